@@ -19,12 +19,14 @@ std::string percent(const Rates& rates, int count) {
 }
 
 void table(const std::vector<Shape>& shapes, int runs) {
-  fmt::print("| shape | samples | slower | faster | ambiguous | same | hidden |\n|---|---:|---:|---:|---:|---:|---:|\n");
+  fmt::print(
+      "| shape | samples | slower | faster | ambiguous | same | hidden |\n|---|---:|---:|---:|---:|---:|---:|\n");
   for (const Shape& shape : shapes)
     for (const int samples : kSamples) {
       const Rates r = rates_of(shape, runs, samples, kThreshold);
-      fmt::print("| {} | {} | {} | {} | {} | {} | {} |\n", samples == kSamples[0] ? shape.name : "", samples, percent(r, r.slower), percent(r, r.faster),
-                 percent(r, r.ambiguous), percent(r, r.same), percent(r, r.hidden));
+      fmt::print("| {} | {} | {} | {} | {} | {} | {} |\n", samples == kSamples[0] ? shape.name : "", samples,
+                 percent(r, r.slower), percent(r, r.faster), percent(r, r.ambiguous), percent(r, r.same),
+                 percent(r, r.hidden));
       std::fflush(stdout);
     }
 }
@@ -39,8 +41,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "[gate_rates] no number of runs, got \"%s\", need 1 or more\n", argv[1]);
     return 2;
   }
-  fmt::print("Percent of {} pairs of runs of each shape and length, judged with `time=5%`. Noise is 2 % where nothing else is said. "
-             "Hidden: the share of `same` and `faster` among all pairs whose own means differ by 7.5 % or more.\n\n", runs);
+  fmt::print(
+      "Percent of {} pairs of runs of each shape and length, judged with `time=5%`. Noise is 2 % where nothing else is "
+      "said. "
+      "Hidden: the share of `same` and `faster` among all pairs whose own means differ by 7.5 % or more.\n\n",
+      runs);
   fmt::print("## Nothing changed\n\n");
   table(of_no_change(), runs);
   for (const double by : {0.05, 0.10}) {

@@ -19,7 +19,8 @@ namespace mbench::bench {
 namespace {
 
 struct Sizes {
-  std::int64_t tokens = 16384, hidden = 2048, ffn = 8192, heads = 32, vocab = 50304, words = 50257, copy = std::int64_t{1} << 29;
+  std::int64_t tokens = 16384, hidden = 2048, ffn = 8192, heads = 32, vocab = 50304, words = 50257,
+               copy = std::int64_t{1} << 29;
 };
 
 struct Row {
@@ -34,7 +35,9 @@ class Bench {
   std::vector<Row> run_all();
 
  private:
-  Tensor made(const Shape& shape, DType type = DType::bf16) { return device_.empty(shape, type, Category::other, "bench"); }
+  Tensor made(const Shape& shape, DType type = DType::bf16) {
+    return device_.empty(shape, type, Category::other, "bench");
+  }
   // Normal numbers: constants would make a GPU draw less power.
   Tensor drawn(const Shape& shape, DType type = DType::bf16, float stddev = 1) {
     const Tensor x = made(shape, DType::f32);
@@ -55,7 +58,8 @@ class Bench {
     std::mt19937_64 engine(11);
     std::uniform_real_distribution<double> uniform(0, 1);
     std::vector<std::int64_t> values(static_cast<std::size_t>(count));
-    for (std::int64_t& v : values) v = static_cast<std::int64_t>(static_cast<double>(below) * std::pow(uniform(engine), 4));
+    for (std::int64_t& v : values)
+      v = static_cast<std::int64_t>(static_cast<double>(below) * std::pow(uniform(engine), 4));
     const Tensor x = device_.empty({count}, DType::i64, Category::other, "bench");
     device_.write(x, std::as_bytes(std::span(values)));
     return x;
@@ -89,12 +93,14 @@ class Bench {
 void Bench::norms() {
   const Shape hidden{z_.tokens, 1, z_.hidden};
   const Tensor x = drawn(hidden), dy = drawn(hidden), residual = drawn(hidden), y = made(hidden),
-               gamma = filled({z_.hidden}, 1, DType::bf16), beta = filled({z_.hidden}, 0, DType::bf16), mean = made({z_.tokens}, DType::f32), rstd = made({z_.tokens}, DType::f32),
+               gamma = filled({z_.hidden}, 1, DType::bf16), beta = filled({z_.hidden}, 0, DType::bf16),
+               mean = made({z_.tokens}, DType::f32), rstd = made({z_.tokens}, DType::f32),
                dgamma = filled({z_.hidden}, 0), dbeta = filled({z_.hidden}, 0);
   time("layer_norm", ops::LayerNorm{x, gamma, beta, y, mean, rstd});
   time("layer_norm_grad", ops::LayerNormGrad{dy, x, mean, rstd, gamma, residual, y, dgamma, dbeta});
   time("rms_norm", ops::RmsNorm{ops::Matrix(x), gamma, ops::Matrix(y), rstd});
-  time("rms_norm_grad", ops::RmsNormGrad{ops::Matrix(dy), ops::Matrix(x), rstd, gamma, ops::Matrix(residual), ops::Matrix(y), dgamma});
+  time("rms_norm_grad",
+       ops::RmsNormGrad{ops::Matrix(dy), ops::Matrix(x), rstd, gamma, ops::Matrix(residual), ops::Matrix(y), dgamma});
   time("bias_dropout_add", ops::BiasDropoutAdd{x, beta, residual, y, Tensor(), {}, ops::HiddenMap{z_.tokens, 0, 0}});
   time("bias_dropout_add, p 0.1",
        ops::BiasDropoutAdd{x, beta, residual, y, Tensor(), {0.1f, RngKey{7, 99, 0}}, ops::HiddenMap{z_.tokens, 0, 0}});
@@ -107,8 +113,9 @@ void Bench::feed_forward() {
 }
 
 void Bench::logits() {
-  const Tensor x = drawn({z_.tokens, z_.vocab}), targets = ids(z_.tokens, z_.words), max = made({z_.tokens}, DType::f32),
-               sum = made({z_.tokens}, DType::f32), target = made({z_.tokens}, DType::f32), loss = made({1}, DType::f32);
+  const Tensor x = drawn({z_.tokens, z_.vocab}), targets = ids(z_.tokens, z_.words),
+               max = made({z_.tokens}, DType::f32), sum = made({z_.tokens}, DType::f32),
+               target = made({z_.tokens}, DType::f32), loss = made({1}, DType::f32);
   time("row_max", ops::RowMax{x, max, z_.words});
   time("exp_sum", ops::ExpSum{x, max, targets, 0, z_.words, sum, target, Tensor()});
   time("max_exp_sum", ops::MaxExpSum{x, targets, z_.words, max, sum, target});
@@ -118,8 +125,9 @@ void Bench::logits() {
 }
 
 void Bench::words() {
-  const Tensor tokens = ids(z_.tokens, z_.words), table = drawn({z_.vocab, z_.hidden}), y = made({z_.tokens, z_.hidden}),
-               dtable = filled({z_.vocab, z_.hidden}, 0), types = ids(z_.tokens, 2), dtypes = filled({2, z_.hidden}, 0);
+  const Tensor tokens = ids(z_.tokens, z_.words), table = drawn({z_.vocab, z_.hidden}),
+               y = made({z_.tokens, z_.hidden}), dtable = filled({z_.vocab, z_.hidden}, 0), types = ids(z_.tokens, 2),
+               dtypes = filled({2, z_.hidden}, 0);
   time("embedding", ops::Embedding{tokens, table, y});
   time("embedding_grad", ops::EmbeddingGrad{tokens, y, dtable, 0});
   time("embedding_grad, 2 rows", ops::EmbeddingGrad{types, y, dtypes, 0});
@@ -137,8 +145,8 @@ void Bench::optimizer() {
 }
 
 void Bench::fp8() {
-  const Tensor x = drawn({z_.tokens, z_.ffn}), scale = filled({1}, 16), amax = filled({1}, 0), y = made({z_.tokens, z_.ffn}, DType::e4m3),
-               turned = made({z_.ffn, z_.tokens}, DType::e4m3);
+  const Tensor x = drawn({z_.tokens, z_.ffn}), scale = filled({1}, 16), amax = filled({1}, 0),
+               y = made({z_.tokens, z_.ffn}, DType::e4m3), turned = made({z_.ffn, z_.tokens}, DType::e4m3);
   time("abs_max", ops::AbsMax{x, amax});
   time("quantise, both ways", ops::Quantise{x, scale, y, turned, amax});
   ops::QuantiseBlocks blocks;
@@ -175,7 +183,8 @@ int run_bench(bool tiny, const std::string& table_path) {
   if (!table_path.empty()) {
     std::ifstream file(table_path);
     if (!file) {
-      std::fprintf(stderr, "[kernel_bench] --table %s: no such file, need the one of scripts/kernel-table\n", table_path.c_str());
+      std::fprintf(stderr, "[kernel_bench] --table %s: no such file, need the one of scripts/kernel-table\n",
+                   table_path.c_str());
       return 2;
     }
     table = nlohmann::json::parse(file);
@@ -185,15 +194,17 @@ int run_bench(bool tiny, const std::string& table_path) {
   if (tiny) sizes = {64, 128, 256, 4, 512, 500, 1 << 16};
   const std::vector<Row> rows = Bench(*device, sizes).run_all();
   const double memory = rows.front().bytes / rows.front().us * 1e-3;
-  nlohmann::ordered_json out{{"device", device->name()}, {"memory_gb_per_s", memory}, {"ops", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json out{
+      {"device", device->name()}, {"memory_gb_per_s", memory}, {"ops", nlohmann::ordered_json::array()}};
   for (const Row& row : rows) {
     const double rate = row.bytes / row.us * 1e-3;
-    out["ops"].push_back({{"op", row.op},
-                          {"bytes", row.bytes},
-                          {"us", row.us},
-                          {"gb_per_s", rate},
-                          {"allowed", allowed(table, row.op)},
-                          {"measured", tiny ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(rate / memory)}});
+    out["ops"].push_back(
+        {{"op", row.op},
+         {"bytes", row.bytes},
+         {"us", row.us},
+         {"gb_per_s", rate},
+         {"allowed", allowed(table, row.op)},
+         {"measured", tiny ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(rate / memory)}});
   }
   std::printf("%s\n", out.dump(1).c_str());
   return 0;

@@ -124,8 +124,7 @@ nlohmann::ordered_json measure_all(const Options& options) {
       if (raw) overheads.push_back(row.at("overhead_ns").get<double>());
       json["kinds"].push_back(row);
     }
-  for (const char* framework : {"megatron-2022", "mbench"})
-    json["steps"].push_back(measure_steps(options, framework));
+  for (const char* framework : {"megatron-2022", "mbench"}) json["steps"].push_back(measure_steps(options, framework));
   json["median_ns"] = median(times);
   json["median_overhead_ns"] = raw ? nlohmann::ordered_json(median(overheads)) : nullptr;
   return json;

@@ -97,8 +97,7 @@ void experts(benchmark::State& state) {
     state.counters["ratio_uneven"] = median(one) / median(uneven);
   }
 }
-BENCHMARK(experts)->ArgName("rows")->Arg(32)->Arg(128)->Arg(512)->Iterations(1)->Unit(
-    benchmark::kMillisecond);
+BENCHMARK(experts)->ArgName("rows")->Arg(32)->Arg(128)->Arg(512)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace mbench

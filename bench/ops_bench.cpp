@@ -18,9 +18,7 @@ void measure(State& state, const test::Case& c) {
   cpu::CpuDevice device;
   std::deque<test::Tensors> tensors;
   std::vector<std::unique_ptr<test::AnyOp>> ops;
-  const auto add = [&] {
-    ops.push_back(c.make(tensors.emplace_back(device, test::Tensors::Placing{0, 0, false})));
-  };
+  const auto add = [&] { ops.push_back(c.make(tensors.emplace_back(device, test::Tensors::Placing{0, 0, false}))); };
   add();
   const Cost cost = ops[0]->cost();
   constexpr double kPool = 192.0 * (1 << 20);

@@ -22,7 +22,6 @@ struct StepTime {
 // `ours` takes a point and gives medians of its steps; all ranks call it. The `first` rank prints and runs PyTorch while the others sleep in `wait`, which all leave together.
 void print_peers(const std::string& python, const std::string& only);
 void print_data_parallel_peer(const std::string& python, int ranks, bool first,
-                              const std::function<StepTime(const Point&)>& ours,
-                              const std::function<void()>& wait);
+                              const std::function<StepTime(const Point&)>& ours, const std::function<void()>& wait);
 
 }  // namespace mbench

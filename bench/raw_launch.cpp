@@ -14,8 +14,7 @@ namespace {
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;
 
 void need(cudaError_t code, const char* call) {
-  if (code != cudaSuccess)
-    fail(ErrorKind::internal, "raw launch", "{} failed, got {}", call, cudaGetErrorName(code));
+  if (code != cudaSuccess) fail(ErrorKind::internal, "raw launch", "{} failed, got {}", call, cudaGetErrorName(code));
 }
 
 void need(cublasStatus_t code, const char* call) {
@@ -40,17 +39,16 @@ class CudaLaunches final : public RawLaunches {
     need(cublasLtMatrixLayoutCreate(&layout_, CUDA_R_16BF, n, n, side), "cublasLtMatrixLayoutCreate");
     cublasLtMatmulPreference_t preference = nullptr;
     need(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-    need(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                              &kWorkspace, sizeof kWorkspace),
+    need(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspace,
+                                              sizeof kWorkspace),
          "cublasLtMatmulPreferenceSetAttribute");
     int found = 0;
     cublasLtMatmulHeuristicResult_t best{};
-    need(cublasLtMatmulAlgoGetHeuristic(handle_, product_, layout_, layout_, layout_, layout_, preference, 1,
-                                        &best, &found),
+    need(cublasLtMatmulAlgoGetHeuristic(handle_, product_, layout_, layout_, layout_, layout_, preference, 1, &best,
+                                        &found),
          "cublasLtMatmulAlgoGetHeuristic");
     cublasLtMatmulPreferenceDestroy(preference);
-    if (found == 0)
-      fail(ErrorKind::unsupported, "raw launch", "cuBLASLt has no bf16 product of {0} x {0} x {0}", side);
+    if (found == 0) fail(ErrorKind::unsupported, "raw launch", "cuBLASLt has no bf16 product of {0} x {0} x {0}", side);
     algorithm_ = best.algo;
   }
   ~CudaLaunches() override {
@@ -63,14 +61,11 @@ class CudaLaunches final : public RawLaunches {
     cudaStreamDestroy(stream_);
   }
 
-  void kernel() override {
-    need(cudaLaunchKernel(kernel_, dim3(1), dim3(1), nullptr, 0, stream_), "cudaLaunchKernel");
-  }
+  void kernel() override { need(cudaLaunchKernel(kernel_, dim3(1), dim3(1), nullptr, 0, stream_), "cudaLaunchKernel"); }
   void gemm() override {
     constexpr float one = 1, zero = 0;
-    need(cublasLtMatmul(handle_, product_, &one, matrices_[0], layout_, matrices_[1], layout_, &zero,
-                        matrices_[2], layout_, matrices_[2], layout_, &algorithm_, workspace_, kWorkspace,
-                        stream_),
+    need(cublasLtMatmul(handle_, product_, &one, matrices_[0], layout_, matrices_[1], layout_, &zero, matrices_[2],
+                        layout_, matrices_[2], layout_, &algorithm_, workspace_, kWorkspace, stream_),
          "cublasLtMatmul");
   }
   void wait() override { need(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }

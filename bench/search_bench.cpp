@@ -35,8 +35,7 @@ BENCHMARK(FloorOfALayout)->Unit(benchmark::kMicrosecond);
 void Simulations(benchmark::State& state, const Point& p) {
   const Machine machine = find_machine("H100-SXM5-80GB", "bench");
   const Plan plan = strategies::make_plan(p);
-  for (auto _ : state)
-    benchmark::DoNotOptimize(simulate_point(p, plan, machine, static_cast<int>(p.world())));
+  for (auto _ : state) benchmark::DoNotOptimize(simulate_point(p, plan, machine, static_cast<int>(p.world())));
   state.counters["a second"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 

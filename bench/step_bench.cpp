@@ -91,8 +91,7 @@ class LayerProducts {
   double flops_ = 0;
 };
 
-Point point_for(const char* model, std::int64_t seq, int ranks, AttentionKind attention,
-                Precision precision) {
+Point point_for(const char* model, std::int64_t seq, int ranks, AttentionKind attention, Precision precision) {
   Point p;
   p.precision = precision;
   p.model = find_preset(model, "bench");

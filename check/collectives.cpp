@@ -38,18 +38,26 @@ const std::vector<Collective>& collectives() {
   static const std::vector<Collective> all = {
       {"all_reduce", [](int k) { return 2 * part_of(k); }, [](Group& g, const Buffers& b) { g.all_reduce(b.whole); },
        whole, whole,
-       [](int, int, std::int64_t, std::int64_t i) { return Source{Source::kAll, i}; }},
+       [](int, int, std::int64_t, std::int64_t i) {
+         return Source{Source::kAll, i};
+       }},
       {"all_gather", part_of, [](Group& g, const Buffers& b) { g.all_gather(b.part, b.whole); }, part, whole,
-       [](int, int, std::int64_t each, std::int64_t i) { return Source{static_cast<int>(i / each), i % each}; }},
+       [](int, int, std::int64_t each, std::int64_t i) {
+         return Source{static_cast<int>(i / each), i % each};
+       }},
       {"reduce_scatter", part_of, [](Group& g, const Buffers& b) { g.reduce_scatter(b.whole, b.part); }, whole, part,
-       [](int rank, int, std::int64_t each, std::int64_t i) { return Source{Source::kAll, rank * each + i}; }},
+       [](int rank, int, std::int64_t each, std::int64_t i) {
+         return Source{Source::kAll, rank * each + i};
+       }},
       {"all_to_all", part_of, [](Group& g, const Buffers& b) { g.all_to_all(b.whole, b.other); }, whole, other,
        [](int rank, int, std::int64_t each, std::int64_t i) {
          return Source{static_cast<int>(i / each), rank * each + i % each};
        }},
       {"send", [](int) { return 1.0; }, [](Group& g, const Buffers& b) { g.start_shift(b.whole, b.other)->wait(); },
        whole, other,
-       [](int rank, int ranks, std::int64_t, std::int64_t i) { return Source{(rank + ranks - 1) % ranks, i}; }}};
+       [](int rank, int ranks, std::int64_t, std::int64_t i) {
+         return Source{(rank + ranks - 1) % ranks, i};
+       }}};
   return all;
 }
 

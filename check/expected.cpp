@@ -30,7 +30,8 @@ std::optional<double> seconds_of(const std::string& what, double bytes, const Li
 void expect(Health& health, const Machine& machine) {
   health.machine = machine.name;
   const Links links(machine, true);
-  const double sharers = machine.immediate ? static_cast<double>(std::max<std::int64_t>(1, ranks_per_node(health.hosts))) : 1;
+  const double sharers =
+      machine.immediate ? static_cast<double>(std::max<std::int64_t>(1, ranks_per_node(health.hosts))) : 1;
   for (Figure& f : health.figures)
     for (Measured& m : f.of) {
       if (f.what.ends_with(" product")) {
@@ -42,7 +43,8 @@ void expect(Health& health, const Machine& machine) {
       } else {
         const int nodes = std::max(1, hosts_of(health, m.ranks));
         const int ranks = static_cast<int>(m.ranks.size());
-        const auto seconds = seconds_of(f.what, static_cast<double>(f.bytes), links, {(ranks + nodes - 1) / nodes, nodes});
+        const auto seconds =
+            seconds_of(f.what, static_cast<double>(f.bytes), links, {(ranks + nodes - 1) / nodes, nodes});
         for (const Collective& c : collectives())
           if (seconds && *seconds > 0 && c.name == f.what)
             m.expected = c.factor(ranks) * static_cast<double>(f.bytes) / *seconds * 1e-9;

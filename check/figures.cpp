@@ -63,13 +63,14 @@ std::string ranks_text(const Health& health, const std::vector<int>& ranks) {
     return rank_text(ranks.front(), health.hosts) + (device.empty() ? "" : " (" + device + ")");
   }
   constexpr std::size_t kMost = 16;
-  const std::vector<int> first(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, ranks.size())));
+  const std::vector<int> first(ranks.begin(),
+                               ranks.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, ranks.size())));
   std::vector<std::string> names;
   for (const int rank : ranks)
     if (const Host* h = host_of(health, rank); h && std::find(names.begin(), names.end(), h->name) == names.end())
       names.push_back(h->name);
-  return fmt::format("ranks {}{}{}{}", fmt::join(first, " "), ranks.size() > kMost ? " ..." : "", names.empty() ? "" : " on ",
-                     fmt::join(names, ", "));
+  return fmt::format("ranks {}{}{}{}", fmt::join(first, " "), ranks.size() > kMost ? " ..." : "",
+                     names.empty() ? "" : " on ", fmt::join(names, ", "));
 }
 
 int hosts_of(const Health& health, const std::vector<int>& ranks) {
@@ -107,8 +108,9 @@ std::vector<Finding> judge(const Health& health, double tolerance) {
       if (!figure.judged) continue;
       const auto against = [&](Finding::Kind kind, const std::optional<double>& reference, const char* whose) {
         if (!reference || !(*reference > 0) || !(shortfall(figure, m.value, *reference) > tolerance)) return;
-        add(kind, fmt::format("{:.4g} {}, {:.0f} % {} {} {:.4g}", m.value, figure.unit,
-                              100 * std::abs(1 - m.value / *reference), figure.rate ? "below" : "above", whose, *reference));
+        add(kind,
+            fmt::format("{:.4g} {}, {:.0f} % {} {} {:.4g}", m.value, figure.unit,
+                        100 * std::abs(1 - m.value / *reference), figure.rate ? "below" : "above", whose, *reference));
       };
       against(Finding::Kind::slow, peers[i], "the median of its peers,");
       against(Finding::Kind::below, m.expected, fmt::format("what {} says,", health.machine).c_str());

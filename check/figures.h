@@ -15,17 +15,17 @@
 namespace mbench::health {
 
 struct Measured {
-  std::vector<int> ranks;  // one, or the members of a group, ascending
-  double value = 0;        // in the figure's unit
-  double seconds = 0;      // of a call; of a collective on the slowest of its ranks
-  std::int64_t wrong = 0;  // elements of the result that are not what they must be, on all of its ranks
+  std::vector<int> ranks;               // one, or the members of a group, ascending
+  double value = 0;                     // in the figure's unit
+  double seconds = 0;                   // of a call; of a collective on the slowest of its ranks
+  std::int64_t wrong = 0;               // elements of the result that are not what they must be, on all of its ranks
   std::optional<double> expected = {};  // by a machine file
 };
 
 struct Figure {
-  std::string what;   // "bf16 product", "memory", "launch", "all_reduce"
-  std::string scope;  // "rank"; of collectives "all", "pairs", or the axes whose groups these are: "tp"
-  std::string unit;   // "TFLOP/s", "GB/s", "us"
+  std::string what;        // "bf16 product", "memory", "launch", "all_reduce"
+  std::string scope;       // "rank"; of collectives "all", "pairs", or the axes whose groups these are: "tp"
+  std::string unit;        // "TFLOP/s", "GB/s", "us"
   std::int64_t bytes = 0;  // of a collective, as nccl-tests counts its size
   bool rate = true;        // more is better; else a time, of which less is
   bool judged = true;      // against peers and what is expected: not collectives of fewer bytes than the largest
@@ -48,7 +48,11 @@ int hosts_of(const Health& health, const std::vector<int>& ranks);
 
 struct Finding {
   std::size_t figure = 0, of = 0;  // Health::figures[figure].of[of]
-  enum class Kind { wrong, slow, below } kind = Kind::slow;  // wrong data; slower than peers; than the machine file says
+  enum class Kind {
+    wrong,
+    slow,
+    below
+  } kind = Kind::slow;  // wrong data; slower than peers; than the machine file says
   std::string text;
 };
 std::string_view name_of(Finding::Kind kind);  // "wrong", "slow", "below"

@@ -54,7 +54,8 @@ class Ranks {
     Figure f;
     f.what = what, f.scope = "rank", f.unit = unit, f.rate = rate;
     int rank = 0;
-    for (const Told& reported : gather_all(all_, mine)) f.of.push_back({{rank++}, reported.value, reported.seconds, reported.wrong});
+    for (const Told& reported : gather_all(all_, mine))
+      f.of.push_back({{rank++}, reported.value, reported.seconds, reported.wrong});
     return f;
   }
 
@@ -205,7 +206,8 @@ std::vector<std::int64_t> sizes_up_to(std::int64_t most) {
   return sizes;
 }
 
-std::vector<Figure> measure(Device& device, World& world, const std::vector<Scope>& scopes, const MeasureOptions& options) {
+std::vector<Figure> measure(Device& device, World& world, const std::vector<Scope>& scopes,
+                            const MeasureOptions& options) {
   std::vector<int> everyone(static_cast<std::size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto all = world.group(device, "check", everyone);

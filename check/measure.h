@@ -26,13 +26,14 @@ struct Scope {
 std::vector<Scope> scopes_of(int ranks, const std::vector<Mesh>& meshes);
 
 struct MeasureOptions {
-  double seconds = 0.2;                   // for each figure of a rank, about
-  std::vector<std::int64_t> sizes;        // bytes of collectives, ascending
+  double seconds = 0.2;                              // for each figure of a rank, about
+  std::vector<std::int64_t> sizes;                   // bytes of collectives, ascending
   std::function<void(const std::string&)> progress;  // on rank 0: what is measured next
 };
 
 // All ranks of the world call it; every one gets all figures.
-std::vector<Figure> measure(Device& device, World& world, const std::vector<Scope>& scopes, const MeasureOptions& options);
+std::vector<Figure> measure(Device& device, World& world, const std::vector<Scope>& scopes,
+                            const MeasureOptions& options);
 
 // 4 KiB, and 16 times as many up to `most`.
 std::vector<std::int64_t> sizes_up_to(std::int64_t most);

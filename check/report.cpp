@@ -29,7 +29,9 @@ Section section(const std::vector<std::pair<const char*, bool>>& columns) {
 }
 
 std::size_t worst_of(const Figure& f) {
-  const auto worse = [&](const Measured& a, const Measured& b) { return f.rate ? a.value < b.value : a.value > b.value; };
+  const auto worse = [&](const Measured& a, const Measured& b) {
+    return f.rate ? a.value < b.value : a.value > b.value;
+  };
   return static_cast<std::size_t>(std::min_element(f.of.begin(), f.of.end(), worse) - f.of.begin());
 }
 
@@ -46,8 +48,13 @@ Cell expected_cell(const Figure& f) {
 }
 
 std::string rank_grid(const Health& health) {
-  Section s = section({{"Of each rank", false}, {"Unit", false}, {"Median", true}, {"Worst", true}, {"Of", false},
-                       {"Wrong", true}, {"Expected", true}});
+  Section s = section({{"Of each rank", false},
+                       {"Unit", false},
+                       {"Median", true},
+                       {"Worst", true},
+                       {"Of", false},
+                       {"Wrong", true},
+                       {"Expected", true}});
   for (const Figure& f : health.figures) {
     if (f.scope != "rank" || f.of.empty()) continue;
     std::int64_t wrong = 0;
@@ -61,8 +68,16 @@ std::string rank_grid(const Health& health) {
 }
 
 std::string collective_grid(const Health& health) {
-  Section s = section({{"Collective", false}, {"Over", false}, {"Ranks", true}, {"Size", true}, {"Time (us)", true},
-                       {"Algorithm (GB/s)", true}, {"Bus (GB/s)", true}, {"Worst", true}, {"Of", false}, {"Wrong", true},
+  Section s = section({{"Collective", false},
+                       {"Over", false},
+                       {"Ranks", true},
+                       {"Size", true},
+                       {"Time (us)", true},
+                       {"Algorithm (GB/s)", true},
+                       {"Bus (GB/s)", true},
+                       {"Worst", true},
+                       {"Of", false},
+                       {"Wrong", true},
                        {"Expected", true}});
   for (const Figure& f : health.figures) {
     if (f.scope == "rank" || f.of.empty()) continue;
@@ -82,17 +97,21 @@ std::string collective_grid(const Health& health) {
 }  // namespace
 
 std::string to_markdown(const Health& health, double tolerance) {
-  std::string out = fmt::format("# Check of {} rank{} ({})\n\n", health.devices.size(), health.devices.size() == 1 ? "" : "s",
-                                reports::escape_markdown(health.device));
+  std::string out = fmt::format("# Check of {} rank{} ({})\n\n", health.devices.size(),
+                                health.devices.size() == 1 ? "" : "s", reports::escape_markdown(health.device));
   const std::vector<Finding> findings = judge(health, tolerance);
-  for (const std::string& line : differences_of(health.hosts)) out += "- Not alike: " + reports::escape_markdown(line) + "\n";
+  for (const std::string& line : differences_of(health.hosts))
+    out += "- Not alike: " + reports::escape_markdown(line) + "\n";
   for (const Finding& f : findings) out += "- " + reports::escape_markdown(f.text) + "\n";
   if (findings.empty())
-    out += fmt::format("- Nothing is more than {:.4g} % worse than its peers{}, and all data was right.\n", tolerance * 100,
-                       health.machine.empty() ? "" : fmt::format(" or than {} says", reports::escape_markdown(health.machine)));
+    out += fmt::format(
+        "- Nothing is more than {:.4g} % worse than its peers{}, and all data was right.\n", tolerance * 100,
+        health.machine.empty() ? "" : fmt::format(" or than {} says", reports::escape_markdown(health.machine)));
   out += "\n" + rank_grid(health) + "\n" + collective_grid(health);
-  out += "\nMedians; all ranks work at once. Bandwidths are those of nccl-tests. Wrong: elements of results that are not what they "
-         "must be. Peers are compared at the largest size.\n";
+  out +=
+      "\nMedians; all ranks work at once. Bandwidths are those of nccl-tests. Wrong: elements of results that are not "
+      "what they "
+      "must be. Peers are compared at the largest size.\n";
   return out;
 }
 
@@ -104,7 +123,8 @@ std::string to_junit(const Health& health, double tolerance) {
     reports::JunitCase c;
     c.classname = "mbench.check." + f.scope;
     c.name = f.bytes > 0 ? fmt::format("{} {} bytes", f.what, f.bytes) : f.what;
-    for (const Measured& m : f.of) c.output.push_back(fmt::format("{}: {:.6g} {}", ranks_text(health, m.ranks), m.value, f.unit));
+    for (const Measured& m : f.of)
+      c.output.push_back(fmt::format("{}: {:.6g} {}", ranks_text(health, m.ranks), m.value, f.unit));
     for (const Finding& finding : findings)
       if (finding.figure == i) c.failures.push_back({std::string(name_of(finding.kind)), finding.text});
     cases.push_back(std::move(c));

@@ -35,7 +35,8 @@ void refuse_disturbed(const std::vector<ResultFile>& results) {
     for (std::string& point : reports::disturbed_points(result)) disturbed.push_back(std::move(point));
   if (disturbed.empty()) return;
   fail(ErrorKind::bad_input, "baseline add",
-       "{} not of an undisturbed machine, got {}{}, need a run that has its cores, --metric memory,loss to store what has no noise, or --force",
+       "{} not of an undisturbed machine, got {}{}, need a run that has its cores, --metric memory,loss to store what "
+       "has no noise, or --force",
        disturbed.size() == 1 ? "a time is" : fmt::format("{} times are", disturbed.size()), disturbed.front(),
        disturbed.size() == 1 ? "" : ", ...");
 }
@@ -43,13 +44,12 @@ void refuse_disturbed(const std::vector<ResultFile>& results) {
 void add(const Arguments& args) {
   reports::AddOptions options = args.add;
   if (!args.metric.empty() && args.metric != "memory" && args.metric != "memory,loss")
-    fail(ErrorKind::bad_input, "--metric", "got \"{}\", need memory, memory,loss, or none to keep all that was measured",
-         args.metric);
+    fail(ErrorKind::bad_input, "--metric",
+         "got \"{}\", need memory, memory,loss, or none to keep all that was measured", args.metric);
   options.memory_only = !args.metric.empty();
   options.with_losses = args.metric == "memory,loss";
   std::vector<ResultFile> results;  // all are read before anything is written
-  for (const std::string& path : args.results)
-    results.push_back(read_result_file(sweeps::results_file(path)));
+  for (const std::string& path : args.results) results.push_back(read_result_file(sweeps::results_file(path)));
   if (!options.force && !options.memory_only) refuse_disturbed(results);
   for (const ResultFile& result : results) {
     const reports::Added added = reports::add_baselines(args.folder, result, options);
@@ -82,7 +82,8 @@ std::string memory_text(const reports::BaselineEntry& entry) {
 // "starved, throttled": what disturbed it, each by its first word.
 std::string flags_text(const reports::BaselineEntry& entry) {
   std::string text;
-  for (const std::string& flag : reports::what_disturbed(entry.result)) text += (text.empty() ? "" : ", ") + flag.substr(0, flag.find(':'));
+  for (const std::string& flag : reports::what_disturbed(entry.result))
+    text += (text.empty() ? "" : ", ") + flag.substr(0, flag.find(':'));
   return text;
 }
 
@@ -109,8 +110,8 @@ void list(const Arguments& args) {
                             {median_text(newest), {}},
                             {memory_text(newest), {}}});
     if (i + 1 < stored.size() && stored[i + 1].machine == stored[i].machine) continue;
-    print(fmt::format("## {}\n\n{}\n", reports::escape_markdown(stored[i].machine),
-                      reports::grid_to_markdown(section)));
+    print(
+        fmt::format("## {}\n\n{}\n", reports::escape_markdown(stored[i].machine), reports::grid_to_markdown(section)));
     section.rows.clear();
   }
 }
@@ -122,21 +123,15 @@ void show(const Arguments& args) {
                       reports::escape_markdown(s.file.machine.dump()),
                       reports::escape_markdown(point_to_json(s.file.newest().result.point).dump())));
     reports::Section section;
-    section.columns = {{"Date", "date", false},
-                       {"Revision", "revision", false},
-                       {"Sweep", "sweep", false},
-                       {"Outcome", "outcome", false},
-                       {"Samples", "samples", true},
-                       {"Mean (ms)", "mean", true},
-                       {"Median (ms)", "median", true},
-                       {"Peak memory (MiB)", "memory", true},
-                       {"Flags", "flags", false},
-                       {"Software", "environment", false}};
+    section.columns = {{"Date", "date", false},         {"Revision", "revision", false},
+                       {"Sweep", "sweep", false},       {"Outcome", "outcome", false},
+                       {"Samples", "samples", true},    {"Mean (ms)", "mean", true},
+                       {"Median (ms)", "median", true}, {"Peak memory (MiB)", "memory", true},
+                       {"Flags", "flags", false},       {"Software", "environment", false}};
     for (const reports::BaselineEntry& entry : s.file.history) {
       std::string software;
       for (const auto& [key, value] : entry.environment.items())
-        if (key == "mpi" || key == "blas" || key == "compiler" || key == "driver" || key == "nccl" ||
-            key == "cuda")
+        if (key == "mpi" || key == "blas" || key == "compiler" || key == "driver" || key == "nccl" || key == "cuda")
           software += fmt::format("{}{} {}", software.empty() ? "" : ", ", key,
                                   value.is_string() ? value.get<std::string>() : value.dump());
       const auto samples = entry.result.iteration_ms ? entry.result.iteration_ms->samples.size() : 0;
@@ -159,13 +154,12 @@ void remove(const Arguments& args) {
   if (args.machine.empty() && args.point.empty() && args.revision.empty() && args.before.empty())
     fail(ErrorKind::bad_input, "baseline rm",
          "what to remove is not said, need --machine, --point, --revision or --before");
-  const std::size_t removed =
-      reports::remove_entries(selected(args), [&](const reports::BaselineEntry& entry) {
-        // What is pinned goes only by its name, or with its whole file.
-        if (entry.pinned && args.revision.empty() && !args.before.empty()) return false;
-        return (args.revision.empty() || entry.revision.starts_with(args.revision)) &&
-               (args.before.empty() || entry.date < args.before);
-      });
+  const std::size_t removed = reports::remove_entries(selected(args), [&](const reports::BaselineEntry& entry) {
+    // What is pinned goes only by its name, or with its whole file.
+    if (entry.pinned && args.revision.empty() && !args.before.empty()) return false;
+    return (args.revision.empty() || entry.revision.starts_with(args.revision)) &&
+           (args.before.empty() || entry.date < args.before);
+  });
   if (removed == 0)
     fail(ErrorKind::bad_input, args.folder, "no entry of that revision or date, need one that is listed");
   print(fmt::format("{} entries removed\n", removed));
@@ -174,7 +168,8 @@ void remove(const Arguments& args) {
 void pin(const Arguments& args) {
   const auto pinned = reports::pin_entries(selected(args), args.revision);
   if (pinned.empty())
-    fail(ErrorKind::bad_input, args.folder, "no entry of revision \"{}\", need one that is listed (mbench baseline show)", args.revision);
+    fail(ErrorKind::bad_input, args.folder,
+         "no entry of revision \"{}\", need one that is listed (mbench baseline show)", args.revision);
   for (const std::string& path : pinned) print(path + "\n");
 }
 
@@ -212,33 +207,33 @@ void add_baseline(CLI::App& app, Exit&) {
       "Exit codes: 0 done; 2 bad usage, or a file that cannot be read or written.");
   auto args = std::make_shared<Arguments>();
 
-  CLI::App* adding =
-      with_folder(command->add_subcommand("add", "Add an entry for every point of a result file"), args);
-  adding
-      ->add_option("RESULT", args->results,
-                   "Result files, as written by mbench sweep, or the folders of sweeps")
+  CLI::App* adding = with_folder(command->add_subcommand("add", "Add an entry for every point of a result file"), args);
+  adding->add_option("RESULT", args->results, "Result files, as written by mbench sweep, or the folders of sweeps")
       ->required();
   adding->add_option(
       "--metric", args->metric,
       "memory, or memory,loss: keep these alone, for any machine with the same kind of device. Default: all");
-  adding->add_flag("--force", args->add.force, "Store times of a starved or throttled run too. Its entry keeps what it is flagged by");
+  adding->add_flag("--force", args->add.force,
+                   "Store times of a starved or throttled run too. Its entry keeps what it is flagged by");
   adding->add_option("--revision", args->add.revision,
                      "Revision of what was measured; default: mbench's own, from the result");
   adding->add_option("--date", args->add.date, "When it was measured; default: from the result");
   adding
-      ->add_option("--keep", args->add.keep, "Keep at most so many entries of each point, the newest, and the pinned one; 0: all")
+      ->add_option("--keep", args->add.keep,
+                   "Keep at most so many entries of each point, the newest, and the pinned one; 0: all")
       ->capture_default_str();
   adding->callback([args] { add(*args); });
 
-  CLI::App* listing =
-      with_selection(command->add_subcommand("list", "The stored points of each machine"), args);
+  CLI::App* listing = with_selection(command->add_subcommand("list", "The stored points of each machine"), args);
   listing->callback([args] { list(*args); });
-  CLI::App* showing =
-      with_selection(command->add_subcommand("show", "Stored points with their history"), args);
+  CLI::App* showing = with_selection(command->add_subcommand("show", "Stored points with their history"), args);
   showing->callback([args] { show(*args); });
   CLI::App* pinning = with_selection(
-      command->add_subcommand("pin", "Pin an entry of each point, in place of the one that was, for compare --against pinned and --budget"), args);
-  pinning->add_option("--revision", args->revision, "The newest entry whose revision begins with this text; default: the newest");
+      command->add_subcommand(
+          "pin", "Pin an entry of each point, in place of the one that was, for compare --against pinned and --budget"),
+      args);
+  pinning->add_option("--revision", args->revision,
+                      "The newest entry whose revision begins with this text; default: the newest");
   pinning->callback([args] { pin(*args); });
   CLI::App* unpinning = with_selection(command->add_subcommand("unpin", "Pin no entry"), args);
   unpinning->callback([args] { unpin(*args); });

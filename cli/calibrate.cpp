@@ -1,5 +1,7 @@
 // mbench calibrate: this machine, measured and written down as one that can be simulated. What takes several ranks is measured
 // by jobs of this program, started as a sweep starts those of its points.
+#include "engine/platform/calibrate.h"
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -10,13 +12,12 @@
 #include "cli/calibrate_tables.h"
 #include "cli/cli.h"
 #include "cli/environment.h"
-#include "engine/base/machine_memory.h"
 #include "cli/launch.h"
-#include "cli/seconds.h"
 #include "cli/reported_by_ranks.h"
+#include "cli/seconds.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
-#include "engine/platform/calibrate.h"
+#include "engine/base/machine_memory.h"
 #include "engine/process/process.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/sim/machine.h"
@@ -29,8 +30,10 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char* kHelp =
-    "Measures this machine, matrix products by shape, memory, the engine's ops, launches and communication by size, with as many\n"
-    "ranks as it has cores or GPUs, and fewer, and writes it to FILE (default machine.json) as one that can be simulated:\n"
+    "Measures this machine, matrix products by shape, memory, the engine's ops, launches and communication by size, "
+    "with as many\n"
+    "ranks as it has cores or GPUs, and fewer, and writes it to FILE (default machine.json) as one that can be "
+    "simulated:\n"
     "--on sim:<N>xFILE. About a minute, in which nothing else should run.";
 
 constexpr const char* kInterrupted = "interrupted, need it to go on to the end: nothing was written";
@@ -45,8 +48,8 @@ struct Options {
 
 std::string where_of(const std::string& device, int cores) {
   const auto e = describe_environment(device);
-  const std::string what =
-      device == "cpu" ? fmt::format("{}, {} cores", e.at("cpu").get<std::string>(), cores) : fmt::format("{} x {}", gpus().size(), gpus().front().name);
+  const std::string what = device == "cpu" ? fmt::format("{}, {} cores", e.at("cpu").get<std::string>(), cores)
+                                           : fmt::format("{} x {}", gpus().size(), gpus().front().name);
   return fmt::format("{}, {:%Y-%m-%d}", what, fmt::gmtime(std::time(nullptr)));
 }
 
@@ -56,7 +59,8 @@ void measure(const Options& options) {
   const auto job = join_job(300);
   const MeasuredTables tables = measure_tables(*job, {options.device, options.quick});
   if (job->world().rank() != 0) return;
-  tell_as_rank({{"measured", sim::measured_to_json(tables.measured, "a job of calibrate")}, {"host_speed", tables.host_speed}});
+  tell_as_rank(
+      {{"measured", sim::measured_to_json(tables.measured, "a job of calibrate")}, {"host_speed", tables.host_speed}});
 }
 
 struct Part {
@@ -75,7 +79,8 @@ Part measure_with(int ranks, const Options& options, const sweeps::Launcher& lau
   job.interrupt = &interrupt;
   job.if_interrupted = kInterrupted;
   const ordered_json all = reported_by_ranks(job, launcher);
-  return {sim::measured_from_json(nlohmann::json(all.at("measured")), "mbench calibrate"), all.at("host_speed").get<double>()};
+  return {sim::measured_from_json(nlohmann::json(all.at("measured")), "mbench calibrate"),
+          all.at("host_speed").get<double>()};
 }
 
 // A spec, or whatever else has that name, is not lost to a machine: only an earlier machine is written over.
@@ -86,7 +91,8 @@ void check_replaceable(const std::string& file) {
   try {
     machine_from_json(parse_json(read_text_file(file), file), file);
   } catch (const Error&) {
-    fail(ErrorKind::bad_input, "calibrate " + file, "is there and is no machine's, got a file of {} bytes, need the name of a new one, such as {}",
+    fail(ErrorKind::bad_input, "calibrate " + file,
+         "is there and is no machine's, got a file of {} bytes, need the name of a new one, such as {}",
          fs::file_size(file, ignored), fs::path(file).replace_filename("my-machine.json").string());
   }
 }
@@ -94,7 +100,8 @@ void check_replaceable(const std::string& file) {
 int calibrate(Options options) {
   const auto folder = fs::path(options.file).parent_path();
   if (!folder.empty() && !fs::is_directory(folder))
-    fail(ErrorKind::bad_input, "calibrate " + options.file, "no such folder, got \"{}\", need one that is there", folder.string());
+    fail(ErrorKind::bad_input, "calibrate " + options.file, "no such folder, got \"{}\", need one that is there",
+         folder.string());
   check_replaceable(options.file);
   check_writable(options.file);
   // Before any thread begins, which would take a signal that only the first one blocks; never destroyed, as a sweep's.
@@ -137,14 +144,16 @@ int calibrate(Options options) {
   }
   const std::string measured = "measured by mbench calibrate on " + alone.measured_on;
   m["name"] = fs::path(options.file).stem().string();
-  if (speed > 0) m["host"]["speed"] = {{"value", std::stod(fmt::format("{:.4g}", speed))},
-                                       {"source", measured + ": what steps of small models took beside their ops"}};
+  if (speed > 0)
+    m["host"]["speed"] = {{"value", std::stod(fmt::format("{:.4g}", speed))},
+                          {"source", measured + ": what steps of small models took beside their ops"}};
   m["measured"] = sim::measured_to_json(all, measured);
   const std::string text = dump_json(m);
   machine_from_json(parse_json(text, options.file), options.file);
   if (!write_or_print(options.file, text)) return Exit::kFailed;
   fmt::print("{}: {}\nTo simulate it: --on sim:<N>x{}\n", options.file, alone.measured_on,
-             options.file.find('/') == std::string::npos && !options.file.ends_with(".json") ? "./" + options.file : options.file);
+             options.file.find('/') == std::string::npos && !options.file.ends_with(".json") ? "./" + options.file
+                                                                                             : options.file);
   return Exit::kDone;
 }
 
@@ -161,7 +170,8 @@ void add_calibrate(CLI::App& app, Exit& exit) {
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   command->add_flag("--quick", options->quick, "Coarser tables, in some seconds: for a first look");
-  command->add_option("--timeout", options->timeout, "End the ranks of a measurement after so many seconds; default 1200")
+  command
+      ->add_option("--timeout", options->timeout, "End the ranks of a measurement after so many seconds; default 1200")
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
   command->add_flag("--told", options->reported, "")->group("");  // of the ranks that it starts

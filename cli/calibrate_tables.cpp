@@ -54,9 +54,9 @@ std::vector<Point> models(Precision precision, bool quick) {
   struct Size {
     std::int64_t hidden, seq, micro_batch, vocab;
   };
-  const std::vector<Size> sizes = quick ? std::vector<Size>{{64, 64, 1, 256}, {192, 128, 2, 1024}}
-                                        : std::vector<Size>{{64, 32, 1, 256}, {128, 64, 2, 512}, {256, 128, 2, 1024},
-                                                            {384, 256, 2, 4096}};
+  const std::vector<Size> sizes =
+      quick ? std::vector<Size>{{64, 64, 1, 256}, {192, 128, 2, 1024}}
+            : std::vector<Size>{{64, 32, 1, 256}, {128, 64, 2, 512}, {256, 128, 2, 1024}, {384, 256, 2, 4096}};
   std::vector<Point> points;
   for (const char* part : kParts)
     for (const Size& s : sizes) {
@@ -64,13 +64,25 @@ std::vector<Point> models(Precision precision, bool quick) {
       nlohmann::json& model = j["model"];
       const bool latent = model["family"] == "deepseek";
       const auto ffn = model["family"] == "gpt" || model["family"] == "bert" ? 4 * s.hidden : s.hidden * 11 / 4;
-      model.update({{"layers", 2}, {"hidden", s.hidden}, {"heads", s.hidden >= 256 ? 8 : 4}, {"ffn", ffn}, {"vocab", s.vocab},
+      model.update({{"layers", 2},
+                    {"hidden", s.hidden},
+                    {"heads", s.hidden >= 256 ? 8 : 4},
+                    {"ffn", ffn},
+                    {"vocab", s.vocab},
                     {"positions", s.seq}});
       if (latent)
-        model.update({{"q_lora_rank", s.hidden / 2}, {"kv_lora_rank", s.hidden / 4}, {"qk_nope_head_dim", 16},
-                      {"qk_rope_head_dim", 16}, {"v_head_dim", 16}, {"expert_ffn", s.hidden / 2}});
-      j.update({{"seq", s.seq}, {"micro_batch", s.micro_batch}, {"global_batch", s.micro_batch * 2}, {"warmup", 1},
-                {"iterations", s.hidden < 256 ? 4 : 2}, {"precision", name_of(precision)}});
+        model.update({{"q_lora_rank", s.hidden / 2},
+                      {"kv_lora_rank", s.hidden / 4},
+                      {"qk_nope_head_dim", 16},
+                      {"qk_rope_head_dim", 16},
+                      {"v_head_dim", 16},
+                      {"expert_ffn", s.hidden / 2}});
+      j.update({{"seq", s.seq},
+                {"micro_batch", s.micro_batch},
+                {"global_batch", s.micro_batch * 2},
+                {"warmup", 1},
+                {"iterations", s.hidden < 256 ? 4 : 2},
+                {"precision", name_of(precision)}});
       points.push_back(point_from_json(j, "calibration: $"));
     }
   return points;
@@ -112,7 +124,8 @@ void measure_ops(Job& job, Precision precision, bool quick, sim::RankTables& tab
     if (!result.time_anatomy_ms) continue;
     const double steps = static_cast<double>(point.warmup + point.iterations),
                  calls = static_cast<double>(device->log().size()) / steps,
-                 said = framework.host.kernel * calls + framework.host.work[HostWork::micro_batch] * 2 + framework.host.work[HostWork::step],
+                 said = framework.host.kernel * calls + framework.host.work[HostWork::micro_batch] * 2 +
+                        framework.host.work[HostWork::step],
                  took = result.time_anatomy_ms->ms[static_cast<std::size_t>(TimePart::host)] * 1e-3;
     if (took > 0) speeds.push_back(said / took);
   }
@@ -121,7 +134,8 @@ void measure_ops(Job& job, Precision precision, bool quick, sim::RankTables& tab
 
 // Rates of products whose weights, or their gradients, lie one after the other, as those of a model's layers do: what is in the
 // core's own cache is what the step has just made.
-void measure_gemms(Device& device, Group& everyone, DType dtype, const std::vector<double>& sizes, sim::RankTables& tables) {
+void measure_gemms(Device& device, Group& everyone, DType dtype, const std::vector<double>& sizes,
+                   sim::RankTables& tables) {
   const auto largest = static_cast<std::int64_t>(sizes.back());
   const std::int64_t pool = std::max(largest * largest, std::int64_t{4} << 20);
   const auto filled = [&](std::int64_t n, DType type) {
@@ -129,22 +143,28 @@ void measure_gemms(Device& device, Group& everyone, DType dtype, const std::vect
     run(device, ops::Fill{t, 0.01f});
     return t;
   };
-  const Tensor left = filled(largest * largest, dtype), right = filled(pool, dtype), out = filled(largest * largest, dtype),
-               gradients = filled(pool, DType::f32);
+  const Tensor left = filled(largest * largest, dtype), right = filled(pool, dtype),
+               out = filled(largest * largest, dtype), gradients = filled(pool, DType::f32);
   for (const sim::GemmForm form : {sim::GemmForm::nn, sim::GemmForm::nt, sim::GemmForm::tn}) {
     sim::GemmGrid grid{sizes, sizes, sizes, {}};
     for (const double dm : sizes)
       for (const double dn : sizes)
         for (const double dk : sizes) {
-          const auto m = static_cast<std::int64_t>(dm), n = static_cast<std::int64_t>(dn), k = static_cast<std::int64_t>(dk);
+          const auto m = static_cast<std::int64_t>(dm), n = static_cast<std::int64_t>(dn),
+                     k = static_cast<std::int64_t>(dk);
           const bool weight_gradient = form == sim::GemmForm::tn;
           const auto place = [&](std::int64_t i, std::int64_t elements) { return i % (pool / elements) * elements; };
           const auto gemm = [&](std::int64_t i) {
             using ops::Matrix;
             if (weight_gradient)
-              return ops::Matmul{Matrix(left, k, m, m).t(), Matrix(right, k, n, n), Matrix(gradients, m, n, n, place(i, m * n)), 1, 1, 1};
+              return ops::Matmul{Matrix(left, k, m, m).t(),
+                                 Matrix(right, k, n, n),
+                                 Matrix(gradients, m, n, n, place(i, m * n)),
+                                 1,
+                                 1,
+                                 1};
             const Matrix b = form == sim::GemmForm::nt ? Matrix(right, n, k, k, place(i, n * k)).t()
-                                                          : Matrix(right, k, n, n, place(i, n * k));
+                                                       : Matrix(right, k, n, n, place(i, n * k));
             return ops::Matmul{Matrix(left, m, k, k), b, Matrix(out, m, n, n)};
           };
           everyone.barrier();
@@ -196,15 +216,24 @@ void measure_calls(World& world, Device& device, Group& group, bool quick, std::
         const int next = group.rank() ^ 1;
         const std::function<void()> run_it = [&] {
           switch (call) {
-            case sim::Call::all_reduce: return group.all_reduce(whole);
-            case sim::Call::start_all_reduce: return group.start_all_reduce(whole)->wait();
-            case sim::Call::all_gather: return group.all_gather(part, whole);
-            case sim::Call::reduce_scatter: return group.reduce_scatter(whole, part);
-            case sim::Call::all_to_all: return group.all_to_all(whole, other);
-            case sim::Call::start_all_to_all: return group.start_all_to_all(whole, other)->wait();
-            case sim::Call::broadcast: return group.broadcast(whole, 0);
-            case sim::Call::reduce: return group.reduce(whole, 0);
-            case sim::Call::shift: return group.start_shift(whole, other)->wait();
+            case sim::Call::all_reduce:
+              return group.all_reduce(whole);
+            case sim::Call::start_all_reduce:
+              return group.start_all_reduce(whole)->wait();
+            case sim::Call::all_gather:
+              return group.all_gather(part, whole);
+            case sim::Call::reduce_scatter:
+              return group.reduce_scatter(whole, part);
+            case sim::Call::all_to_all:
+              return group.all_to_all(whole, other);
+            case sim::Call::start_all_to_all:
+              return group.start_all_to_all(whole, other)->wait();
+            case sim::Call::broadcast:
+              return group.broadcast(whole, 0);
+            case sim::Call::reduce:
+              return group.reduce(whole, 0);
+            case sim::Call::shift:
+              return group.start_shift(whole, other)->wait();
             case sim::Call::message:
               if (next >= k) return;
               if (group.rank() % 2 == 0) return group.start_send(whole, next, 0)->wait();
@@ -234,10 +263,10 @@ MeasuredTables measure_tables(Job& job, const TablesOptions& options) {
     const auto device = job.open_device(options.device, 0, Precision::f32);
     World& devices = job.world_of(*device);
     const auto everyone = devices.group(*device, "calibration", all);
-    const std::vector<double> sizes = cpu ? options.quick ? std::vector<double>{16, 64, 256, 512}
-                                                          : std::vector<double>{16, 32, 64, 128, 256, 512, 1024}
-                                          : options.quick ? std::vector<double>{64, 512, 2048}
-                                                          : std::vector<double>{64, 256, 512, 1024, 2048, 4096, 8192};
+    const std::vector<double> sizes = cpu             ? options.quick ? std::vector<double>{16, 64, 256, 512}
+                                                                      : std::vector<double>{16, 32, 64, 128, 256, 512, 1024}
+                                                  : options.quick ? std::vector<double>{64, 512, 2048}
+                                                      : std::vector<double>{64, 256, 512, 1024, 2048, 4096, 8192};
     for (const DType dtype : {DType::f32, DType::bf16}) measure_gemms(*device, *everyone, dtype, sizes, tables);
     // Groups of 2, 4 and so on: all ranks are in one, and all of them talk at once.
     for (int k = 2; k <= world.size(); k *= 2) {

@@ -15,8 +15,8 @@
 #include "cli/find_spec.h"
 #include "cli/hosts.h"
 #include "cli/launch.h"
-#include "cli/seconds.h"
 #include "cli/reported_by_ranks.h"
+#include "cli/seconds.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
@@ -36,9 +36,11 @@ constexpr const char* kHelp =
     "With a spec, collectives are measured over the axes of its points too.";
 
 constexpr const char* kFooter =
-    "Bandwidths are counted as nccl-tests counts them. Peers are the other ranks, or the other groups of a scope that lie\n"
+    "Bandwidths are counted as nccl-tests counts them. Peers are the other ranks, or the other groups of a scope that "
+    "lie\n"
     "over as many hosts; they are compared at the largest size.\n"
-    "Exit codes: 0 nothing stands out; 1 something does, or gave wrong data; 2 bad usage or bad input; 3 ranks could not be\n"
+    "Exit codes: 0 nothing stands out; 1 something does, or gave wrong data; 2 bad usage or bad input; 3 ranks could "
+    "not be\n"
     "started, hung or crashed.";
 
 struct Options {
@@ -56,7 +58,8 @@ constexpr Axis kMeshAxes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::pp, Axis::etp,
 
 std::string text_of(const Mesh& mesh) {
   std::string text;
-  for (const Axis axis : kMeshAxes) text += fmt::format("{}{}={}", text.empty() ? "" : ",", name_of(axis), mesh.size(axis));
+  for (const Axis axis : kMeshAxes)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", name_of(axis), mesh.size(axis));
   return text;
 }
 
@@ -82,7 +85,8 @@ Mesh read_mesh(const std::string& text) {
   }
   std::int64_t ranks = 1, experts = 1;
   for (const Axis axis : kDenseAxes.list()) ranks = std::min(ranks * mesh.size(axis), kMostRanks + 1);
-  for (const Axis axis : {Axis::etp, Axis::ep, Axis::dp_replicate, Axis::pp}) experts = std::min(experts * mesh.size(axis), kMostRanks + 1);
+  for (const Axis axis : {Axis::etp, Axis::ep, Axis::dp_replicate, Axis::pp})
+    experts = std::min(experts * mesh.size(axis), kMostRanks + 1);
   if (ranks > kMostRanks || experts > kMostRanks)
     fail(ErrorKind::bad_input, "--mesh", "more ranks than a job has, got \"{}\", need {} at most", text, kMostRanks);
   if (mesh.world() % mesh.size({Axis::etp, Axis::ep, Axis::dp_replicate, Axis::pp}) != 0)
@@ -206,11 +210,12 @@ health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& 
   job.ranks = request.ranks;
   job.timeout_s = request.timeout_s;
   job.interrupt = interrupt;
-  health::Health reported = health::health_from_json(nlohmann::json(reported_by_ranks(job, launcher)), "mbench check: $.told");
+  health::Health reported =
+      health::health_from_json(nlohmann::json(reported_by_ranks(job, launcher)), "mbench check: $.told");
   if (reported.devices.size() == static_cast<std::size_t>(request.ranks)) return reported;
   fail(ErrorKind::launch_failed, launcher.program,
-       "starts jobs of {} ranks, need one of {}: it is another MPI's, or speaks another PMI than this program", reported.devices.size(),
-       request.ranks);
+       "starts jobs of {} ranks, need one of {}: it is another MPI's, or speaks another PMI than this program",
+       reported.devices.size(), request.ranks);
 }
 
 std::vector<Mesh> meshes_of(const std::vector<Point>& points) {
@@ -255,9 +260,10 @@ void add_check(CLI::App& app, Exit& exit) {
       ->type_name("DEVICE")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command
-      ->add_option("--mesh", options->meshes,
-                   "Measure collectives over the axes of this mesh too, such as tp=2,dp=4: tp, cp, dp, pp, etp, ep. May be "
-                   "repeated")
+      ->add_option(
+          "--mesh", options->meshes,
+          "Measure collectives over the axes of this mesh too, such as tp=2,dp=4: tp, cp, dp, pp, etp, ep. May be "
+          "repeated")
       ->type_name("SIZES")
       ->take_all()
       ->expected(1)
@@ -267,19 +273,22 @@ void add_check(CLI::App& app, Exit& exit) {
                    "How much worse than its peers, or than what is expected, a figure may be; default 10%")
       ->type_name("SHARE");
   command
-      ->add_option("--expect", options->machine,
-                   "A machine that can be simulated, by name or file: its figures stand beside those measured, which may not be "
-                   "below them")
+      ->add_option(
+          "--expect", options->machine,
+          "A machine that can be simulated, by name or file: its figures stand beside those measured, which may not be "
+          "below them")
       ->type_name("MACHINE");
   command
-      ->add_option("--largest", options->largest,
-                   "The largest size of collectives, such as 64MiB; default 16 MiB, on GPUs 256 MiB. They begin at 4 KiB")
+      ->add_option(
+          "--largest", options->largest,
+          "The largest size of collectives, such as 64MiB; default 16 MiB, on GPUs 256 MiB. They begin at 4 KiB")
       ->type_name("BYTES");
   command->add_option("--format", options->format, "md, json or junit; default md")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"md", "json", "junit"}));
   command->add_option("--result", options->result, "Write the figures to FILE as JSON too")->type_name("FILE");
-  command->add_option("--timeout", options->timeout, "End ranks that --ranks started after so many seconds; default 600")
+  command
+      ->add_option("--timeout", options->timeout, "End ranks that --ranks started after so many seconds; default 600")
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
   command->add_flag("--quiet", options->quiet, "No progress");

@@ -16,8 +16,8 @@ namespace mbench::cli {
 struct CheckRequest {
   std::string device = "cpu";
   int ranks = 1;
-  std::vector<Mesh> meshes;         // whose axes are measured
-  std::int64_t largest = 0;         // bytes of collectives; 0: the default of the device
+  std::vector<Mesh> meshes;  // whose axes are measured
+  std::int64_t largest = 0;  // bytes of collectives; 0: the default of the device
   double timeout_s = 600;
   bool quiet = false;
 };

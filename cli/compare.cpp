@@ -39,14 +39,17 @@ std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const reports
   const std::string old_file = sweeps::results_file(args.baseline);
   if (is_stored_folder(args.baseline)) {
     ResultFile now = read_result_file(new_file);
-    const reports::Choice choice{reports::stand_named(args.against, "--against"), args.revision, options.allow_different};
+    const reports::Choice choice{reports::stand_named(args.against, "--against"), args.revision,
+                                 options.allow_different};
     ResultFile baseline = reports::choose_baseline(args.baseline, now, !options.needs_same_machine(), choice).results;
     return {std::move(now), std::move(baseline)};
   }
-  for (const auto& [option, given] : {std::pair("--at", !args.revision.empty()), std::pair("--against", args.against != "newest"),
-                                      std::pair("--budget", !args.budgets.empty())})
+  for (const auto& [option, given] :
+       {std::pair("--at", !args.revision.empty()), std::pair("--against", args.against != "newest"),
+        std::pair("--budget", !args.budgets.empty())})
     if (given)
-      fail(ErrorKind::bad_input, option, "chooses from a folder of baselines, got the result {}, need such a folder", args.baseline);
+      fail(ErrorKind::bad_input, option, "chooses from a folder of baselines, got the result {}, need such a folder",
+           args.baseline);
   auto now = std::async(std::launch::async, [&] { return read_result_file(new_file); });
   ResultFile baseline = read_result_file(old_file);
   return {now.get(), std::move(baseline)};
@@ -59,11 +62,12 @@ std::vector<ResultFile> read_all(const std::vector<std::string>& paths) {
 }
 
 // Holds NEW against the pinned entry of each point too, or its oldest.
-void hold_budget(reports::Comparison& comparison, const Arguments& args, const ResultFile& now, const reports::Budget& budget) {
+void hold_budget(reports::Comparison& comparison, const Arguments& args, const ResultFile& now,
+                 const reports::Budget& budget) {
   reports::CompareOptions options = reports::budget_options(budget);
   options.allow_different = args.allow_different;
-  const reports::Chosen anchor =
-      reports::choose_baseline(args.baseline, now, !options.needs_same_machine(), {reports::Stand::pinned_or_oldest, "", args.allow_different});
+  const reports::Chosen anchor = reports::choose_baseline(args.baseline, now, !options.needs_same_machine(),
+                                                          {reports::Stand::pinned_or_oldest, "", args.allow_different});
   reports::add_budget(comparison, reports::compare_results(now, anchor.results, options), budget, anchor.origins);
 }
 
@@ -72,15 +76,18 @@ std::vector<std::string> how_to_accept(const Arguments& args, const reports::Com
   const auto quoted = [](const std::string& path) {
     std::string out = "'";
     for (const char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    const bool plain = path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == std::string::npos;
+    const bool plain =
+        path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") ==
+        std::string::npos;
     return plain ? path : out + "'";
   };
-  if (!is_stored_folder(args.baseline))
-    return {fmt::format("mbench compare LATER --baseline {}", quoted(args.result))};
+  if (!is_stored_folder(args.baseline)) return {fmt::format("mbench compare LATER --baseline {}", quoted(args.result))};
   std::string metrics;
   if (!options.needs_same_machine()) metrics = options.has("loss") ? " --metric memory,loss" : " --metric memory";
-  std::vector<std::string> commands = {fmt::format("mbench baseline add {} --dir {}{}", quoted(args.result), quoted(args.baseline), metrics)};
-  if (args.against == "pinned" || !args.budgets.empty()) commands.push_back(fmt::format("mbench baseline pin --dir {}", quoted(args.baseline)));
+  std::vector<std::string> commands = {
+      fmt::format("mbench baseline add {} --dir {}{}", quoted(args.result), quoted(args.baseline), metrics)};
+  if (args.against == "pinned" || !args.budgets.empty())
+    commands.push_back(fmt::format("mbench baseline pin --dir {}", quoted(args.baseline)));
   return commands;
 }
 
@@ -89,33 +96,35 @@ void check_allowed(const std::vector<std::string>& fields) {
   for (const std::string& field : fields) {
     const auto& keys = point_keys();
     if (std::find(keys.begin(), keys.end(), field) == keys.end())
-      fail(ErrorKind::bad_input, "--allow-different", "unknown field, got \"{}\", {}", field, nearest_choice(field, keys));
+      fail(ErrorKind::bad_input, "--allow-different", "unknown field, got \"{}\", {}", field,
+           nearest_choice(field, keys));
     if (field == "model" || field == "precision" || field == "device" || field == "strategy")
-      fail(ErrorKind::bad_input, "--allow-different", "got {}, need a field in which two runs of one model, precision and device may differ, such as env", field);
+      fail(ErrorKind::bad_input, "--allow-different",
+           "got {}, need a field in which two runs of one model, precision and device may differ, such as env", field);
   }
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, Exit& exit) {
-  CLI::App* command =
-      app.add_subcommand("compare", "Compare results with a baseline; exit 1 on a regression");
+  CLI::App* command = app.add_subcommand("compare", "Compare results with a baseline; exit 1 on a regression");
   auto args = std::make_shared<Arguments>();
   command->add_option("NEW", args->result, "Result file to judge, or the folder of its sweep")->required();
   command
-      ->add_option(
-          "--baseline", args->baseline,
-          "Result file to judge it by, or the folder of its sweep, or a folder of stored baselines: the "
-          "newest of this machine")
+      ->add_option("--baseline", args->baseline,
+                   "Result file to judge it by, or the folder of its sweep, or a folder of stored baselines: the "
+                   "newest of this machine")
       ->required();
   command->add_option("--at", args->revision, "Of stored baselines those of this revision, not the newest");
   command
       ->add_option("--against", args->against,
-                   "Which entry of stored baselines: newest, oldest, pinned (mbench baseline pin) or best, the one with the least mean step")
+                   "Which entry of stored baselines: newest, oldest, pinned (mbench baseline pin) or best, the one "
+                   "with the least mean step")
       ->capture_default_str();
   command
       ->add_option("--budget", args->budgets,
-                   "What all changes since the pinned entry of stored baselines, or else the oldest, may cost together: time=5%, memory=1%; "
+                   "What all changes since the pinned entry of stored baselines, or else the oldest, may cost "
+                   "together: time=5%, memory=1%; "
                    "may be repeated")
       ->allow_extra_args(false);
   command
@@ -136,29 +145,33 @@ void add_compare(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command
       ->add_option("--allow-different", args->allow_different,
-                   "Compare points that differ in this field as one: env, to try an environment variable on the same layout; may be repeated")
+                   "Compare points that differ in this field as one: env, to try an environment variable on the same "
+                   "layout; may be repeated")
       ->type_name("FIELD")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command->add_option(
-      "--confirm", args->again,
-      "A second measurement of NEW: slower is only what is slower there too. For shared machines; may be repeated")
+  command
+      ->add_option(
+          "--confirm", args->again,
+          "A second measurement of NEW: slower is only what is slower there too. For shared machines; may be repeated")
       ->allow_extra_args(false);
-  command->add_option("--confirm-baseline", args->old_again,
-                      "A second measurement of OLD, to hold that of --confirm against; default OLD itself. As many as of "
-                      "--confirm, in their order. Where sweeps took turns, all measurements are weighed together")
+  command
+      ->add_option("--confirm-baseline", args->old_again,
+                   "A second measurement of OLD, to hold that of --confirm against; default OLD itself. As many as of "
+                   "--confirm, in their order. Where sweeps took turns, all measurements are weighed together")
       ->allow_extra_args(false);
-  command->add_option("--format", args->format, "md (for a pull request), json or junit")
-      ->capture_default_str();
+  command->add_option("--format", args->format, "md (for a pull request), json or junit")->capture_default_str();
   command->footer(
       "Time, by the ratio of mean steps and that of medians, each with its 99 % interval and a test:\n"
       "  same       both intervals exclude a change as large as the threshold\n"
       "  slower     an interval excludes no change, and holds the threshold or lies beyond it; its test agrees "
       "(p < 0.01\n"
-      "             after Holm's correction for the number of points), the change that it estimates is at least 2/3 of\n"
+      "             after Holm's correction for the number of points), the change that it estimates is at least 2/3 "
+      "of\n"
       "             the threshold, and the other interval does not contradict. faster: likewise\n"
       "  ambiguous  an interval holds both no change and the threshold, slow steps are too few to tell a stall from\n"
-      "             spikes, a side has fewer than 5 samples, or they drift too much. No regression; the row says about\n"
+      "             spikes, a side has fewer than 5 samples, or they drift too much. No regression; the row says "
+      "about\n"
       "             how many samples decide\n"
       "Slow steps are named: \"every 4th step at 3.0x\". One spike in a run is no regression.\n"
       "So a step that became 5 % slower is found with --threshold time=5%, given samples: 30 do for 2 % of "
@@ -173,8 +186,7 @@ void add_compare(CLI::App& app, Exit& exit) {
     for (const std::string& text : args->thresholds) reports::set_threshold(options.thresholds, text);
     reports::check_metrics(args->metrics);
     if (!args->metrics.empty()) options.metrics = args->metrics;
-    for (const std::string& name : args->fail_on)
-      options.fail_on.push_back(reports::verdict_named(name, "--fail-on"));
+    for (const std::string& name : args->fail_on) options.fail_on.push_back(reports::verdict_named(name, "--fail-on"));
     check_allowed(args->allow_different);
     options.allow_different = args->allow_different;
     reports::Budget budget;
@@ -182,12 +194,14 @@ void add_compare(CLI::App& app, Exit& exit) {
     reports::stand_named(args->against, "--against");
     reports::check_comparison_format(args->format);  // before the files are read
     if (!args->old_again.empty() && args->old_again.size() != args->again.size())
-      fail(ErrorKind::bad_input, "--confirm-baseline", "each is held against a further measurement, got {}, need {} as of --confirm",
-           args->old_again.size(), args->again.size());
+      fail(ErrorKind::bad_input, "--confirm-baseline",
+           "each is held against a further measurement, got {}, need {} as of --confirm", args->old_again.size(),
+           args->again.size());
     const auto [now, baseline] = read_both(*args, options);
     const std::vector<ResultFile> again = read_all(args->again), old_again = read_all(args->old_again);
     std::vector<reports::Round> rounds;
-    for (std::size_t i = 0; i < again.size(); ++i) rounds.push_back({&again[i], old_again.empty() ? &baseline : &old_again[i]});
+    for (std::size_t i = 0; i < again.size(); ++i)
+      rounds.push_back({&again[i], old_again.empty() ? &baseline : &old_again[i]});
     // Turns are of two sweeps that ran at the same time, which the first of OLD and a further one of NEW did not.
     const bool paired = old_again.size() == again.size();
     reports::Comparison comparison =

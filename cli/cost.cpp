@@ -17,18 +17,21 @@
 namespace mbench::cli {
 namespace {
 
+using nlohmann::ordered_json;
 using reports::Quantity;
 using reports::Range;
-using nlohmann::ordered_json;
 
 constexpr const char* kAbout =
-    "Prints what training to a number of tokens takes: time, device hours, money, energy, the best interval between checkpoints, and\n"
-    "goodput, the share of the time that is training. Steps are those of a result file, or of a spec simulated --on a machine.\n"
+    "Prints what training to a number of tokens takes: time, device hours, money, energy, the best interval between "
+    "checkpoints, and\n"
+    "goodput, the share of the time that is training. Steps are those of a result file, or of a spec simulated --on a "
+    "machine.\n"
     "A figure may be a range, LOW..HIGH; then so is what follows from it. What is not given stays unknown.";
 
 constexpr const char* kFooter =
     "Examples:\n"
-    "  mbench cost out/llama-3-70b --tokens 15T --price 2.10 --mtbf 50000h --restart 10min --checkpoint-bandwidth 40GB/s\n"
+    "  mbench cost out/llama-3-70b --tokens 15T --price 2.10 --mtbf 50000h --restart 10min --checkpoint-bandwidth "
+    "40GB/s\n"
     "  mbench cost spec.json --on sim:512xH100-SXM5-80GB --tokens 1T..2T --price 1.9..2.5 --watts 1300";
 
 struct Options {
@@ -52,7 +55,8 @@ std::vector<Row> rows_of(const Options& options) {
   if (!spec.json && options.on.empty()) {
     const nlohmann::ordered_json json = parse_json(read_text_file(file), file);
     if (!json.is_object() || !json.contains("schema") || !json.contains("points"))
-      fail(ErrorKind::bad_input, file, "is a spec, whose steps nobody measured, need --on sim:<N>x<MACHINE>, or a result file");
+      fail(ErrorKind::bad_input, file,
+           "is a spec, whose steps nobody measured, need --on sim:<N>x<MACHINE>, or a result file");
     for (PointResult& result : read_result_file(file).points) {
       const std::string label = fmt::format("{} of {}", rows.size() + 1, file);
       rows.push_back({label, std::move(result)});
@@ -100,7 +104,9 @@ std::string count_text(double x) {
 }
 std::string energy_text(double joules) {
   const double mwh = joules / 3.6e9;
-  return mwh >= 1000 ? fmt::format("{:.3g} GWh", mwh / 1000) : mwh >= 1 ? fmt::format("{:.3g} MWh", mwh) : fmt::format("{:.3g} kWh", mwh * 1000);
+  return mwh >= 1000 ? fmt::format("{:.3g} GWh", mwh / 1000)
+         : mwh >= 1  ? fmt::format("{:.3g} MWh", mwh)
+                     : fmt::format("{:.3g} kWh", mwh * 1000);
 }
 std::string time_text(double seconds) {
   return seconds > 2 * 86400.0 ? fmt::format("{:.1f} days", seconds / 86400) : format_duration(seconds);
@@ -117,24 +123,28 @@ std::string unknown(std::initializer_list<std::pair<const char*, bool>> inputs) 
   return fmt::format("unknown, need {}", fmt::join(missing, " and "));
 }
 
-void print_cost(const Row& row, const reports::StepFacts& step, const reports::RunAsked& asked, const reports::RunCost& cost) {
+void print_cost(const Row& row, const reports::StepFacts& step, const reports::RunAsked& asked,
+                const reports::RunCost& cost) {
   const auto line = [](const char* what, const std::string& text) { fmt::print("  {:<18} {}\n", what, text); };
-  const auto known = [&](const char* what, const std::optional<Range>& range, std::string (*text)(double), const std::string& otherwise,
-                         const std::string& after = "") {
-    line(what, range ? of(*range, text) + after : otherwise);
-  };
+  const auto known = [&](const char* what, const std::optional<Range>& range, std::string (*text)(double),
+                         const std::string& otherwise,
+                         const std::string& after = "") { line(what, range ? of(*range, text) + after : otherwise); };
   fmt::print("{}\n", row.label);
   line("step", fmt::format("{:.4g} s, {} tokens, {} devices{}", step.seconds, count_text(step.tokens), step.devices,
                            row.result.simulated ? " (simulated)" : ""));
   line("steps", of(cost.steps, count_text));
   line("training alone", of(cost.work, time_text));
-  const bool mtbf = asked.device_mtbf.has_value(), bandwidth = asked.checkpoint_bandwidth.has_value(), restart = asked.restart.has_value();
-  const std::string failures = unknown({{"--mtbf", mtbf}, {"--checkpoint-bandwidth", bandwidth}, {"--restart", restart}});
+  const bool mtbf = asked.device_mtbf.has_value(), bandwidth = asked.checkpoint_bandwidth.has_value(),
+             restart = asked.restart.has_value();
+  const std::string failures =
+      unknown({{"--mtbf", mtbf}, {"--checkpoint-bandwidth", bandwidth}, {"--restart", restart}});
   known("the job fails", cost.job_mtbf, time_text, unknown({{"--mtbf", mtbf}}), " apart on average");
-  line("checkpoint", fmt::format("{:.4g} GB{}", step.checkpoint_bytes / 1e9, cost.checkpoint ? ", " + of(*cost.checkpoint, format_duration) : ""));
+  line("checkpoint", fmt::format("{:.4g} GB{}", step.checkpoint_bytes / 1e9,
+                                 cost.checkpoint ? ", " + of(*cost.checkpoint, format_duration) : ""));
   known("best interval", cost.interval, format_duration, failures, " of training between two checkpoints");
   known("failures", cost.failures, count_text, failures);
-  known("goodput", cost.goodput, [](double x) { return fmt::format("{:.1f} %", 100 * x); }, failures);
+  known(
+      "goodput", cost.goodput, [](double x) { return fmt::format("{:.1f} %", 100 * x); }, failures);
   known("elapsed", cost.elapsed, time_text, failures);
   const char* least = cost.elapsed ? "" : ", without failures";
   line("device hours", of(cost.device_hours, count_text) + least);
@@ -172,14 +182,18 @@ void run(const Options& options, Exit& exit) {
   for (const Row& row : rows_of(options)) {
     if (row.result.outcome != Outcome::ok || !row.result.iteration_ms) {
       exit.code = Exit::kFailed;
-      if (options.json) all.push_back({{"label", row.label}, {"outcome", name_of(row.result.outcome)}, {"reason", row.result.reason}});
-      else fmt::print("{}\n  {}: {}\n\n", row.label, name_of(row.result.outcome), row.result.reason);
+      if (options.json)
+        all.push_back({{"label", row.label}, {"outcome", name_of(row.result.outcome)}, {"reason", row.result.reason}});
+      else
+        fmt::print("{}\n  {}: {}\n\n", row.label, name_of(row.result.outcome), row.result.reason);
       continue;
     }
     const reports::StepFacts step = facts_of(row.result);
     const reports::RunCost cost = reports::cost_of(step, asked);
-    if (options.json) all.push_back(json_of(row, step, cost));
-    else print_cost(row, step, asked, cost);
+    if (options.json)
+      all.push_back(json_of(row, step, cost));
+    else
+      print_cost(row, step, asked, cost);
   }
   if (options.json) std::cout << all.dump(2) << "\n";
 }
@@ -190,17 +204,31 @@ void add_cost(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("cost", kAbout);
   command->footer(kFooter);
-  command->add_option("SPEC", options->spec.path, "A results.json, or the folder of a sweep or search that has one; or a spec, with --on")->required();
-  command->add_option("--tokens", options->tokens, "How many tokens are trained on: 15T, 300B")->type_name("TOKENS")->required();
+  command
+      ->add_option("SPEC", options->spec.path,
+                   "A results.json, or the folder of a sweep or search that has one; or a spec, with --on")
+      ->required();
+  command->add_option("--tokens", options->tokens, "How many tokens are trained on: 15T, 300B")
+      ->type_name("TOKENS")
+      ->required();
   command->add_option("--on", options->on, "Of a spec: sim:<N>x<MACHINE>")->type_name("DEVICE");
   command->add_option("--price", options->price, "Of a device for an hour, in any currency")->type_name("MONEY");
-  command->add_option("--mtbf", options->mtbf, "Mean time between failures of one device and its share of the node: 50000h")->type_name("TIME");
-  command->add_option("--restart", options->restart, "From a failure until the job trains again: 10min")->type_name("TIME");
-  command->add_option("--checkpoint-bandwidth", options->bandwidth, "Of all ranks together, while training waits: 40GB/s")->type_name("RATE");
-  command->add_option("--watts", options->watts, "Of a device with its share of host, network and cooling")->type_name("WATTS");
-  command->add_flag("--json", options->json, "Print JSON: ranges as [low, high], what is unknown as null; seconds, bytes, joules");
+  command
+      ->add_option("--mtbf", options->mtbf,
+                   "Mean time between failures of one device and its share of the node: 50000h")
+      ->type_name("TIME");
+  command->add_option("--restart", options->restart, "From a failure until the job trains again: 10min")
+      ->type_name("TIME");
+  command
+      ->add_option("--checkpoint-bandwidth", options->bandwidth, "Of all ranks together, while training waits: 40GB/s")
+      ->type_name("RATE");
+  command->add_option("--watts", options->watts, "Of a device with its share of host, network and cooling")
+      ->type_name("WATTS");
+  command->add_flag("--json", options->json,
+                    "Print JSON: ranges as [low, high], what is unknown as null; seconds, bytes, joules");
   command->add_option("--set", options->spec.set, "Of a spec, field=value: set a field of every point (repeatable)");
-  command->add_option("--filter", options->spec.filter, "Of a spec, field=value: only points with that value (repeatable)");
+  command->add_option("--filter", options->spec.filter,
+                      "Of a spec, field=value: only points with that value (repeatable)");
   command->callback([options, &exit] { run(*options, exit); });
 }
 

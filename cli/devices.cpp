@@ -32,14 +32,15 @@ void print_gpus() {
   const std::vector<Gpu> all = gpus();
   if (all.empty()) fmt::print("cuda      none: {}\n", why_no_gpu());
   for (const Gpu& g : all)
-    fmt::print("cuda      {} {}, {}, {} multiprocessors of compute capability {}.{}, at {}\n", g.ordinal,
-               g.name, format_bytes(g.memory_bytes), g.multiprocessors, g.major, g.minor, g.pci);
-  if (const std::string libraries = cuda_libraries(); !libraries.empty())
-    fmt::print("          {}\n", libraries);
+    fmt::print("cuda      {} {}, {}, {} multiprocessors of compute capability {}.{}, at {}\n", g.ordinal, g.name,
+               format_bytes(g.memory_bytes), g.multiprocessors, g.major, g.minor, g.pci);
+  if (const std::string libraries = cuda_libraries(); !libraries.empty()) fmt::print("          {}\n", libraries);
   print_lines("nvml", describe_gpus());
 }
 
-std::string or_none(double value, const char* format) { return value > 0 ? fmt::format(fmt::runtime(format), value) : "-"; }
+std::string or_none(double value, const char* format) {
+  return value > 0 ? fmt::format(fmt::runtime(format), value) : "-";
+}
 
 // One line for each machine that is built in, below 100 columns; what a file says of it in words is in --on.
 void print_machines() {
@@ -47,8 +48,8 @@ void print_machines() {
   std::size_t width = 0;
   for (const std::string& name : names) width = std::max(width, name.size());
   const auto row = [&](const std::string& name, const std::array<std::string, 7>& cells) {
-    fmt::print("  {:<{}}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}\n", name, width, cells[0], cells[1], cells[2], cells[3], cells[4],
-               cells[5], cells[6]);
+    fmt::print("  {:<{}}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}\n", name, width, cells[0], cells[1], cells[2],
+               cells[3], cells[4], cells[5], cells[6]);
   };
   fmt::print("\nmachines to simulate, --on sim:<N>x<MACHINE>; mbench devices --on sim:<N>x<MACHINE> has all of one\n");
   row("", {"devices", "memory", "16 bits", "FP8", "memory", "links", "network"});
@@ -56,12 +57,16 @@ void print_machines() {
   for (const std::string& name : names) {
     const Machine m = find_machine(name, "devices");
     const auto peak = [&](Precision p) { return m.device.peak_flops[static_cast<std::size_t>(p)] * 1e-12; };
-    row(name, {fmt::format("{}", m.node.devices), fmt::format("{:.0f}", static_cast<double>(m.device.memory_bytes) / (1ull << 30)),
-               or_none(std::max(peak(Precision::bf16), peak(Precision::fp16)), "{:.4g}"), or_none(peak(Precision::fp8), "{:.4g}"),
-               fmt::format("{:.4g}", m.device.memory_bandwidth * 1e-9), fmt::format("{:.4g}", m.node.links.back().bandwidth * 1e-9),
+    row(name, {fmt::format("{}", m.node.devices),
+               fmt::format("{:.0f}", static_cast<double>(m.device.memory_bytes) / (1ull << 30)),
+               or_none(std::max(peak(Precision::bf16), peak(Precision::fp16)), "{:.4g}"),
+               or_none(peak(Precision::fp8), "{:.4g}"), fmt::format("{:.4g}", m.device.memory_bandwidth * 1e-9),
+               fmt::format("{:.4g}", m.node.links.back().bandwidth * 1e-9),
                fmt::format("{:.3g}", m.network.bandwidth * 1e-9)});
   }
-  fmt::print("  Peaks are dense. Links: bus bandwidth of collectives over all devices of a node. Network: a device's share.\n");
+  fmt::print(
+      "  Peaks are dense. Links: bus bandwidth of collectives over all devices of a node. Network: a device's "
+      "share.\n");
 }
 
 void print_devices() {
@@ -70,7 +75,8 @@ void print_devices() {
   fmt::print("host      {}\n", text("host"));
   const auto group = group_memory();
   fmt::print("cpu       {}, {} cores, {} of memory ({} available{})\n", text("cpu"), e.at("cores").get<int>(),
-             format_bytes(physical_memory()), format_bytes(available_memory()), group ? " within " + text_of(*group) : "");
+             format_bytes(physical_memory()), format_bytes(available_memory()),
+             group ? " within " + text_of(*group) : "");
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
     fmt::print("          {:.1f} GFLOP/s on {} {} matrix product, measured now on all cores\n",
                measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",
@@ -86,7 +92,8 @@ void print_devices() {
   std::size_t width = 0;
   for (const std::string& name : programs) width = std::max(width, name.size());
   fmt::print("frameworks as whose program a step runs, the field \"framework\"\n");
-  for (const std::string& name : programs) fmt::print("  {:<{}}  {}\n", name, width, find_framework(name, "devices").description);
+  for (const std::string& name : programs)
+    fmt::print("  {:<{}}  {}\n", name, width, find_framework(name, "devices").description);
 }
 
 // A machine to simulate: what it has, and how its devices reach each other.
@@ -95,13 +102,12 @@ void print_simulated(const std::string& device) {
   const Machine m = find_machine(asked.machine, "--on " + device);
   const int nodes = (asked.count + m.node.devices - 1) / m.node.devices;
   fmt::print("{}: {}\n", m.name, m.description);
-  fmt::print("devices   {} on {} node{} of up to {}, {} of memory each\n", asked.count, nodes,
-             nodes == 1 ? "" : "s", m.node.devices, format_bytes(m.device.memory_bytes));
+  fmt::print("devices   {} on {} node{} of up to {}, {} of memory each\n", asked.count, nodes, nodes == 1 ? "" : "s",
+             m.node.devices, format_bytes(m.device.memory_bytes));
   std::string peaks;
   for (int i = 0; i < kPrecisionCount; ++i)
     if (const double peak = m.device.peak_flops[static_cast<std::size_t>(i)]; peak > 0)
-      peaks += fmt::format("{}{} {:.4g}", peaks.empty() ? "" : ", ", name_of(static_cast<Precision>(i)),
-                           peak * 1e-12);
+      peaks += fmt::format("{}{} {:.4g}", peaks.empty() ? "" : ", ", name_of(static_cast<Precision>(i)), peak * 1e-12);
   fmt::print("          dense peak, TFLOP/s: {}; memory {:.4g} GB/s\n", peaks, m.device.memory_bandwidth * 1e-9);
   for (const Link& link : m.node.links)
     fmt::print("{:<10}up to {} devices: {}, {:.4g} GB/s bus bandwidth, {:.3g} us a step\n",
@@ -109,8 +115,7 @@ void print_simulated(const std::string& device) {
                link.latency * 1e6);
   fmt::print("          two devices {:.4g} GB/s; through the host {:.4g} GB/s\n", m.node.p2p_bandwidth * 1e-9,
              m.node.pcie.bandwidth * 1e-9);
-  fmt::print("network   {:.4g} GB/s a device, {:.3g} us a step\n", m.network.bandwidth * 1e-9,
-             m.network.latency * 1e6);
+  fmt::print("network   {:.4g} GB/s a device, {:.3g} us a step\n", m.network.bandwidth * 1e-9, m.network.latency * 1e6);
   if (m.node.topology.empty()) return fmt::print("links     n/a: the machine's file has no node.topology\n");
   LinkMatrix shown = m.node.topology;
   shown.resize(static_cast<std::size_t>(std::min(asked.count, m.node.devices)));
@@ -126,9 +131,8 @@ void add_devices(CLI::App& app, Exit&) {
   CLI::Option* gone = command->add_option("--calibrate", *file, "")->expected(0, 1)->group("");  // in no help
   CLI::Option* simulated =
       command
-          ->add_option(
-              "--on", *on,
-              "A machine to simulate, sim:<N>x<MACHINE>: its figures, and the matrix of links of a node")
+          ->add_option("--on", *on,
+                       "A machine to simulate, sim:<N>x<MACHINE>: its figures, and the matrix of links of a node")
           ->type_name("DEVICE");
   command->callback([file, on, gone, simulated] {
     if (gone->count() > 0)

@@ -60,10 +60,11 @@ std::string man_options(const CLI::App& command) {
 }
 
 std::string man_page(const CLI::App& app) {
-  std::string text = fmt::format(".TH MBENCH 1 \"\" \"mbench {}\" \"User Commands\"\n.SH NAME\nmbench \\- what a training step of "
-                                 "a transformer costs on a machine\n.SH SYNOPSIS\n.B mbench\n\\fICOMMAND\\fR [\\fIOPTION\\fR...]\n"
-                                 ".SH DESCRIPTION\n{}\n.SH COMMANDS\n",
-                                 MBENCH_VERSION, roff(app.get_description()));
+  std::string text = fmt::format(
+      ".TH MBENCH 1 \"\" \"mbench {}\" \"User Commands\"\n.SH NAME\nmbench \\- what a training step of "
+      "a transformer costs on a machine\n.SH SYNOPSIS\n.B mbench\n\\fICOMMAND\\fR [\\fIOPTION\\fR...]\n"
+      ".SH DESCRIPTION\n{}\n.SH COMMANDS\n",
+      MBENCH_VERSION, roff(app.get_description()));
   for (const CLI::App* command : commands_of(app)) {
     text += fmt::format(".SS mbench {}\n.nf\n{}\n.fi\n{}", roff(command->get_name()), roff(command->get_description()),
                         man_options(*command));
@@ -90,18 +91,20 @@ std::string bash_completion(const CLI::App& app) {
       "  local word=${COMP_WORDS[COMP_CWORD]} words\n  case \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in\n";
   for (const CLI::App* command : commands_of(app))
     for (const CLI::App* inner : commands_of(*command))
-      text += fmt::format("    \"{} {}\") words=\"{}\" ;;\n", command->get_name(), inner->get_name(), words_after(*inner));
+      text +=
+          fmt::format("    \"{} {}\") words=\"{}\" ;;\n", command->get_name(), inner->get_name(), words_after(*inner));
   for (const CLI::App* command : commands_of(app))
     text += fmt::format("    \"{} \"*) words=\"{}\" ;;\n", command->get_name(), words_after(*command));
   text += fmt::format("    *) words=\"{}\" ;;\n  esac\n", words_after(app));
-  return text +
-         "  if [ \"$COMP_CWORD\" -eq 1 ]; then words=\"" + words_after(app) + "\"; fi\n"
+  return text + "  if [ \"$COMP_CWORD\" -eq 1 ]; then words=\"" + words_after(app) +
+         "\"; fi\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -o default -F _mbench mbench\n";
 }
 
 std::string zsh_completion(const CLI::App& app) {
-  std::string text = "#compdef mbench\n# zsh completion of mbench: install it as _mbench in a folder of $fpath\n_mbench() {\n"
-                     "  if (( CURRENT == 2 )); then\n";
+  std::string text =
+      "#compdef mbench\n# zsh completion of mbench: install it as _mbench in a folder of $fpath\n_mbench() {\n"
+      "  if (( CURRENT == 2 )); then\n";
   text += fmt::format("    compadd -- {}\n    return\n  fi\n  case \"$words[2]\" in\n", words_after(app));
   for (const CLI::App* command : commands_of(app))
     text += fmt::format("    {}) compadd -- {} ;;\n", command->get_name(), words_after(*command));
@@ -111,16 +114,22 @@ std::string zsh_completion(const CLI::App& app) {
 }  // namespace
 
 void add_documents(CLI::App& app, Exit&) {
-  CLI::App* schema = app.add_subcommand("schema", "Prints the JSON Schema (2020-12) of a spec, for editors and programs that write specs");
+  CLI::App* schema = app.add_subcommand(
+      "schema", "Prints the JSON Schema (2020-12) of a spec, for editors and programs that write specs");
   auto command = std::make_shared<std::string>("sweep");
-  schema->add_option("COMMAND", *command, "whose specs: sweep (the default) or search")->check(CLI::IsMember({"sweep", "search"}));
-  schema->callback([command] { fmt::print("{}", dump_json(*command == "search" ? sweeps::search_schema() : sweeps::spec_schema())); });
+  schema->add_option("COMMAND", *command, "whose specs: sweep (the default) or search")
+      ->check(CLI::IsMember({"sweep", "search"}));
+  schema->callback([command] {
+    fmt::print("{}", dump_json(*command == "search" ? sweeps::search_schema() : sweeps::spec_schema()));
+  });
   CLI::App* man = app.add_subcommand("man", "Prints the manual page: mbench man | man -l -");
   man->callback([&app] { fmt::print("{}", man_page(app)); });
   auto shell = std::make_shared<std::string>();
-  CLI::App* completion = app.add_subcommand("completion", "Prints the completion of a shell: source <(mbench completion bash)");
+  CLI::App* completion =
+      app.add_subcommand("completion", "Prints the completion of a shell: source <(mbench completion bash)");
   completion->add_option("SHELL", *shell, "bash or zsh")->required()->check(CLI::IsMember({"bash", "zsh"}));
-  completion->callback([&app, shell] { fmt::print("{}", *shell == "bash" ? bash_completion(app) : zsh_completion(app)); });
+  completion->callback(
+      [&app, shell] { fmt::print("{}", *shell == "bash" ? bash_completion(app) : zsh_completion(app)); });
 }
 
 }  // namespace mbench::cli

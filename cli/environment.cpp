@@ -37,9 +37,9 @@ int usable_cores() {
 
 std::string describe_version() {
   const std::string cuda = cuda_libraries();
-  return fmt::format("mbench {}\nrevision  {}\ncompiler  {}\nmpi       {}\ncuda      {}\nblas      {}",
-                     MBENCH_VERSION, git_revision(), MBENCH_COMPILER, mpi_library(),
-                     cuda.empty() ? "not built in" : cuda, blas_library());
+  return fmt::format("mbench {}\nrevision  {}\ncompiler  {}\nmpi       {}\ncuda      {}\nblas      {}", MBENCH_VERSION,
+                     git_revision(), MBENCH_COMPILER, mpi_library(), cuda.empty() ? "not built in" : cuda,
+                     blas_library());
 }
 
 nlohmann::ordered_json describe_environment(const std::string& device) {

@@ -1,4 +1,6 @@
 // mbench explain: a measured step beside the simulated one: the gap, and what could hold it.
+#include "explain/explain.h"
+
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -12,16 +14,18 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/point/result_file.h"
-#include "explain/explain.h"
 #include "explain/trace.h"
 
 namespace mbench::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Is a measured step as fast as it should be, and where is the rest? Simulates the same step and prints measured, expected with its interval, the gap, and\n"
-    "what could hold it, most likely first, each with what would confirm it. RUN is a result file (of mbench run, sweep or import-log), the folder of one, or\n"
-    "the log of a trainer. SPEC says what was trained, where RUN does not or says it wrongly: a spec, or the run's own script, TOML or config.json.";
+    "Is a measured step as fast as it should be, and where is the rest? Simulates the same step and prints measured, "
+    "expected with its interval, the gap, and\n"
+    "what could hold it, most likely first, each with what would confirm it. RUN is a result file (of mbench run, "
+    "sweep or import-log), the folder of one, or\n"
+    "the log of a trainer. SPEC says what was trained, where RUN does not or says it wrongly: a spec, or the run's own "
+    "script, TOML or config.json.";
 
 constexpr const char* kFooter =
     "Examples:\n"
@@ -60,7 +64,9 @@ Point point_of(const Options& options, const Point& measured) {
     spec.json = imported_spec(spec.path);
   }
   const sweeps::Spec read = sweeps::read_spec(spec);
-  if (read.points.size() != 1) fail(ErrorKind::bad_input, spec.path, "a run is of one point, got a spec of {}, need one: --set field=value", read.points.size());
+  if (read.points.size() != 1)
+    fail(ErrorKind::bad_input, spec.path, "a run is of one point, got a spec of {}, need one: --set field=value",
+         read.points.size());
   return read.points.front().point;
 }
 
@@ -70,15 +76,18 @@ PointResult row_of(const Options& options) {
   std::vector<PointResult> rows;
   for (PointResult& row : read_result_file(file).points) {
     const nlohmann::ordered_json fields = point_to_json(row.point);
-    const bool wanted = std::all_of(options.spec.filter.begin(), options.spec.filter.end(), [&](const std::string& text) {
-      const std::size_t equals = text.find('=');
-      const auto field = fields.find(text.substr(0, equals));
-      if (equals == std::string::npos || field == fields.end()) fail(ErrorKind::bad_input, "--filter " + text, "no field of a point, need field=value");
-      return word_of(nlohmann::json(*field)) == text.substr(equals + 1);
-    });
+    const bool wanted =
+        std::all_of(options.spec.filter.begin(), options.spec.filter.end(), [&](const std::string& text) {
+          const std::size_t equals = text.find('=');
+          const auto field = fields.find(text.substr(0, equals));
+          if (equals == std::string::npos || field == fields.end())
+            fail(ErrorKind::bad_input, "--filter " + text, "no field of a point, need field=value");
+          return word_of(nlohmann::json(*field)) == text.substr(equals + 1);
+        });
     if (wanted) rows.push_back(std::move(row));
   }
-  if (rows.size() != 1) fail(ErrorKind::bad_input, file, "a run is one row, got {}, need one: --filter field=value", rows.size());
+  if (rows.size() != 1)
+    fail(ErrorKind::bad_input, file, "a run is one row, got {}, need one: --filter field=value", rows.size());
   if (rows[0].simulated) fail(ErrorKind::bad_input, file, "is simulated, need a measured run");
   rows[0].point = point_of(options, rows[0].point);
   return rows[0];
@@ -87,7 +96,8 @@ PointResult row_of(const Options& options) {
 PointResult measured_run(const Options& options, std::string& where) {
   if (is_results(options.run)) {
     PointResult row = row_of(options);
-    where = row.measured_by.empty() ? fmt::format("by mbench on {}", row.device) : fmt::format("by {}", row.measured_by);
+    where =
+        row.measured_by.empty() ? fmt::format("by mbench on {}", row.device) : fmt::format("by {}", row.measured_by);
     return row;
   }
   LoggedRun run = read_logged_run(options.run, options.spec, options.trainer, options.how);
@@ -106,11 +116,14 @@ std::optional<explain::MeasuredParts> parts_of(const Options& options, const Poi
 }
 
 void run(Options& options, Exit& exit) {
-  if (!options.on.starts_with("sim:")) fail(ErrorKind::bad_input, "--on", "is the simulated machine, got \"{}\", need sim:<N>x<MACHINE>", options.on);
+  if (!options.on.starts_with("sim:"))
+    fail(ErrorKind::bad_input, "--on", "is the simulated machine, got \"{}\", need sim:<N>x<MACHINE>", options.on);
   const std::string device = full_device_name(options.on, "--on");
   std::string where;
   const PointResult measured = measured_run(options, where);
-  if (!measured.iteration_ms) fail(ErrorKind::bad_input, options.run, "has no time of a step, got outcome {}: {}", name_of(measured.outcome), measured.reason);
+  if (!measured.iteration_ms)
+    fail(ErrorKind::bad_input, options.run, "has no time of a step, got outcome {}: {}", name_of(measured.outcome),
+         measured.reason);
   Simulator simulator;
   Point point = measured.point;
   point.device = device;
@@ -122,7 +135,8 @@ void run(Options& options, Exit& exit) {
     PointResult result = simulator.run(other);
     return result.iteration_ms ? std::optional(std::move(result)) : std::nullopt;
   };
-  const std::string text = explain::explain(compared, explain::interval_of(explain::kind_of(point, inside)), where, simulate);
+  const std::string text =
+      explain::explain(compared, explain::interval_of(explain::kind_of(point, inside)), where, simulate);
   if (options.out.empty())
     std::cout << text << std::flush;
   else if (!write_or_print(options.out, text))
@@ -135,16 +149,34 @@ void add_explain(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("explain", kAbout);
   command->footer(kFooter);
-  command->add_option("RUN", options->run, "A result file or its folder, or the log of a trainer; - is a log on standard input")->required();
+  command
+      ->add_option("RUN", options->run,
+                   "A result file or its folder, or the log of a trainer; - is a log on standard input")
+      ->required();
   command->add_option("SPEC", options->spec.path, "What was trained; default what RUN says");
-  command->add_option("--on", options->on, "The machine, and how many of its devices: sim:<N>x<MACHINE>")->type_name("DEVICE")->required();
-  command->add_option("--trace", options->trace, "A trace of a step on one device: of torch.profiler (Kineto), or of mbench --trace; - is standard input")->type_name("FILE");
-  command->add_option("--trace-steps", options->steps, "How many steps the trace has, where it does not mark them (ProfilerStep#N)")->type_name("N")->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", options->how.warmup, "Of a log: so many records after each start are no samples")->type_name("N")->check(CLI::Range(0, 1000000));
-  command->add_option("--trainer", options->trainer, "Whose log it is, where it has lines of several")->type_name("NAME");
+  command->add_option("--on", options->on, "The machine, and how many of its devices: sim:<N>x<MACHINE>")
+      ->type_name("DEVICE")
+      ->required();
+  command
+      ->add_option(
+          "--trace", options->trace,
+          "A trace of a step on one device: of torch.profiler (Kineto), or of mbench --trace; - is standard input")
+      ->type_name("FILE");
+  command
+      ->add_option("--trace-steps", options->steps,
+                   "How many steps the trace has, where it does not mark them (ProfilerStep#N)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("--warmup", options->how.warmup, "Of a log: so many records after each start are no samples")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000000));
+  command->add_option("--trainer", options->trainer, "Whose log it is, where it has lines of several")
+      ->type_name("NAME");
   command->add_option("--set", options->spec.set, "field=value: set a field of the point (repeatable)");
-  command->add_option("--filter", options->spec.filter, "field=value: only rows or points with that value (repeatable)");
-  command->add_option("-o,--out", options->out, "Where the answer is written; default standard output")->type_name("FILE");
+  command->add_option("--filter", options->spec.filter,
+                      "field=value: only rows or points with that value (repeatable)");
+  command->add_option("-o,--out", options->out, "Where the answer is written; default standard output")
+      ->type_name("FILE");
   command->callback([options, &exit] { run(*options, exit); });
 }
 

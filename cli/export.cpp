@@ -18,8 +18,11 @@ namespace {
 
 constexpr const char* kAbout =
     "Writes what a trainer is given to run a point: a script of Megatron-LM (--to megatron), a ConfigContainer of\n"
-    "Megatron-Bridge in YAML (--to megatron-bridge), a TOML of torchtitan (--to torchtitan), the config.json of its model (--to hf), or a config of DeepSpeed (--to deepspeed), to which the model and how its layers compute are the training script's to say.\n"
-    "What the trainer cannot say is an error that names it. What is written is read again first, and is the same point.";
+    "Megatron-Bridge in YAML (--to megatron-bridge), a TOML of torchtitan (--to torchtitan), the config.json of its "
+    "model (--to hf), or a config of DeepSpeed (--to deepspeed), to which the model and how its layers compute are the "
+    "training script's to say.\n"
+    "What the trainer cannot say is an error that names it. What is written is read again first, and is the same "
+    "point.";
 
 constexpr const char* kFooter =
     "Examples:\n"
@@ -51,7 +54,9 @@ std::vector<Point> points_of(sweeps::SpecOptions spec) {
 
 const Point& chosen(const std::vector<Point>& points, int layout) {
   const auto count = static_cast<int>(points.size());
-  if (layout == 0 && count != 1) fail(ErrorKind::bad_input, "--layout", "is not given for {} points, need 1 to {}, as they stand in the table", count, count);
+  if (layout == 0 && count != 1)
+    fail(ErrorKind::bad_input, "--layout", "is not given for {} points, need 1 to {}, as they stand in the table",
+         count, count);
   if (layout > count) fail(ErrorKind::bad_input, "--layout", "got {}, need 1 to {}", layout, count);
   return points[static_cast<std::size_t>(layout == 0 ? 0 : layout - 1)];
 }
@@ -71,9 +76,16 @@ void add_export(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("export", kAbout);
   command->footer(kFooter);
-  command->add_option("SPEC", options->spec.path, "A spec; or a results.json, or the folder of a sweep or search that has one")->required();
-  command->add_option("--to", options->to, "megatron, megatron-bridge, torchtitan, hf or deepspeed")->type_name("TRAINER")->required();
-  command->add_option("--layout", options->layout, "Which point, from 1, as they stand in the table")->type_name("N")->check(CLI::Range(1, 1000000));
+  command
+      ->add_option("SPEC", options->spec.path,
+                   "A spec; or a results.json, or the folder of a sweep or search that has one")
+      ->required();
+  command->add_option("--to", options->to, "megatron, megatron-bridge, torchtitan, hf or deepspeed")
+      ->type_name("TRAINER")
+      ->required();
+  command->add_option("--layout", options->layout, "Which point, from 1, as they stand in the table")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000000));
   command->add_option("-o,--out", options->out, "Where it is written; default standard output")->type_name("FILE");
   command->add_option("--set", options->spec.set, "field=value: set a field of every point (repeatable)");
   command->add_option("--filter", options->spec.filter, "field=value: only points with that value (repeatable)");

@@ -46,8 +46,11 @@ std::string find_spec(const std::string& path) {
   const std::vector<std::string> names = names_in(folder);
   if (std::find(names.begin(), names.end(), path) != names.end()) return (folder / (path + ".json")).string();
   std::vector<std::string> near = names;  // those of a folder are many
-  std::erase_if(near, [&](const std::string& name) { return name.find('/') != std::string::npos && path.find('/') == std::string::npos; });
-  fail(ErrorKind::bad_input, path, "neither a file here nor a spec of {}, {}", folder.string(), nearest_choice(path, near));
+  std::erase_if(near, [&](const std::string& name) {
+    return name.find('/') != std::string::npos && path.find('/') == std::string::npos;
+  });
+  fail(ErrorKind::bad_input, path, "neither a file here nor a spec of {}, {}", folder.string(),
+       nearest_choice(path, near));
 }
 
 std::optional<nlohmann::ordered_json> imported_spec(const std::string& path) {
@@ -55,7 +58,8 @@ std::optional<nlohmann::ordered_json> imported_spec(const std::string& path) {
   if (!fs::is_regular_file(path, ignored)) return std::nullopt;  // the reader of specs says what it is
   if (formats::recognise(read_text_file(path), path) == formats::Format::spec) return std::nullopt;
   const formats::Imported imported = formats::import_files({path});
-  for (const std::string& note : imported.notes) fmt::print(stderr, "{}\n", printable(fmt::format("{}: {}", path, note)));
+  for (const std::string& note : imported.notes)
+    fmt::print(stderr, "{}\n", printable(fmt::format("{}: {}", path, note)));
   return imported.spec;
 }
 

@@ -15,7 +15,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kBeats = 6;                        // within the limit
+constexpr double kBeats = 6;                     // within the limit
 constexpr double kSlowest = 5, kFastest = 0.05;  // seconds between two
 
 // False once it is asked to stop.
@@ -31,7 +31,8 @@ bool sleep(const std::stop_token& stop, double seconds) {
 void say(const nlohmann::ordered_json& alive) {
   pollfd fd = {STDERR_FILENO, POLLOUT, 0};
   if (::poll(&fd, 1, 0) <= 0 || !(fd.revents & POLLOUT)) return;
-  const std::string line = nlohmann::ordered_json{{"alive", alive}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string line =
+      nlohmann::ordered_json{{"alive", alive}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   [[maybe_unused]] const ssize_t reported = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -57,21 +58,24 @@ Heartbeat::~Heartbeat() {
   say({{"rank", rank_}, {"ends", true}});
 }
 
-void Deadline::start(std::shared_ptr<const Pulse> pulse, double limit_s, std::function<void(const std::string& in)> give_up) {
-  thread_ = std::jthread([pulse = std::move(pulse), limit_s, give_up = std::move(give_up)](const std::stop_token& stop) {
-    Pulse::Sight last;
-    double waited = 0;
-    const double period = std::clamp(limit_s / kBeats, 0.01, 1.0);
-    for (auto before = Clock::now(); sleep(stop, period);) {
-      const auto now = Clock::now();
-      const Pulse::Sight sight = pulse->look();
-      // A machine that slept, or a process that was stopped, has waited no longer than it was awake.
-      waited = sight == last && !sight.in.empty() ? waited + std::min(Seconds(now - before).count(), 2 * period) : 0;
-      before = now;
-      last = sight;
-      if (waited > limit_s) return give_up(sight.in);
-    }
-  });
+void Deadline::start(std::shared_ptr<const Pulse> pulse, double limit_s,
+                     std::function<void(const std::string& in)> give_up) {
+  thread_ =
+      std::jthread([pulse = std::move(pulse), limit_s, give_up = std::move(give_up)](const std::stop_token& stop) {
+        Pulse::Sight last;
+        double waited = 0;
+        const double period = std::clamp(limit_s / kBeats, 0.01, 1.0);
+        for (auto before = Clock::now(); sleep(stop, period);) {
+          const auto now = Clock::now();
+          const Pulse::Sight sight = pulse->look();
+          // A machine that slept, or a process that was stopped, has waited no longer than it was awake.
+          waited =
+              sight == last && !sight.in.empty() ? waited + std::min(Seconds(now - before).count(), 2 * period) : 0;
+          before = now;
+          last = sight;
+          if (waited > limit_s) return give_up(sight.in);
+        }
+      });
 }
 
 }  // namespace mbench::cli

@@ -18,13 +18,16 @@ void add_help(CLI::App& app, Exit&) {
   auto args = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("help", "Prints what the fields of a spec mean: values, default, unit");
   command->add_option("FIELD", args->fields, "fields, as a spec names them; without one: a line on each");
-  command->add_option("--format", args->format, "of all fields: text, markdown (docs/reference/fields.md) or json (schemas/fields.json)")
+  command
+      ->add_option("--format", args->format,
+                   "of all fields: text, markdown (docs/reference/fields.md) or json (schemas/fields.json)")
       ->check(CLI::IsMember({"text", "markdown", "json"}));
   command->callback([args] {
     if (args->format == "markdown") return fmt::print("{}", fields_page());
     if (args->format == "json") return fmt::print("{}", dump_json(fields_json()));
     if (args->fields.empty()) fmt::print("{}", list_fields());
-    for (std::size_t i = 0; i < args->fields.size(); ++i) fmt::print("{}{}", i == 0 ? "" : "\n", describe_field(args->fields[i]));
+    for (std::size_t i = 0; i < args->fields.size(); ++i)
+      fmt::print("{}{}", i == 0 ? "" : "\n", describe_field(args->fields[i]));
   });
 }
 

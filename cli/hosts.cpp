@@ -35,7 +35,9 @@ std::map<std::string, std::string> recorded_variables() {
 // This rank's host, as this rank sees it.
 Host this_host(const std::string& device) {
   const nlohmann::ordered_json e = describe_environment(device);
-  const auto text = [&](const char* key) { return e.contains(key) && e.at(key).is_string() ? e.at(key).get<std::string>() : ""; };
+  const auto text = [&](const char* key) {
+    return e.contains(key) && e.at(key).is_string() ? e.at(key).get<std::string>() : "";
+  };
   Host host;
   host.name = text("host");
   host.cpu = text("cpu");
@@ -71,7 +73,8 @@ void run(Options options) {
   const JobHosts all = gather_hosts(*job, options.device);
   if (job->world().rank() != 0) return;
   if (options.json)
-    fmt::print("{}\n", reported_hosts(all, options.device).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print("{}\n",
+               reported_hosts(all, options.device).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   else
     print_table(all);
 }
@@ -87,28 +90,32 @@ JobHosts gather_hosts(Job& job, const std::string& device) {
   JobHosts all;
   all.variables = mine.variables;
   std::vector<Host> by_rank;
-  for (const std::string& text : gather_text(*group, hosts_to_json({mine}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 0))
+  for (const std::string& text :
+       gather_text(*group, hosts_to_json({mine}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 0))
     by_rank.push_back(hosts_from_json(nlohmann::json(parse_json(text, "a rank's host")), "a rank's host: $").at(0));
   all.hosts = merge_hosts(by_rank);
   return all;
 }
 
 nlohmann::ordered_json reported_hosts(const JobHosts& all, const std::string& device) {
-  return {{"hosts", hosts_to_json(all.hosts)}, {"variables", all.variables}, {"environment", describe_environment(device)}};
+  return {
+      {"hosts", hosts_to_json(all.hosts)}, {"variables", all.variables}, {"environment", describe_environment(device)}};
 }
 
 void check_ranks_per_node(const std::vector<Host>& hosts, std::int64_t asked) {
   if (asked == 0) return;
   for (const Host& host : hosts)
     if (static_cast<std::int64_t>(host.ranks.size()) != asked)
-      fail(ErrorKind::launch_failed, "ranks_per_node", "{} has {} ranks, need {}: the launcher has placed them otherwise",
-           host.name, host.ranks.size(), asked);
+      fail(ErrorKind::launch_failed, "ranks_per_node",
+           "{} has {} ranks, need {}: the launcher has placed them otherwise", host.name, host.ranks.size(), asked);
 }
 
 void add_hosts(CLI::App& app, Exit&) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("hosts", kHelp);
-  command->add_option("--on", options->device, "cpu or cuda: the devices that are listed; default cuda where there is a GPU")
+  command
+      ->add_option("--on", options->device,
+                   "cpu or cuda: the devices that are listed; default cuda where there is a GPU")
       ->type_name("DEVICE")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_flag("--json", options->json, "A line of JSON, for a program that reads it");

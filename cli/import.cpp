@@ -12,10 +12,13 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Writes a spec from what you have: the config.json of a Hugging Face model, a script or list of arguments of Megatron-LM (of\n"
-    "which nothing is run), a YAML of Megatron-LM or Megatron-Bridge, a TOML of torchtitan, a config of DeepSpeed, or Hugging Face TrainingArguments\n"
+    "Writes a spec from what you have: the config.json of a Hugging Face model, a script or list of arguments of "
+    "Megatron-LM (of\n"
+    "which nothing is run), a YAML of Megatron-LM or Megatron-Bridge, a TOML of torchtitan, a config of DeepSpeed, or "
+    "Hugging Face TrainingArguments\n"
     "(also axolotl's and LLaMA-Factory's YAML) beside a model's: several files are merged.\n"
-    "The same file can stand wherever a SPEC does. What mbench has no part for is refused by its key and value; what has no\n"
+    "The same file can stand wherever a SPEC does. What mbench has no part for is refused by its key and value; what "
+    "has no\n"
     "meaning for time and memory is listed on standard error.";
 
 constexpr const char* kFooter =
@@ -38,18 +41,23 @@ void add_import(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("import", kAbout);
   command->footer(kFooter);
   command->add_option("FILE", options->files, "What there is")->required();
-  command->add_option("-o,--out", options->out, "Where the spec is written; default standard output")->type_name("FILE");
+  command->add_option("-o,--out", options->out, "Where the spec is written; default standard output")
+      ->type_name("FILE");
   command->add_option("--without", options->how.without, "Take this key as if it were not there. May be repeated")
       ->type_name("KEY")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  command->add_option("--var", options->how.variables, "A variable of the script, whatever the script assigns to it. May be repeated")
+  command
+      ->add_option("--var", options->how.variables,
+                   "A variable of the script, whatever the script assigns to it. May be repeated")
       ->type_name("NAME=VALUE")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  command->add_option("--also", options->how.also, "Arguments that the script has too, such as \"--vocab-size 128256\". May be repeated")
+  command
+      ->add_option("--also", options->how.also,
+                   "Arguments that the script has too, such as \"--vocab-size 128256\". May be repeated")
       ->type_name("ARGUMENTS")
       ->take_all()
       ->expected(1)

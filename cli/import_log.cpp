@@ -20,9 +20,12 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Writes a result file from the log of a run of Megatron-LM (also of NeMo and Megatron-Bridge), torchtitan or DeepSpeed, from MLPerf's\n"
-    ":::MLLOG lines, or from the trainer_state.json of transformers; of a log of nccl-tests a check file (mbench.check/1). Its row says who measured it. report, compare, baseline and trend take it.\n"
-    "SPEC says what was trained: a spec, or the script, TOML or config.json of the run; a log of Megatron-LM says it itself. The log is read line by line, - is standard input.";
+    "Writes a result file from the log of a run of Megatron-LM (also of NeMo and Megatron-Bridge), torchtitan or "
+    "DeepSpeed, from MLPerf's\n"
+    ":::MLLOG lines, or from the trainer_state.json of transformers; of a log of nccl-tests a check file "
+    "(mbench.check/1). Its row says who measured it. report, compare, baseline and trend take it.\n"
+    "SPEC says what was trained: a spec, or the script, TOML or config.json of the run; a log of Megatron-LM says it "
+    "itself. The log is read line by line, - is standard input.";
 
 constexpr const char* kFooter =
     "Examples:\n"
@@ -71,7 +74,8 @@ void add_utilisation(const Options& options, PointResult& r) {
 void import_nccl(const Options& options, Exit& exit) {
   constexpr double kTolerance = 0.1;
   const health::Health health = health_of_nccl_log(options.log, options.collective, options.machine);
-  for (const health::Finding& finding : health::judge(health, kTolerance)) fmt::print(stderr, "{}\n", printable(finding.text));
+  for (const health::Finding& finding : health::judge(health, kTolerance))
+    fmt::print(stderr, "{}\n", printable(finding.text));
   const std::string text = dump_json(health::to_json(health, kTolerance));
   if (options.out.empty())
     std::cout << text << std::flush;
@@ -80,8 +84,10 @@ void import_nccl(const Options& options, Exit& exit) {
 }
 
 void run(Options& options, Exit& exit) {
-  if (options.trainer == "nccl-tests" || (options.trainer.empty() && is_nccl_log(options.log))) return import_nccl(options, exit);
-  if (options.how.device.empty() && !options.machine.empty()) options.how.device = find_machine(options.machine, "--on").name;
+  if (options.trainer == "nccl-tests" || (options.trainer.empty() && is_nccl_log(options.log)))
+    return import_nccl(options, exit);
+  if (options.how.device.empty() && !options.machine.empty())
+    options.how.device = find_machine(options.machine, "--on").name;
   LoggedRun run = read_logged_run(options.log, options.spec, options.trainer, options.how);
   ResultFile file;
   file.spec = run.spec;
@@ -106,13 +112,30 @@ void add_import_log(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("import-log", kAbout);
   command->footer(kFooter);
   command->add_option("LOG", options->log, "What the trainer wrote; - is standard input")->required();
-  command->add_option("SPEC", options->spec.path, "What was trained: a spec, or a trainer's own file; default what Megatron-LM's log says of its arguments");
-  command->add_option("-o,--out", options->out, "Where the result file is written; default standard output")->type_name("FILE");
-  command->add_option("--on", options->machine, "The machine it ran on, for its peak: one of mbench devices")->type_name("MACHINE");
-  command->add_option("--warmup", options->how.warmup, "So many records after each start are no samples; default those that are longer")->type_name("N")->check(CLI::Range(0, 1000000));
-  command->add_option("--trainer", options->trainer, "Whose log it is, where it has lines of several: megatron-lm, nemo, torchtitan, deepspeed, mlperf, transformers; or nccl-tests, of standard input")->type_name("NAME");
-  command->add_option("--collective", options->collective, "Of a log of nccl-tests that does not say it: all_reduce, all_gather, reduce_scatter, all_to_all, send")->type_name("NAME");
-  command->add_option("--revision", options->revision, "Of what was run, for mbench baseline and trend")->type_name("REV");
+  command->add_option(
+      "SPEC", options->spec.path,
+      "What was trained: a spec, or a trainer's own file; default what Megatron-LM's log says of its arguments");
+  command->add_option("-o,--out", options->out, "Where the result file is written; default standard output")
+      ->type_name("FILE");
+  command->add_option("--on", options->machine, "The machine it ran on, for its peak: one of mbench devices")
+      ->type_name("MACHINE");
+  command
+      ->add_option("--warmup", options->how.warmup,
+                   "So many records after each start are no samples; default those that are longer")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000000));
+  command
+      ->add_option("--trainer", options->trainer,
+                   "Whose log it is, where it has lines of several: megatron-lm, nemo, torchtitan, deepspeed, mlperf, "
+                   "transformers; or nccl-tests, of standard input")
+      ->type_name("NAME");
+  command
+      ->add_option(
+          "--collective", options->collective,
+          "Of a log of nccl-tests that does not say it: all_reduce, all_gather, reduce_scatter, all_to_all, send")
+      ->type_name("NAME");
+  command->add_option("--revision", options->revision, "Of what was run, for mbench baseline and trend")
+      ->type_name("REV");
   command->add_option("--set", options->spec.set, "field=value: set a field of the point (repeatable)");
   command->add_option("--filter", options->spec.filter, "field=value: only points with that value (repeatable)");
   command->callback([options, &exit] { run(*options, exit); });

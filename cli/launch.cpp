@@ -8,13 +8,15 @@ namespace mbench::cli {
 
 void LaunchOptions::add_to(CLI::App& command) {
   command
-      .add_option("--launcher", launcher,
-                  "mpirun, mpiexec, srun, flux, or local (one rank, no launcher), or the path of one of them; default srun "
-                  "inside a Slurm job where it can start this program, else mpirun")
+      .add_option(
+          "--launcher", launcher,
+          "mpirun, mpiexec, srun, flux, or local (one rank, no launcher), or the path of one of them; default srun "
+          "inside a Slurm job where it can start this program, else mpirun")
       ->type_name("NAME");
   command
-      .add_option("--hostfile", hostfile,
-                  "The hosts that ranks are started on, a line each: HOST slots=N, HOST:N or HOST; for mpirun and mpiexec")
+      .add_option(
+          "--hostfile", hostfile,
+          "The hosts that ranks are started on, a line each: HOST slots=N, HOST:N or HOST; for mpirun and mpiexec")
       ->type_name("FILE");
   command
       .add_option("--launcher-args", arguments,

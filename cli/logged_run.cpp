@@ -18,7 +18,8 @@ formats::Log read(const std::string& path, const std::string& trainer) {
 
 }  // namespace
 
-LoggedRun read_logged_run(const std::string& path, sweeps::SpecOptions spec, const std::string& trainer, const formats::LogOptions& how) {
+LoggedRun read_logged_run(const std::string& path, sweeps::SpecOptions spec, const std::string& trainer,
+                          const formats::LogOptions& how) {
   const std::string name = path == "-" ? "standard input" : path;
   const formats::Log log = read(path, trainer);
   if (spec.path.empty()) {
@@ -30,7 +31,9 @@ LoggedRun read_logged_run(const std::string& path, sweeps::SpecOptions spec, con
   }
   const sweeps::Spec read = sweeps::read_spec(spec);
   if (read.points.size() != 1)
-    fail(ErrorKind::bad_input, spec.path, "a log is of one run, got a spec of {} points, need one: --set field=value or --filter field=value", read.points.size());
+    fail(ErrorKind::bad_input, spec.path,
+         "a log is of one run, got a spec of {} points, need one: --set field=value or --filter field=value",
+         read.points.size());
   return {formats::result_of(log, read.points.front().point, name, how), read.json, log.notes};
 }
 

@@ -17,6 +17,7 @@ struct LoggedRun {
 };
 
 // `log` is a path, "-" standard input. `spec` without a path: what the log itself says. bad_input for a spec of several points.
-LoggedRun read_logged_run(const std::string& log, sweeps::SpecOptions spec, const std::string& trainer, const formats::LogOptions& how);
+LoggedRun read_logged_run(const std::string& log, sweeps::SpecOptions spec, const std::string& trainer,
+                          const formats::LogOptions& how);
 
 }  // namespace mbench::cli

@@ -58,7 +58,8 @@ constexpr const char* kAbout =
     "step.";
 
 constexpr const char* kFooter =
-    "Exit codes: 0 done; 1 regression found (compare) or outlier (check); 2 bad usage or bad input; 3 some point crashed, hung "
+    "Exit codes: 0 done; 1 regression found (compare) or outlier (check); 2 bad usage or bad input; 3 some point "
+    "crashed, hung "
     "or\n"
     "gave a wrong loss, or a sweep was interrupted. An OOM or an infeasible layout is an outcome, not a "
     "failure.\n"
@@ -77,8 +78,8 @@ std::string why_not_printed() {
   if (::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR)) return "";
   // What was lost before the end left no reason: one more byte has it.
   if (error == 0 && ::write(STDOUT_FILENO, "\n", 1) < 0) error = errno;
-  return fmt::format("[standard output] could not be written{}{}, need a place for all of it",
-                     error ? ": " : "", error ? std::strerror(error) : "");
+  return fmt::format("[standard output] could not be written{}{}, need a place for all of it", error ? ": " : "",
+                     error ? std::strerror(error) : "");
 }
 
 void complain(const std::string& message) {
@@ -146,7 +147,8 @@ int run(int argc, char** argv) {
 #endif
 #endif
 #ifndef MBENCH_ADDRESS_SANITIZER
-[[gnu::section(".preinit_array"), gnu::used]] void (*check_first[])(int, char**, char**) = {check_cpu, check_resource_limits};
+[[gnu::section(".preinit_array"), gnu::used]] void (*check_first[])(int, char**, char**) = {check_cpu,
+                                                                                            check_resource_limits};
 #endif
 
 }  // namespace

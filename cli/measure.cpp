@@ -33,7 +33,9 @@ ordered_json sweep_of(const search::Space& space, const std::vector<search::Trie
   const ordered_json defaults = point_to_json(plain);
   for (const auto& [key, value] : points.front().items()) {
     if (key == "device" || key == "machine") continue;
-    const auto has_it = [&key = key, &value = value](const ordered_json& p) { return p.at(key) == value; };  // named for Clang 16
+    const auto has_it = [&key = key, &value = value](const ordered_json& p) {
+      return p.at(key) == value;
+    };  // named for Clang 16
     const bool same = std::all_of(points.begin(), points.end(), has_it);
     if (!same)
       differ.push_back(key);
@@ -66,8 +68,8 @@ Agreement agreement_of(const std::vector<double>& ms) {
 
 Measured measure_best(const search::Space& space, const search::SearchEnd& end, std::size_t count,
                       const std::string& out, bool immediate, bool quiet, Interrupt& interrupt) {
-  const std::vector<search::Tried> layouts(end.best.begin(),
-                                           end.best.begin() + static_cast<std::ptrdiff_t>(std::min(count, end.best.size())));
+  const std::vector<search::Tried> layouts(
+      end.best.begin(), end.best.begin() + static_cast<std::ptrdiff_t>(std::min(count, end.best.size())));
   Measured measured;
   if (layouts.empty()) return measured;
   std::error_code ignored;
@@ -123,13 +125,16 @@ Measured measure_best(const search::Space& space, const search::SearchEnd& end, 
     rows += fmt::format("| {} | {:.4g} | {:.4g} | {:+.1f} % |\n", search::label_of(space, t.point), simulated, median,
                         (simulated / median - 1) * 100);
   }
-  measured.text = "## Measured on this machine\n\n| Layout | Simulated (ms) | Measured, median (ms) | Error |\n"
-                  "| --- | ---: | ---: | ---: |\n" + rows;
+  measured.text =
+      "## Measured on this machine\n\n| Layout | Simulated (ms) | Measured, median (ms) | Error |\n"
+      "| --- | ---: | ---: | ---: |\n" +
+      rows;
   const Agreement a = agreement_of(ms);
   if (a.pairs > 0)
-    measured.text += fmt::format("\n{} of {} pairs are measured in the simulated order; the fastest measured is number "
-                                 "{} of the simulated.\n",
-                                 a.alike, a.pairs, a.best_at);
+    measured.text += fmt::format(
+        "\n{} of {} pairs are measured in the simulated order; the fastest measured is number "
+        "{} of the simulated.\n",
+        a.alike, a.pairs, a.best_at);
   measured.text += fmt::format("The sweep: {}\n", (fs::path(out) / "results.json").string());
   return measured;
 }

@@ -19,7 +19,8 @@ constexpr std::size_t kBeginning = std::size_t{4} << 20;  // NCCL_DEBUG=INFO pri
 std::vector<Host> hosts_of(const formats::NcclTest& test) {
   std::vector<Host> hosts;
   for (std::size_t rank = 0; rank < test.hosts.size(); ++rank) {
-    const auto known = std::find_if(hosts.begin(), hosts.end(), [&](const Host& host) { return host.name == test.hosts[rank]; });
+    const auto known =
+        std::find_if(hosts.begin(), hosts.end(), [&](const Host& host) { return host.name == test.hosts[rank]; });
     Host& host = known == hosts.end() ? hosts.emplace_back() : *known;
     host.name = test.hosts[rank];
     host.ranks.push_back(static_cast<int>(rank));
@@ -43,13 +44,15 @@ health::Health health_of_nccl_log(const std::string& path, const std::string& co
   std::ifstream file;
   if (path != "-") file.open(path, std::ios::binary);
   if (path != "-" && !file) fail(ErrorKind::bad_input, path, "cannot be read");
-  const std::vector<formats::NcclTest> tests = formats::read_nccl_tests(path == "-" ? std::cin : file, name, collective);
+  const std::vector<formats::NcclTest> tests =
+      formats::read_nccl_tests(path == "-" ? std::cin : file, name, collective);
   health::Health health;
   health.device = "cuda";
   health.hosts = hosts_of(tests.front());
   health.devices = tests.front().devices;
   for (const formats::NcclTest& test : tests) {
-    if (test.hosts != tests.front().hosts) fail(ErrorKind::bad_input, name, "tests of different ranks are in it, need a log of those of one job");
+    if (test.hosts != tests.front().hosts)
+      fail(ErrorKind::bad_input, name, "tests of different ranks are in it, need a log of those of one job");
     std::vector<int> ranks(static_cast<std::size_t>(test.ranks));
     std::iota(ranks.begin(), ranks.end(), 0);
     std::int64_t largest = 0;

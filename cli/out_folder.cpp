@@ -38,7 +38,8 @@ std::string take_free_folder(const std::string& name) {
   fs::create_directories("out", failed);
   for (int number = 1; !failed; ++number)  // making a folder that is there makes none, and is no failure
     if (fs::create_directory(numbered(folder, number), failed)) return numbered(folder, number);
-  fail(ErrorKind::bad_input, folder, "the folder cannot be made: {}, need --out DIR with one that can be written", failed.message());
+  fail(ErrorKind::bad_input, folder, "the folder cannot be made: {}, need --out DIR with one that can be written",
+       failed.message());
 }
 
 }  // namespace mbench::cli

@@ -46,8 +46,8 @@ void print_weight(const Plan& plan, const WeightSpec& w) {
   if (w.shape.rank() > 1) {
     const Transition in = Transition::between(linear.input, linear.consumed, plan.mesh);
     const Transition out = Transition::between(linear.gemm, linear.output, plan.mesh);
-    text += fmt::format(" {:<13} forward {} / {}, backward {} / {}", str(linear.weight, plan.mesh),
-                        str(in.forward), str(out.forward), str(out.backward), str(in.backward));
+    text += fmt::format(" {:<13} forward {} / {}, backward {} / {}", str(linear.weight, plan.mesh), str(in.forward),
+                        str(out.forward), str(out.backward), str(in.backward));
   }
   fmt::print("{}\n", text);
 }
@@ -60,8 +60,7 @@ std::string kept(const Plan& plan) {
                                 : fmt::format(", in {} of {} layers", some, plan.recompute.size());
   if (dropped == Recompute::none) return "everything";
   if (dropped == Recompute::full) return "layer inputs only (full recompute)" + where;
-  if (dropped == Recompute::selective)
-    return "everything but the attention core (selective recompute)" + where;
+  if (dropped == Recompute::selective) return "everything but the attention core (selective recompute)" + where;
   if (dropped.regions.has(Region::alternate_gemms))
     return "layer inputs, what attention gives and every second product" + where;
   return fmt::format("everything but {}{}", name_of(dropped), where);
@@ -78,15 +77,19 @@ void print_ways_of_tokens(const Point& p, const Plan& plan) {
   const std::int64_t tokens = p.seq / p.cp / own_parts * p.micro_batch;  // that a rank dispatches
   std::int64_t rows = tokens * p.model.active_experts;
   std::string what = fmt::format("a row for each of {} experts of a token", p.model.active_experts);
-  if (p.ep_communication == EpCommunication::all_gather) rows = tokens * ranks, what = fmt::format("all tokens of {} ranks to each", ranks);
+  if (p.ep_communication == EpCommunication::all_gather)
+    rows = tokens * ranks, what = fmt::format("all tokens of {} ranks to each", ranks);
   if (p.ep_communication == EpCommunication::flex) {
-    const std::vector<std::int64_t> visits = ops::balanced_visits(tokens, p.model.experts, p.model.active_experts, ranks);
+    const std::vector<std::int64_t> visits =
+        ops::balanced_visits(tokens, p.model.experts, p.model.active_experts, ranks);
     rows = std::accumulate(visits.begin(), visits.end(), std::int64_t{0});
-    what = fmt::format("a token once to each of {:.2f} ranks of {}{}", static_cast<double>(rows) / static_cast<double>(tokens), ranks,
+    what = fmt::format("a token once to each of {:.2f} ranks of {}{}",
+                       static_cast<double>(rows) / static_cast<double>(tokens), ranks,
                        plan.router.routing == Routing::balanced ? "" : ", were they balanced");
   }
   const double bytes = static_cast<double>(rows * p.model.hidden) * static_cast<double>(size_of(plan.precision.model));
-  fmt::print("               over ep by {}: {}, {:.1f} MiB a layer and micro batch each way\n", name_of(p.ep_communication), what, bytes / (1 << 20));
+  fmt::print("               over ep by {}: {}, {:.1f} MiB a layer and micro batch each way\n",
+             name_of(p.ep_communication), what, bytes / (1 << 20));
 }
 
 void print_layout(const Point& p, const Plan& plan) {
@@ -97,16 +100,18 @@ void print_layout(const Point& p, const Plan& plan) {
                share.chunks() == 1 ? "a range" : "2 chunks", share.length(), name_of(p.cp_communication));
   if (p.model.experts > 0)
     fmt::print("  experts      etp {} x ep {} x edp {}, {} of {} and {} shared for a token, router {}\n",
-               plan.mesh.size(Axis::etp), plan.mesh.size(Axis::ep), plan.mesh.size(Axis::edp),
-               p.model.active_experts, p.model.experts, p.model.shared_experts, str(plan.router));
+               plan.mesh.size(Axis::etp), plan.mesh.size(Axis::ep), plan.mesh.size(Axis::edp), p.model.active_experts,
+               p.model.experts, p.model.shared_experts, str(plan.router));
   if (plan.mesh.size(Axis::ep) > 1) print_ways_of_tokens(p, plan);
-  fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp, p.vocab_multiple_used()), p.model.vocab,
-             plan.vocab);
-  fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch,
-             p.micro_batches(), p.micro_batch, p.dp);
+  fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp, p.vocab_multiple_used()),
+             p.model.vocab, plan.vocab);
+  fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch, p.micro_batches(),
+             p.micro_batch, p.dp);
   fmt::print("  keeps        {}, {} attention, framework {}\n", kept(plan), name_of(p.attention), name_of(p.framework));
   if (plan.deferred_gemms > 0)
-    fmt::print("  deferred     the gradient of the logits' weight, of {} micro batches, to the end of the last backward\n", plan.deferred_gemms);
+    fmt::print(
+        "  deferred     the gradient of the logits' weight, of {} micro batches, to the end of the last backward\n",
+        plan.deferred_gemms);
   if (plan.tp_gathers == TpGathers::gemm) fmt::print("  over tp      each product of a block gathers its input\n");
   if (plan.tp_comm_overlap) fmt::print("  over tp      what layers exchange travels in parts beside their products\n");
   fmt::print("  activations  [seq, batch, hidden]: {}\n", str(plan.hidden.value, plan.mesh));
@@ -117,14 +122,14 @@ void print_layout(const Point& p, const Plan& plan) {
   if (plan.state.sharded() && p.model.experts > 0)
     fmt::print("               of experts over {} ranks{}\n", plan.mesh.size(Axis::edp), copies_of(plan));
   if (plan.precision.fp8_parameters)
-    fmt::print("  fp8          {}: weights of layers' products in FP8 alone, of their f32 originals\n", name_of(*plan.precision.fp8));
+    fmt::print("  fp8          {}: weights of layers' products in FP8 alone, of their f32 originals\n",
+               name_of(*plan.precision.fp8));
   if (plan.state.optimizer_at == Residence::host)
     fmt::print("  offload      {} in host memory, updated there\n",
                plan.state.weights_at == Residence::host ? "weights and optimizer state" : "optimizer state");
-  fmt::print(
-      "  weights      of the first layer of a kind for all {}{}; collectives before / after the product\n",
-      p.model.layers,
-      p.model.mtp_layers > 0 ? fmt::format(" and {} of multi-token prediction", p.model.mtp_layers) : "");
+  fmt::print("  weights      of the first layer of a kind for all {}{}; collectives before / after the product\n",
+             p.model.layers,
+             p.model.mtp_layers > 0 ? fmt::format(" and {} of multi-token prediction", p.model.mtp_layers) : "");
   for (const WeightSpec& w : weights_of(embedding_of(p.model, plan.vocab))) print_weight(plan, w);
   for (const std::int64_t kind : kinds_of_layers(p.model))
     for (const WeightSpec& w : weights_of(layer_of(p.model, kind))) print_weight(plan, w);
@@ -182,11 +187,11 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
   print_memory(s.peak_by_stage, s.reserved_by_stage, plan.mesh.world());
   print_memory(s.host_peak_by_stage, s.host_reserved_by_stage, plan.mesh.world(), kHostMemory);
   const Machine& machine = simulator.machine_of(point);
-  fmt::print("  device       {}: {} for the allocator of {}\n", machine.name,
-             format_bytes(machine.usable_memory()), format_bytes(machine.device.memory_bytes));
+  fmt::print("  device       {}: {} for the allocator of {}\n", machine.name, format_bytes(machine.usable_memory()),
+             format_bytes(machine.device.memory_bytes));
   const PointResult& r = s.result;
-  fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean,
-             *r.samples_per_s, name_of(point.framework));
+  fmt::print("  simulated    {:.4g} ms a step, {:.4g} samples/s, framework {}", r.iteration_ms->mean, *r.samples_per_s,
+             name_of(point.framework));
   if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
   // Of different ranks, so that they may be more than the step together.
   fmt::print(", communication {:.1f} %, bubble {:.1f} %{}\n", *r.communication_fraction * 100, *r.bubble_fraction * 100,
@@ -196,8 +201,7 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
   if (const auto loader = options.advice ? std::nullopt : search::loader_decides(point, s, simulate, 0.02))
     fmt::print("  loader       {}\n", *loader);
   if (options.advice) {
-    const auto said =
-        search::advise(point, s, machine, simulate);
+    const auto said = search::advise(point, s, machine, simulate);
     const char* head = "advice";
     for (const std::string& text : said) fmt::print("  {:<12} {}\n", std::exchange(head, ""), text);
     if (said.empty()) fmt::print("  {:<12} none: nothing that was tried is faster\n", head);
@@ -206,7 +210,8 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
 }
 
 // Whether there is a plan, or a reason why there can be none; false if something went wrong on the way.
-bool print_point(const sweeps::SpecPoint& point, const sweeps::Spec& spec, const Options& options, Simulator& simulator) {
+bool print_point(const sweeps::SpecPoint& point, const sweeps::Spec& spec, const Options& options,
+                 Simulator& simulator) {
   bool good = true;
   fmt::print("{}  {}\n", point.id, printable(point.label));
   try {
@@ -214,7 +219,8 @@ bool print_point(const sweeps::SpecPoint& point, const sweeps::Spec& spec, const
     print_layout(point.point, plan);
     if (options.schedule) print_schedule(plan);
     if (!options.snapshot.empty())
-      fmt::print("  snapshot     {}\n", write_memory_snapshot(trace_path(options.snapshot, spec, point.point), point.point, plan, simulator));
+      fmt::print("  snapshot     {}\n",
+                 write_memory_snapshot(trace_path(options.snapshot, spec, point.point), point.point, plan, simulator));
     if (options.memory) fmt::print("{}", memory_by_tensor(point.point, plan, simulator));
     print_forecast(point.point, plan, simulator, options);
   } catch (const Error& e) {
@@ -242,8 +248,7 @@ void add_plan(CLI::App& app, Exit& exit) {
                    "The sweep's spec; or a results.json or the folder of a sweep or search, whose points are planned")
       ->required();
   command->add_option("--set", options->spec.set, "field=value: set a field of every point (repeatable)");
-  command->add_option("--filter", options->spec.filter,
-                      "field=value: only points with that value (repeatable)");
+  command->add_option("--filter", options->spec.filter, "field=value: only points with that value (repeatable)");
   command->add_flag("--sensitivities", options->sensitivities,
                     "Simulated: what 10 % more of each figure of the machine's file gives");
   command->add_flag("--advice", options->advice,
@@ -253,13 +258,13 @@ void add_plan(CLI::App& app, Exit& exit) {
                     "What the fullest rank holds at its peak, tensor by tensor, and which single change frees most");
   command
       ->add_option("--memory-snapshot", options->snapshot,
-                   "Write what the fullest rank allocates in a step to FILE, as PyTorch's memory viewer reads it: a pickle, or JSON where FILE "
+                   "Write what the fullest rank allocates in a step to FILE, as PyTorch's memory viewer reads it: a "
+                   "pickle, or JSON where FILE "
                    "ends in .json; with several points, to FILE with the point's id before its extension")
       ->type_name("FILE");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
   command
-      ->add_option("--on", options->on,
-                   "Device: cpu, cuda (the memory is the same) or sim:<N>x<MACHINE>; default cpu")
+      ->add_option("--on", options->on, "Device: cpu, cuda (the memory is the same) or sim:<N>x<MACHINE>; default cpu")
       ->type_name("DEVICE");
   command->callback([options, &exit] {
     options->spec.device = full_device_name(options->on, "--on");

@@ -32,18 +32,23 @@ Fullest fullest_of(const Point& point, const Plan& plan, Simulator& simulator, s
          plan.deferred_gemms > 0 ? ", got weight gradients that are deferred, need defer_embedding_wgrad false" : "");
   Fullest fullest{std::move(*recording)};
   const auto peaks = sim::count_memory(plan, fullest.recording);
-  const auto most = std::max_element(peaks.begin(), peaks.end(), [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
+  const auto most = std::max_element(peaks.begin(), peaks.end(),
+                                     [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
   fullest.ranks = &fullest.recording.classes.classes[static_cast<std::size_t>(most - peaks.begin())];
   return fullest;
 }
 
-std::string mib(double bytes) { return fmt::format("{:.1f}", bytes / kMib); }
+std::string mib(double bytes) {
+  return fmt::format("{:.1f}", bytes / kMib);
+}
 
 std::string table_of(const sim::PeakByTensor& peak, const sim::RankClasses::Class& ranks, std::uint64_t libraries) {
-  std::string text = fmt::format("  tensors      at the peak of rank {}{}: {} MiB{}\n", ranks.rank,
-                                 peak.during.empty() ? "" : ", in " + peak.during, mib(static_cast<double>(peak.total)),
-                                 libraries > 0 ? fmt::format(" and {} of the framework's libraries", mib(static_cast<double>(libraries))) : "");
-  text += fmt::format("    {:>10} {:>7} {:>7}  {:<14} {:<52} {:<22} {}\n", "MiB", "share", "tensors", "category", "tensor", "where", "made in");
+  std::string text = fmt::format(
+      "  tensors      at the peak of rank {}{}: {} MiB{}\n", ranks.rank,
+      peak.during.empty() ? "" : ", in " + peak.during, mib(static_cast<double>(peak.total)),
+      libraries > 0 ? fmt::format(" and {} of the framework's libraries", mib(static_cast<double>(libraries))) : "");
+  text += fmt::format("    {:>10} {:>7} {:>7}  {:<14} {:<52} {:<22} {}\n", "MiB", "share", "tensors", "category",
+                      "tensor", "where", "made in");
   std::size_t left = peak.total;
   int others = 0;
   for (std::size_t i = 0; i < peak.tensors.size(); ++i) {
@@ -54,9 +59,9 @@ std::string table_of(const sim::PeakByTensor& peak, const sim::RankClasses::Clas
     }
     left -= t.bytes;
     text += fmt::format("    {:>10} {:>6.1f}% {:>7}  {:<14} {:<52} {:<22} {}\n", mib(static_cast<double>(t.bytes)),
-                        100.0 * static_cast<double>(t.bytes) / static_cast<double>(peak.total), t.count, name_of(t.category),
-                        fmt::format("{} {} {}", t.what, t.shape, t.dtype), t.where.empty() ? "-" : t.where,
-                        t.made_by.empty() ? "-" : t.made_by);
+                        100.0 * static_cast<double>(t.bytes) / static_cast<double>(peak.total), t.count,
+                        name_of(t.category), fmt::format("{} {} {}", t.what, t.shape, t.dtype),
+                        t.where.empty() ? "-" : t.where, t.made_by.empty() ? "-" : t.made_by);
   }
   if (others > 0)
     text += fmt::format("    {:>10} {:>6.1f}% {:>7}  {}\n", mib(static_cast<double>(left)),
@@ -66,9 +71,13 @@ std::string table_of(const sim::PeakByTensor& peak, const sim::RankClasses::Clas
 
 std::string table_of(const std::vector<search::LessMemory>& changes, bool simulated) {
   if (changes.empty()) return "  less memory  by no single change that was tried\n";
-  std::string text = fmt::format("  less memory  {:<24} {:>12} {:>12}\n", "change", "frees MiB", simulated ? "step time" : "");
+  std::string text =
+      fmt::format("  less memory  {:<24} {:>12} {:>12}\n", "change", "frees MiB", simulated ? "step time" : "");
   for (const search::LessMemory& less : changes) {
-    const std::string time = !simulated ? "" : !less.fits ? "does not fit" : less.more_time ? fmt::format("{:+.1f} %", *less.more_time * 100) : "fits";
+    const std::string time = !simulated       ? ""
+                             : !less.fits     ? "does not fit"
+                             : less.more_time ? fmt::format("{:+.1f} %", *less.more_time * 100)
+                                              : "fits";
     text += fmt::format("               {:<24} {:>12.1f} {:>12}\n", less.change, less.freed_mib, time);
   }
   return text;
@@ -79,7 +88,8 @@ std::string table_of(const std::vector<search::LessMemory>& changes, bool simula
 std::string memory_by_tensor(const Point& point, const Plan& plan, Simulator& simulator) {
   const Fullest fullest = fullest_of(point, plan, simulator, "--memory");
   const auto caching = sim::caching_of(plan, point.env);
-  std::string text = table_of(sim::peak_by_tensor(plan, fullest.recording, *fullest.ranks, caching), *fullest.ranks, library_memory(plan));
+  std::string text = table_of(sim::peak_by_tensor(plan, fullest.recording, *fullest.ranks, caching), *fullest.ranks,
+                              library_memory(plan));
   std::optional<double> now_ms;
   if (point.simulated()) {
     const Simulation now = simulator.attempt(point, false);
@@ -97,12 +107,14 @@ std::string memory_by_tensor(const Point& point, const Plan& plan, Simulator& si
 
 std::string write_memory_snapshot(const std::string& path, const Point& point, const Plan& plan, Simulator& simulator) {
   const Fullest fullest = fullest_of(point, plan, simulator, "--memory-snapshot");
-  const nlohmann::json snapshot = sim::memory_snapshot(plan, fullest.recording, *fullest.ranks, sim::caching_of(plan, point.env));
+  const nlohmann::json snapshot =
+      sim::memory_snapshot(plan, fullest.recording, *fullest.ranks, sim::caching_of(plan, point.env));
   write_file_atomically(path, path.ends_with(".json") ? snapshot.dump() : to_pickle(snapshot));
   std::size_t reserved = 0;
   for (const auto& segment : snapshot.at("segments")) reserved += segment.at("total_size").get<std::size_t>();
   return fmt::format("{}: a step of rank {}, {} events, {} segments of {} MiB", path, fullest.ranks->rank,
-                     snapshot.at("device_traces").at(0).size(), snapshot.at("segments").size(), mib(static_cast<double>(reserved)));
+                     snapshot.at("device_traces").at(0).size(), snapshot.at("segments").size(),
+                     mib(static_cast<double>(reserved)));
 }
 
 }  // namespace mbench::cli

@@ -1,5 +1,7 @@
 // What is known of a point before it runs: whether it can be, whether it fits, about how long it takes.
 // The engine itself runs the step on a simulated CPU, so what is refused here could not have run.
+#include "cli/preflight.h"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "engine/base/machine_memory.h"
-#include "cli/preflight.h"
 #include "engine/base/text.h"
 #include "engine/platform/calibrate.h"
 #include "engine/platform/registry.h"
@@ -47,8 +48,7 @@ const Machine& this_machine() {
 
 double seconds_of(const Point& p, double step) {
   double seconds = step * static_cast<double>(p.warmup + p.iterations);
-  if (p.max_seconds > 0)
-    seconds = std::min(seconds, std::max(p.max_seconds, step * static_cast<double>(p.warmup + 1)));
+  if (p.max_seconds > 0) seconds = std::min(seconds, std::max(p.max_seconds, step * static_cast<double>(p.warmup + 1)));
   return kSecondsToStart + seconds;
 }
 
@@ -61,15 +61,13 @@ sweeps::Forecast preflight_on_gpus(const Point& point, const Plan& plan, const s
   const std::int64_t on_node = sweeps::spread_of(launcher, point).per_node;
   const auto sharing = static_cast<std::uint64_t>((on_node + n - 1) / n);
   const std::size_t share = all.front().memory_bytes / sharing;
-  const std::size_t limit =
-      point.memory_limit == 0 ? share : std::min<std::size_t>(point.memory_limit, share);
+  const std::size_t limit = point.memory_limit == 0 ? share : std::min<std::size_t>(point.memory_limit, share);
   const MemoryForecast forecast = forecast_memory(plan, limit);  // throws, naming what does not fit
   const auto peak = gpu_peak(all.front().name, point.precision);
   if (!peak) return {};
-  const double flops =
-      forecast.matmul_flops / static_cast<double>(point.world()) * static_cast<double>(sharing);
-  const double step = std::max(flops / (kShareOfPeak * peak->flops),
-                               kSecondsPerLaunch * static_cast<double>(forecast.launches));
+  const double flops = forecast.matmul_flops / static_cast<double>(point.world()) * static_cast<double>(sharing);
+  const double step =
+      std::max(flops / (kShareOfPeak * peak->flops), kSecondsPerLaunch * static_cast<double>(forecast.launches));
   return {{}, {}, seconds_of(point, step)};
 }
 
@@ -88,7 +86,8 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
     // What fits is judged for all ranks together below, as they share the memory.
     machine.device.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
     const Simulation simulation = simulate_point(here, plan, machine, static_cast<int>(here.world()));
-    const auto on_this_node = simulation.total_reserved / static_cast<std::uint64_t>(sweeps::spread_of(launcher, point).nodes);
+    const auto on_this_node =
+        simulation.total_reserved / static_cast<std::uint64_t>(sweeps::spread_of(launcher, point).nodes);
     const bool elsewhere = launcher.memory_bytes > 0;
     const std::uint64_t available = elsewhere ? launcher.memory_bytes : available_memory();
     const auto group = elsewhere ? std::nullopt : group_memory();
@@ -96,7 +95,9 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
       return {Outcome::oom,
               fmt::format("[memory] the {} ranks need {} of memory on {}, got {} {}", point.world(),
                           format_bytes(on_this_node), elsewhere ? "each node" : "this machine", format_bytes(available),
-                          group ? "left of " + text_of(*group) : elsewhere ? "of it" : "available"),
+                          group       ? "left of " + text_of(*group)
+                          : elsewhere ? "of it"
+                                      : "available"),
               {}};
     return {{}, {}, seconds_of(point, simulation.result.iteration_ms->mean * 1e-3)};
   } catch (const Error& e) {

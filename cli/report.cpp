@@ -1,5 +1,4 @@
 // mbench report RESULT...: tables, pages and plots of stored results.
-#include "engine/base/atomic_file.h"
 #include "reports/tables/report.h"
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include <memory>
 
 #include "cli/cli.h"
+#include "engine/base/atomic_file.h"
 #include "engine/point/result_file.h"
 #include "reports/page/html.h"
 #include "reports/plots/gnuplot.h"
@@ -31,14 +31,13 @@ void say(const std::vector<std::string>& notes) {
 
 void check(const Arguments& args) {
   if (args.results.empty() && args.trace.empty())
-    fail(ErrorKind::bad_input, "report",
-         "nothing to report, got no result file, need RESULT or --trace FILE");
+    fail(ErrorKind::bad_input, "report", "nothing to report, got no result file, need RESULT or --trace FILE");
   if (!args.trace.empty() && args.plots.empty() && args.options.format != "html")
     fail(ErrorKind::bad_input, "--trace",
          "is drawn, got --format {} without --plots, need --plots DIR or --format html", args.options.format);
   if (args.options.format == "json" && args.results.size() > 1)
-    fail(ErrorKind::bad_input, "report",
-         "--format json holds one result file, got {}, need one call for each", args.results.size());
+    fail(ErrorKind::bad_input, "report", "--format json holds one result file, got {}, need one call for each",
+         args.results.size());
 }
 
 void write_out(const std::string& text, const std::string& path) {
@@ -72,8 +71,7 @@ void run(const Arguments& args) {
     timelines = std::move(timeline.plots);
   }
   std::vector<reports::HtmlSource> sources;
-  for (const std::string& path : args.results)
-    sources.push_back({path, read_result_file(sweeps::results_file(path))});
+  for (const std::string& path : args.results) sources.push_back({path, read_result_file(sweeps::results_file(path))});
   if (args.options.format == "html") {
     reports::HtmlReport report = reports::html_report(sources, args.options, timelines);
     say(report.notes);
@@ -96,41 +94,35 @@ void run(const Arguments& args) {
 }  // namespace
 
 void add_report(CLI::App& app, Exit&) {
-  CLI::App* command = app.add_subcommand(
-      "report", "Render stored results as tables (markdown, CSV, JSON), a page (HTML) or plots");
+  CLI::App* command =
+      app.add_subcommand("report", "Render stored results as tables (markdown, CSV, JSON), a page (HTML) or plots");
   auto args = std::make_shared<Arguments>();
-  command->add_option("RESULT", args->results,
-                      "Result files, as written by mbench sweep, or the folders of sweeps");
-  command
-      ->add_option("--format", args->options.format, "md, csv, json, or html: one page that needs no network")
+  command->add_option("RESULT", args->results, "Result files, as written by mbench sweep, or the folders of sweeps");
+  command->add_option("--format", args->options.format, "md, csv, json, or html: one page that needs no network")
       ->capture_default_str();
   command->add_option("--out", args->out, "Write there instead of to standard output")->type_name("FILE");
   command
-      ->add_option(
-          "--plots", args->plots,
-          "Also draw the plots that the results have the data for, as SVG and PNG in this folder; needs "
-          "gnuplot")
+      ->add_option("--plots", args->plots,
+                   "Also draw the plots that the results have the data for, as SVG and PNG in this folder; needs "
+                   "gnuplot")
       ->type_name("DIR");
   command
-      ->add_option(
-          "--trace", args->trace,
-          "Also draw the timeline of this Chrome trace, with --plots DIR or --format html; needs no RESULT")
+      ->add_option("--trace", args->trace,
+                   "Also draw the timeline of this Chrome trace, with --plots DIR or --format html; needs no RESULT")
       ->type_name("FILE");
   command
       ->add_option(
           "--table", args->options.tables,
-          fmt::format(
-              "Table to print: {}, published (where the spec has published figures), or one that the spec "
-              "declares; may be repeated. Default: the spec's tables, else published where there are such "
-              "figures, else strategies where a strategy was swept, else long",
-              fmt::join(reports::builtin_names(), ", ")))
+          fmt::format("Table to print: {}, published (where the spec has published figures), or one that the spec "
+                      "declares; may be repeated. Default: the spec's tables, else published where there are such "
+                      "figures, else strategies where a strategy was swept, else long",
+                      fmt::join(reports::builtin_names(), ", ")))
       ->delimiter(',')
       ->allow_extra_args(false);
   command
-      ->add_option(
-          "--metric", args->options.metrics,
-          "Metric that the table's cells hold instead of its own columns, by its name in the result file "
-          "(mfu, iteration_ms.p95); may be repeated")
+      ->add_option("--metric", args->options.metrics,
+                   "Metric that the table's cells hold instead of its own columns, by its name in the result file "
+                   "(mfu, iteration_ms.p95); may be repeated")
       ->delimiter(',')
       ->allow_extra_args(false);
   command

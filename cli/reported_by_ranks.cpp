@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::string_view kReported = "{\"told\": ";
 
-sweeps::Command command_of(const RankJob& job, const sweeps::Launcher& launcher, const std::vector<std::string>& program) {
+sweeps::Command command_of(const RankJob& job, const sweeps::Launcher& launcher,
+                           const std::vector<std::string>& program) {
   Point ranks;  // as many of them as a layout of data parallelism has
   ranks.dp = job.ranks;
   ranks.device = job.device;
@@ -66,8 +67,8 @@ nlohmann::ordered_json reported_by_ranks(const RankJob& job, const sweeps::Launc
   if (reported && end.how == ProcessEnd::How::exited && end.code == 0) return std::move(*reported);
   if (end.how == ProcessEnd::How::interrupted) fail(ErrorKind::launch_failed, job.command, "{}", job.if_interrupted);
   const sweeps::Failure failure = sweeps::explain_failure(end, launcher, "", job.timeout_s);
-  fail(failure.outcome == Outcome::timeout ? ErrorKind::timed_out : ErrorKind::launch_failed, job.command, "{}; got it from: {}", failure.reason,
-       sweeps::shell_text(command));
+  fail(failure.outcome == Outcome::timeout ? ErrorKind::timed_out : ErrorKind::launch_failed, job.command,
+       "{}; got it from: {}", failure.reason, sweeps::shell_text(command));
 }
 
 void tell_as_rank(const nlohmann::ordered_json& found) {

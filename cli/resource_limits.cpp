@@ -13,8 +13,7 @@ namespace mbench::cli {
 namespace {
 
 constexpr unsigned long long kMiB = 1 << 20;
-constexpr unsigned long long kBlasBuffer =
-    128 * kMiB;  // OpenBLAS' for each thread, and for each product that runs
+constexpr unsigned long long kBlasBuffer = 128 * kMiB;  // OpenBLAS' for each thread, and for each product that runs
 
 // How many threads OpenBLAS will have, as it finds out itself.
 unsigned long long threads(char** environment) {
@@ -25,20 +24,19 @@ unsigned long long threads(char** environment) {
           return static_cast<unsigned long long>(std::min(given, 1024));
   cpu_set_t set;
   CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0
-             ? static_cast<unsigned long long>(std::max(1, CPU_COUNT(&set)))
-             : 1;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned long long>(std::max(1, CPU_COUNT(&set)))
+                                                       : 1;
 }
 
 void check(int resource, const char* what, const char* option, unsigned long long need) {
   rlimit limit{};
   if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= need) return;
   char text[400];
-  const int size = std::snprintf(
-      text, sizeof text,
-      "mbench: [limits] the limit on %s (ulimit %s) leaves no room for the libraries, got %llu MiB, "
-      "need %llu MiB: raise it, or set OMP_NUM_THREADS to fewer threads\n",
-      what, option, static_cast<unsigned long long>(limit.rlim_cur) / kMiB, need / kMiB);
+  const int size =
+      std::snprintf(text, sizeof text,
+                    "mbench: [limits] the limit on %s (ulimit %s) leaves no room for the libraries, got %llu MiB, "
+                    "need %llu MiB: raise it, or set OMP_NUM_THREADS to fewer threads\n",
+                    what, option, static_cast<unsigned long long>(limit.rlim_cur) / kMiB, need / kMiB);
   const ssize_t reported = ::write(STDERR_FILENO, text, static_cast<std::size_t>(size));
   ::_exit(reported == size ? 3 : 4);
 }

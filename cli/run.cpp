@@ -44,7 +44,7 @@ struct Options {
   double collective_timeout = 300;  // seconds
   double soak = 0;                  // seconds; 0: none
   std::optional<sweeps::TakeTurns> turns;
-  bool deadline = false;            // that was asked for
+  bool deadline = false;  // that was asked for
   bool progress = false;
 };
 
@@ -63,8 +63,7 @@ void print_progress(const Options& options, const Progress& p) {
   const char* phase = p.warmup ? "warmup" : p.of > 0 ? "iteration" : "soak";
   if (options.progress) {
     print_line(
-        {{"progress",
-          {{"phase", phase}, {"iteration", p.iteration}, {"of", p.of}, {"ms", p.ms}, {"loss", p.loss}}}});
+        {{"progress", {{"phase", phase}, {"iteration", p.iteration}, {"of", p.of}, {"ms", p.ms}, {"loss", p.loss}}}});
   } else {
     const std::string at = p.of > 0 ? fmt::format("{:>4}/{}", p.iteration, p.of) : fmt::format("{:>4}", p.iteration);
     fmt::print("{:>9} {}  {:>10.2f} ms  loss {:.5f}\n", phase, at, p.ms, p.loss);
@@ -121,11 +120,9 @@ void check_paths(const Options& options) {
 void set_peak(const Point& point, const Device& device, RunOptions& options) {
   if (point.device == "cpu") {
     const Precision precision = point.precision;
-    options.measure_peak_flops = [precision](double seconds) {
-      return measured_peak_flops(precision, seconds);
-    };
-    options.peak_source = fmt::format("{} matrix product measured on this machine by each rank, slowest rank",
-                                      name_of(precision));
+    options.measure_peak_flops = [precision](double seconds) { return measured_peak_flops(precision, seconds); };
+    options.peak_source =
+        fmt::format("{} matrix product measured on this machine by each rank, slowest rank", name_of(precision));
   } else if (const auto peak = gpu_peak(device.name(), point.precision)) {
     options.measure_peak_flops = [flops = peak->flops](double) { return flops; };
     options.peak_source = peak->source;
@@ -191,8 +188,8 @@ std::string this_host_name() {
 
 // As one of the NCCL watch: this rank knows where it waits, and not for whom.
 std::string reason_of_hang(int rank, const std::string& in, double limit_s) {
-  return fmt::format("rank {} on {}: [mpi] no end of {} after {}: a rank has not come to it, or a link is down", rank, this_host_name(), in,
-                     format_duration(limit_s));
+  return fmt::format("rank {} on {}: [mpi] no end of {} after {}: a rank has not come to it, or a link is down", rank,
+                     this_host_name(), in, format_duration(limit_s));
 }
 
 // From another thread than the one that hangs: ends this rank, and by that the job.
@@ -220,13 +217,12 @@ int run(const Options& options) {
     point = read_point(options.point);
     if (world.size() != processes_of(point))
       fail(ErrorKind::bad_input, options.point, "ranks, got {} from the launcher, need {}", world.size(),
-           processes_of(point) == point.world()
-               ? fmt::format("tp {} x pp {} x dp {} x cp {} = {}", point.tp, point.pp, point.dp, point.cp, point.world())
-               : "1, whose threads are the replicas");
+           processes_of(point) == point.world() ? fmt::format("tp {} x pp {} x dp {} x cp {} = {}", point.tp, point.pp,
+                                                              point.dp, point.cp, point.world())
+                                                : "1, whose threads are the replicas");
     if (const auto why = why_not_built(point.device)) fail(ErrorKind::unsupported, "device", "{}", *why);
     plan = strategies::make_plan(point);
-    if (const auto why = why_unsupported_on(point.device, point))
-      fail(ErrorKind::unsupported, "plan", "{}", *why);
+    if (const auto why = why_unsupported_on(point.device, point)) fail(ErrorKind::unsupported, "plan", "{}", *why);
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::bad_input) {
       if (!first) return Exit::kBadInput;
@@ -292,8 +288,7 @@ int run(const Options& options) {
       job->abort(Exit::kBadInput);
     }
     const Outcome outcome = outcome_of(e.kind()).value_or(Outcome::crashed);
-    const std::string reason =
-        world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
+    const std::string reason = world.size() > 1 ? fmt::format("rank {}: {}", world.rank(), e.what()) : e.what();
     const int code = hand_over(options, reported(not_run(point, outcome, reason)));
     if (world.size() > 1) job->abort(code);  // the other ranks wait for this one
     return code;
@@ -305,20 +300,24 @@ int run(const Options& options) {
 void add_run(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", kHelp);
-  command->add_option("POINT", options->point, "The point: a file with a JSON object of the fields of a spec, or that object itself")
+  command
+      ->add_option("POINT", options->point,
+                   "The point: a file with a JSON object of the fields of a spec, or that object itself")
       ->required();
-  command->add_option("--result", options->result,
-                      "Write the point's record to this file instead of printing it; -: as a line of JSON on standard output");
+  command->add_option(
+      "--result", options->result,
+      "Write the point's record to this file instead of printing it; -: as a line of JSON on standard output");
   command
       ->add_option("--trace", options->trace,
                    "Write the timeline of every rank over one step to FILE, for Perfetto or "
                    "chrome://tracing")
       ->type_name("FILE");
   command
-      ->add_option(
-          "--collective-timeout", options->collective_timeout,
-          "After so many seconds a collective or message that has not ended hangs: the point ends as timeout, naming it. Between "
-          "GPUs, by default 300; between CPUs, where a rank may compute for minutes, if it is given. A sweep watches its ranks itself")
+      ->add_option("--collective-timeout", options->collective_timeout,
+                   "After so many seconds a collective or message that has not ended hangs: the point ends as timeout, "
+                   "naming it. Between "
+                   "GPUs, by default 300; between CPUs, where a rank may compute for minutes, if it is given. A sweep "
+                   "watches its ranks itself")
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
   command
@@ -329,13 +328,14 @@ void add_run(CLI::App& app, Exit& exit) {
   command
       ->add_option_function<std::string>(
           "--take-turns", [options](const std::string& text) { options->turns = sweeps::read_take_turns(text); },
-          "Take turns with the ranks of another sweep, which has the lock of N in FOLDER: K steps each (mbench sweep --take-turns)")
+          "Take turns with the ranks of another sweep, which has the lock of N in FOLDER: K steps each (mbench sweep "
+          "--take-turns)")
       ->type_name("FOLDER,N,K");
-  command->add_flag("--progress", options->progress,
-                    "Print progress as JSON lines, for a program that reads them");
+  command->add_flag("--progress", options->progress, "Print progress as JSON lines, for a program that reads them");
   command
-      ->add_option("--end-with", options->end_with,
-                   "End within seconds of the end of the program that holds the lock of FOLDER: the sweep that started this")
+      ->add_option(
+          "--end-with", options->end_with,
+          "End within seconds of the end of the program that holds the lock of FOLDER: the sweep that started this")
       ->type_name("FOLDER");
   command->callback([options, command, &exit] {
     options->deadline = command->count("--collective-timeout") > 0;

@@ -1,4 +1,6 @@
 // mbench search: the best layouts of a model on a simulated machine, and why the others are not.
+#include "search/search.h"
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -13,8 +15,8 @@
 #include <thread>
 
 #include "cli/cli.h"
-#include "cli/find_spec.h"
 #include "cli/environment.h"
+#include "cli/find_spec.h"
 #include "cli/measure.h"
 #include "cli/memory_margin.h"
 #include "cli/out_folder.h"
@@ -26,12 +28,11 @@
 #include "engine/base/atomic_file.h"
 #include "engine/base/folder_lock.h"
 #include "engine/base/text.h"
-#include "engine/process/process.h"
 #include "engine/point/result_file.h"
+#include "engine/process/process.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"
-#include "search/search.h"
 
 namespace mbench::cli {
 namespace {
@@ -39,12 +40,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAbout =
-    "Finds the best layouts of SPEC on a simulated machine: which TP, PP, CP, EP, ZeRO, micro batch, recompute and schedule.\n"
-    "Fields of SPEC that are \"any\", a list, or named in \"search\" are free; what each can be is the strategies' word.\n"
+    "Finds the best layouts of SPEC on a simulated machine: which TP, PP, CP, EP, ZeRO, micro batch, recompute and "
+    "schedule.\n"
+    "Fields of SPEC that are \"any\", a list, or named in \"search\" are free; what each can be is the strategies' "
+    "word.\n"
     "Layouts that cannot be, that do not fit and that cannot be better than those found are counted with the reason.";
 
 constexpr const char* kFooter =
-    "Objectives: time (of a step, the default), memory (of the fullest rank), tokens_per_device (a second, layouts may\n"
+    "Objectives: time (of a step, the default), memory (of the fullest rank), tokens_per_device (a second, layouts "
+    "may\n"
     "leave devices idle), devices (the fewest that reach --rate). Ctrl-C keeps the best so far (exit code 3).\n"
     "\n"
     "Examples:\n"
@@ -90,11 +94,15 @@ std::string ties_of(const search::SearchEnd& end, const Machine& machine) {
     if (r.iteration_ms_interval) all.push_back(*r.iteration_ms_interval);
   }
   if (all.size() < 2) return "";
-  const auto fastest = std::min_element(all.begin(), all.end(), [](const TimeInterval& a, const TimeInterval& b) { return a.high < b.high; });
-  const auto ties = std::count_if(all.begin(), all.end(), [&](const TimeInterval& i) { return i.low <= fastest->high; });
+  const auto fastest = std::min_element(all.begin(), all.end(),
+                                        [](const TimeInterval& a, const TimeInterval& b) { return a.high < b.high; });
+  const auto ties =
+      std::count_if(all.begin(), all.end(), [&](const TimeInterval& i) { return i.low <= fastest->high; });
   if (ties < 2) return "";
-  return fmt::format("\n{0} of these {1} are a tie by simulation: they differ by less than published steps of {2} ({3} rows) differ from theirs. `--measure {1}` runs them where the devices are.\n",
-                     ties, all.size(), fastest->about, fastest->rows);
+  return fmt::format(
+      "\n{0} of these {1} are a tie by simulation: they differ by less than published steps of {2} ({3} rows) differ "
+      "from theirs. `--measure {1}` runs them where the devices are.\n",
+      ties, all.size(), fastest->about, fastest->rows);
 }
 
 // The front, and the anatomy of the best, in the folder "plots"; the markdown that shows them.
@@ -127,12 +135,15 @@ std::string draw(const search::Space& space, const search::SearchEnd& end, const
 FolderLock take_folder(const std::string& out) {
   std::error_code failed;
   fs::create_directories(out, failed);
-  if (failed) fail(ErrorKind::bad_input, "--out", "cannot be made: {}, got \"{}\", need a folder that can be written", failed.message(), out);
+  if (failed)
+    fail(ErrorKind::bad_input, "--out", "cannot be made: {}, got \"{}\", need a folder that can be written",
+         failed.message(), out);
   const std::string results = (fs::path(out) / "results.json").string();
   std::optional<FolderLock> lock = FolderLock::try_for(out);
   if (!lock) fail(ErrorKind::bad_input, out, "another search or sweep is running there, need another --out");
   check_writable(results);
-  if (fs::exists(results) && fs::file_size(results, failed) > 0 && !read_result_file(results).environment.contains(kLimit))
+  if (fs::exists(results) && fs::file_size(results, failed) > 0 &&
+      !read_result_file(results).environment.contains(kLimit))
     fail(ErrorKind::bad_input, out, "holds the results of a sweep, need another --out");
   return std::move(*lock);
 }
@@ -152,7 +163,8 @@ int run(Options options) {
   options.space.device = full_device_name(options.space.device, "--on");
   options.space.path = find_spec(options.space.path);
   options.space.json = imported_spec(options.space.path);
-  if (options.space.json) (*options.space.json)["search"] = "all";  // it says what is trained: how is what is looked for
+  if (options.space.json)
+    (*options.space.json)["search"] = "all";  // it says what is trained: how is what is looked for
   Simulator simulator;
   const search::Objective objective = search::read_objective(options.objective, "--objective");
   if (objective == search::Objective::devices && options.rate <= 0)
@@ -164,7 +176,8 @@ int run(Options options) {
   reports::check_tables(space.file);
   sim::Recordings recordings;
   const MemoryMargin margin = memory_margin(options.memory_margin, space.base, simulator.machine_of(space.base));
-  const search::Place place{simulator.machine_of(space.base), parse_simulated(space.base.device, "--on").count, &recordings, margin.mib};
+  const search::Place place{simulator.machine_of(space.base), parse_simulated(space.base.device, "--on").count,
+                            &recordings, margin.mib};
   if (!options.why.empty()) check_layout(space, options.why);
   const std::string out = options.out.empty() ? take_free_folder(space.name + "-search") : options.out;
   const FolderLock lock = take_folder(out);
@@ -181,7 +194,8 @@ int run(Options options) {
   how.threads = options.threads > 0 ? options.threads : cores;
   how.interrupted = [&] { return interrupt.pending(); };
   how.progress = [&](const search::SearchOptions::Progress& p) {
-    line.draw(fmt::format("{} of {} meshes, {} layouts, {} decided, {} simulated{}", p.decided_meshes, p.meshes, p.layouts, p.decided, p.simulated,
+    line.draw(fmt::format("{} of {} meshes, {} layouts, {} decided, {} simulated{}", p.decided_meshes, p.meshes,
+                          p.layouts, p.decided, p.simulated,
                           p.best_ms ? fmt::format(", best {:.4g} ms", *p.best_ms) : ""));
   };
   const search::SearchEnd end = search::search(space, place, how);
@@ -201,11 +215,16 @@ int run(Options options) {
   std::string text = describe_search(space, place, how, end, file, margin) + ties_of(end, place.machine);
   if (!end.best.empty())
     if (const std::string flags = trainer_flags(end.best.front().point); !flags.empty())
-      text += "\n" + flags + fmt::format("\nThe whole of it: `mbench export {} --layout 1 --to {}`.\n", out, end.best.front().point.framework.preset == "torchtitan" ? "torchtitan" : "megatron");
+      text += "\n" + flags +
+              fmt::format("\nThe whole of it: `mbench export {} --layout 1 --to {}`.\n", out,
+                          end.best.front().point.framework.preset == "torchtitan" ? "torchtitan" : "megatron");
   // What was found is kept before anything is drawn: a disk that is nearly full has room for the one, and not for both.
-  bool written = is_written(fs::path(out) / "results.json", [&](const std::string& path) { write_result_file(path, file); });
+  bool written =
+      is_written(fs::path(out) / "results.json", [&](const std::string& path) { write_result_file(path, file); });
   const auto write_text = [&](const std::string& all) {
-    written = is_written(fs::path(out) / "results.md", [&](const std::string& path) { write_file_atomically(path, all); }) && written;
+    written =
+        is_written(fs::path(out) / "results.md", [&](const std::string& path) { write_file_atomically(path, all); }) &&
+        written;
   };
   write_text(text);
   text += draw(space, end, file, out, interrupt);
@@ -226,13 +245,14 @@ int run(Options options) {
     const search::Confirmed confirmed = search::confirm(space, place, how, end);
     line.clear();
     for (const std::string& what : confirmed.wrong) fmt::print("confirm: {}\n", what);
-    fmt::print("\nConfirmed: {} layouts simulated in full, {} against what was found.\n", confirmed.layouts, confirmed.wrong.size());
+    fmt::print("\nConfirmed: {} layouts simulated in full, {} against what was found.\n", confirmed.layouts,
+               confirmed.wrong.size());
     good = confirmed.wrong.empty() && !interrupt.pending();
   }
   if (options.measure > 0 && !interrupt.pending()) {
-    const Measured measured = measure_best(space, end, static_cast<std::size_t>(options.measure),
-                                           (fs::path(out) / "measured").string(), place.machine.immediate,
-                                           options.quiet, interrupt);
+    const Measured measured =
+        measure_best(space, end, static_cast<std::size_t>(options.measure), (fs::path(out) / "measured").string(),
+                     place.machine.immediate, options.quiet, interrupt);
     std::cout << "\n" << measured.text << std::flush;
     write_text(text + "\n" + measured.text);
     good = good && measured.good;
@@ -251,7 +271,10 @@ void add_search(CLI::App& app, Exit& exit) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("search", kAbout);
   command->footer(kFooter);
-  command->add_option("SPEC", options->space.path, "A spec with free fields: a JSON file, or the name of one that comes with mbench")->required();
+  command
+      ->add_option("SPEC", options->space.path,
+                   "A spec with free fields: a JSON file, or the name of one that comes with mbench")
+      ->required();
   command->add_option("--on", options->space.device, "The machine and how many of its devices: sim:<N>x<MACHINE>")
       ->type_name("DEVICE")
       ->required();
@@ -277,9 +300,11 @@ void add_search(CLI::App& app, Exit& exit) {
                    "Train the best K for real on this machine, and print whether they come in the same order")
       ->type_name("K")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--memory-margin", options->memory_margin,
-                      "What a layout must leave free of the memory that the allocator could have: 5%, 4GiB, 0; default the share in the framework's file "
-                      "(megatron-core 5 %, torchtitan 3 %, mbench 0), none with a memory_limit")
+  command
+      ->add_option("--memory-margin", options->memory_margin,
+                   "What a layout must leave free of the memory that the allocator could have: 5%, 4GiB, 0; default "
+                   "the share in the framework's file "
+                   "(megatron-core 5 %, torchtitan 3 %, mbench 0), none with a memory_limit")
       ->type_name("SHARE|BYTES");
   command->add_flag("--sensitivities", options->sensitivities,
                     "What 10 % more of each figure of the machine's file gives the best layout");
@@ -294,8 +319,7 @@ void add_search(CLI::App& app, Exit& exit) {
       ->excludes(no_front);
   command->add_option("--threads", options->threads, "How many layouts are simulated at once; default all cores")
       ->check(CLI::Range(1, 1024));
-  command
-      ->add_option("--out", options->out, "Folder of the results; default out/<name>-search-<date>-<time>")
+  command->add_option("--out", options->out, "Folder of the results; default out/<name>-search-<date>-<time>")
       ->type_name("DIR");
   command->add_flag("--quiet", options->quiet, "No progress");
   command->callback([options, &exit] { exit.code = run(*options); });

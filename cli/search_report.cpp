@@ -51,8 +51,7 @@ std::string tables_of(const ResultFile& file, const std::vector<Tried>& layouts)
 
 // Each the fastest of all layouts that take no more memory.
 std::string front_text(const search::Space& space, const std::vector<Tried>& front) {
-  std::string text =
-      "| Time | Slower | Memory | Saved | Layout |\n| ---: | -----: | -----: | ----: | ------ |\n";
+  std::string text = "| Time | Slower | Memory | Saved | Layout |\n| ---: | -----: | -----: | ----: | ------ |\n";
   const Tried& first = front.front();
   for (const Tried& t : front) {
     text += fmt::format("| {} | {:.1f} % | {} | {:.1f} % | {} |\n", time_text(ms_of(t)),
@@ -70,12 +69,12 @@ std::string reasons_text(const search::Space& space, const SearchEnd& end) {
   for (const auto& [reason, all] : large)
     text += fmt::format("- {} not fit: {}; the least of them takes {} of {} ({})\n",
                         counted(all.count, "layout") + (all.count == 1 ? " does" : " do"), reason,
-                        memory_text(all.needed_mib), memory_text(end.limit_mib),
-                        search::label_of(space, all.example));
+                        memory_text(all.needed_mib), memory_text(end.limit_mib), search::label_of(space, all.example));
   for (const auto& [kind, all] : end.refused)
     text += fmt::format("- {} cannot be: {} ({})\n", counted(all.count, "layout"), all.example, all.layout);
   if (end.too_slow > 0)
-    text += fmt::format("- {} too slow for the rate\n", counted(end.too_slow, "layout") + (end.too_slow == 1 ? " is" : " are"));
+    text += fmt::format("- {} too slow for the rate\n",
+                        counted(end.too_slow, "layout") + (end.too_slow == 1 ? " is" : " are"));
   return text;
 }
 
@@ -83,14 +82,18 @@ std::string reasons_text(const search::Space& space, const SearchEnd& end) {
 std::string not_looked_at(const search::SearchOptions& options, const SearchEnd& end) {
   std::string text;
   if (const std::size_t meshes = end.meshes - end.meshes_opened; meshes > 0 && !end.interrupted)
-    text += fmt::format("- {}: by its lower bound no layout on one is among the best{}{}\n", meshes == 1 ? "1 mesh" : fmt::format("{} meshes", meshes),
-                        options.rate > 0 ? " and reaches the rate" : "",
-                        options.front ? fmt::format(", or takes less than {:g} times the fastest's time", options.front_within) : "");
+    text += fmt::format(
+        "- {}: by its lower bound no layout on one is among the best{}{}\n",
+        meshes == 1 ? "1 mesh" : fmt::format("{} meshes", meshes), options.rate > 0 ? " and reaches the rate" : "",
+        options.front ? fmt::format(", or takes less than {:g} times the fastest's time", options.front_within) : "");
   if (end.larger_micro_batches > 0)
-    text += fmt::format("- {}: each takes over 1.5 times the memory with a smaller micro batch\n", counted(end.larger_micro_batches, "layout"));
+    text += fmt::format("- {}: each takes over 1.5 times the memory with a smaller micro batch\n",
+                        counted(end.larger_micro_batches, "layout"));
   if (end.undercut > 0)
-    text += fmt::format("- {}: another that fits is faster than any on their mesh can be, and takes less memory than they do at least\n",
-                        counted(end.undercut, "layout"));
+    text += fmt::format(
+        "- {}: another that fits is faster than any on their mesh can be, and takes less memory than they do at "
+        "least\n",
+        counted(end.undercut, "layout"));
   return text.empty() ? text : "Not looked at:\n\n" + text + "\n";
 }
 
@@ -98,20 +101,29 @@ std::string not_looked_at(const search::SearchOptions& options, const SearchEnd&
 std::string assumed_framework(const search::Space& space) {
   for (const auto& [key, value] : space.file.items())
     if (key.starts_with("framework") || key == "graph") return "";
-  return "No framework was named, so these are layouts of mbench's own engine. To search those that yours can run: --set framework=megatron-core (or torchtitan).\n\n";
+  return "No framework was named, so these are layouts of mbench's own engine. To search those that yours can run: "
+         "--set framework=megatron-core (or torchtitan).\n\n";
 }
 
 // "Best by time: **tp=2 pp=1**, 12.92 s, 55.85 GiB of 73.30 GiB a rank", and what it gave up for memory.
-std::string best_text(const search::Space& space, const search::SearchOptions& options, const SearchEnd& end, const MemoryMargin& margin) {
+std::string best_text(const search::Space& space, const search::SearchOptions& options, const SearchEnd& end,
+                      const MemoryMargin& margin) {
   const Tried& best = end.best.front();
-  std::string text = fmt::format("Best by {}: **{}**, {}, {} of {} a rank", name_of(options.objective), search::label_of(space, best.point), time_text(ms_of(best)),
+  std::string text = fmt::format("Best by {}: **{}**, {}, {} of {} a rank", name_of(options.objective),
+                                 search::label_of(space, best.point), time_text(ms_of(best)),
                                  memory_text(best.needed_mib), memory_text(end.limit_mib));
-  if (!margin.about.empty()) text += fmt::format(" ({} are left as a margin: {}; --memory-margin changes it)", memory_text(margin.mib), margin.about);
+  if (!margin.about.empty())
+    text += fmt::format(" ({} are left as a margin: {}; --memory-margin changes it)", memory_text(margin.mib),
+                        margin.about);
   text += ".\n\n";
-  const Tried& fastest = *std::min_element(end.best.begin(), end.best.end(), [](const Tried& a, const Tried& b) { return ms_of(a) < ms_of(b); });
+  const Tried& fastest = *std::min_element(end.best.begin(), end.best.end(),
+                                           [](const Tried& a, const Tried& b) { return ms_of(a) < ms_of(b); });
   if (options.objective == search::Objective::time && ms_of(fastest) < ms_of(best))
-    text += fmt::format("{} takes {:.2f} % less time and {} more memory: as fast, for a simulation, so that more memory left decides.\n\n",
-                        search::label_of(space, fastest.point), (1 - ms_of(fastest) / ms_of(best)) * 100, memory_text(fastest.needed_mib - best.needed_mib));
+    text += fmt::format(
+        "{} takes {:.2f} % less time and {} more memory: as fast, for a simulation, so that more memory left "
+        "decides.\n\n",
+        search::label_of(space, fastest.point), (1 - ms_of(fastest) / ms_of(best)) * 100,
+        memory_text(fastest.needed_mib - best.needed_mib));
   return text;
 }
 
@@ -129,12 +141,15 @@ ResultFile result_file_of(const search::Space& space, const SearchEnd& end) {
 }
 
 std::string describe_search(const search::Space& space, const search::Place& place,
-                            const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file, const MemoryMargin& margin) {
+                            const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file,
+                            const MemoryMargin& margin) {
   std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, label_of(space.base.model),
                                  place.devices, place.machine.name);
-  text += fmt::format("{} that can be, on {} of {}; {} simulated, {} of them block by block, {} ruled out by a lower bound, in {}.\n\n",
-                      counted(end.layouts, "layout"), end.meshes_opened, end.meshes == 1 ? "1 mesh" : fmt::format("{} meshes", end.meshes),
-                      end.simulated, end.placed, end.by_lower_bound, format_duration(end.total_seconds));
+  text += fmt::format(
+      "{} that can be, on {} of {}; {} simulated, {} of them block by block, {} ruled out by a lower bound, in {}.\n\n",
+      counted(end.layouts, "layout"), end.meshes_opened,
+      end.meshes == 1 ? "1 mesh" : fmt::format("{} meshes", end.meshes), end.simulated, end.placed, end.by_lower_bound,
+      format_duration(end.total_seconds));
   text += assumed_framework(space);
   text += not_looked_at(options, end);
   if (end.best.empty()) {
@@ -147,13 +162,16 @@ std::string describe_search(const search::Space& space, const search::Place& pla
   text += best_text(space, options, end, margin);
   text += tables_of(file, end.best);
   if (end.larger)
-    text += fmt::format("\nThe next better needs more memory: {}, {} ({}), would take {} a rank, {} more than there may be.\n",
-                        search::label_of(space, end.larger->point), time_text(ms_of(*end.larger)),
-                        relative(ms_of(*end.larger), ms_of(end.best.front())),
-                        memory_text(end.larger->needed_mib), memory_text(end.larger->needed_mib - end.limit_mib));
+    text += fmt::format(
+        "\nThe next better needs more memory: {}, {} ({}), would take {} a rank, {} more than there may be.\n",
+        search::label_of(space, end.larger->point), time_text(ms_of(*end.larger)),
+        relative(ms_of(*end.larger), ms_of(end.best.front())), memory_text(end.larger->needed_mib),
+        memory_text(end.larger->needed_mib - end.limit_mib));
   if (end.front.size() > 1) {
-    text += fmt::format("\n## Time against memory\n\nEach is the fastest of all layouts that take no more memory, up to {:g} times the fastest's time.\n\n",
-                        options.front_within);
+    text += fmt::format(
+        "\n## Time against memory\n\nEach is the fastest of all layouts that take no more memory, up to {:g} times the "
+        "fastest's time.\n\n",
+        options.front_within);
     text += front_text(space, end.front);
   }
   const std::string reasons = reasons_text(space, end);
@@ -186,10 +204,11 @@ void check_layout(const search::Space& space, const std::string& layout) {
   }
 }
 
-std::string explain_layout(const search::Space& space, const search::Place& place,
-                           const search::SearchOptions& options, const SearchEnd& end, const std::string& layout) {
+std::string explain_layout(const search::Space& space, const search::Place& place, const search::SearchOptions& options,
+                           const SearchEnd& end, const std::string& layout) {
   std::vector<sweeps::Assignment> wanted;
-  for (const std::string& part : sweeps::split_fields(layout)) wanted.push_back(sweeps::parse_assignment(part, "--why"));
+  for (const std::string& part : sweeps::split_fields(layout))
+    wanted.push_back(sweeps::parse_assignment(part, "--why"));
   std::string text = fmt::format("## Why not {}\n\n", layout);
   // The best of those layouts, by a search of its own: the fields that are named have one value.
   Point asked = end.best.empty() ? space.base : end.best.front().point;
@@ -217,7 +236,9 @@ std::string explain_layout(const search::Space& space, const search::Place& plac
   if (found.interrupted) return text + "Interrupted.\n";
   if (found.layouts == 0 && !found.refused.empty()) {
     text += "None of these layouts can be:\n\n";
-    for (const auto& [kind, all] : found.refused) text += fmt::format("- {} ({}){}\n", all.example, all.layout, all.count > 1 ? fmt::format(", and {} more for the like", all.count - 1) : "");
+    for (const auto& [kind, all] : found.refused)
+      text += fmt::format("- {} ({}){}\n", all.example, all.layout,
+                          all.count > 1 ? fmt::format(", and {} more for the like", all.count - 1) : "");
     return text;
   }
   const search::Bounds bounds(place.machine);
@@ -240,15 +261,15 @@ std::string explain_layout(const search::Space& space, const search::Place& plac
   const Tried& t = *nearest;
   if (found.layouts > 1)
     text += fmt::format("{} layouts are such; {} is {}.\n\n", found.layouts,
-                        t.fits ? "the best of them" : "none of them fits, and what takes least", search::label_of(space, t.point));
+                        t.fits ? "the best of them" : "none of them fits, and what takes least",
+                        search::label_of(space, t.point));
   if (end.best.empty()) return text;
   const Tried& best = end.best.front();
   if (t.result.id == best.result.id) return text + "It is the best.\n";
   if (!t.fits)
     text += fmt::format("It does not fit: rank {} takes {} of {}, {} too much; most of it is {}.\n\n", t.fullest_rank,
                         memory_text(t.needed_mib), memory_text(end.limit_mib),
-                        memory_text(t.needed_mib - end.limit_mib),
-                        [&] {
+                        memory_text(t.needed_mib - end.limit_mib), [&] {
                           const auto& mib = t.result.memory_anatomy_mib->mib;
                           return name_of(static_cast<Category>(std::max_element(mib.begin(), mib.end()) - mib.begin()));
                         }());
@@ -258,9 +279,8 @@ std::string explain_layout(const search::Space& space, const search::Place& plac
   std::vector<int> parts;
   for (int i = 0; i < kTimeParts; ++i) parts.push_back(i);
   const auto at = [](const Tried& x, int part) { return x.result.time_anatomy_ms->ms[static_cast<std::size_t>(part)]; };
-  std::stable_sort(parts.begin(), parts.end(), [&](int a, int b) {
-    return std::abs(at(t, a) - at(best, a)) > std::abs(at(t, b) - at(best, b));
-  });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [&](int a, int b) { return std::abs(at(t, a) - at(best, a)) > std::abs(at(t, b) - at(best, b)); });
   for (const int part : parts)
     if (at(t, part) > 0 || at(best, part) > 0)
       text += fmt::format("| {} | {:.1f} | {:.1f} | {:+.1f} |\n", name_of(static_cast<TimePart>(part)), at(t, part),

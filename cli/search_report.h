@@ -16,8 +16,8 @@ ResultFile result_file_of(const search::Space& space, const search::SearchEnd& e
 // The whole answer in markdown: the best layouts with time and memory, what the next best would need, the front, and how
 // many layouts were left out for which reason. `file` is result_file_of() with its environment.
 std::string describe_search(const search::Space& space, const search::Place& place,
-                            const search::SearchOptions& options, const search::SearchEnd& end,
-                            const ResultFile& file, const MemoryMargin& margin);
+                            const search::SearchOptions& options, const search::SearchEnd& end, const ResultFile& file,
+                            const MemoryMargin& margin);
 
 // The front of time and memory, drawn; nothing where it is a single layout.
 std::optional<reports::Plot> front_plot(const search::Space& space, const search::SearchEnd& end);
@@ -27,8 +27,7 @@ void check_layout(const search::Space& space, const std::string& layout);
 
 // Why the layout "tp=8,pp=2" is not the best. Where it leaves fields open, the best of those that are left is meant.
 // bad_input for what is no layout of the space.
-std::string explain_layout(const search::Space& space, const search::Place& place,
-                           const search::SearchOptions& options, const search::SearchEnd& end,
-                           const std::string& layout);
+std::string explain_layout(const search::Space& space, const search::Place& place, const search::SearchOptions& options,
+                           const search::SearchEnd& end, const std::string& layout);
 
 }  // namespace mbench::cli

@@ -30,7 +30,9 @@ inline auto number_between(double low, double high) {
     double x = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), x);
     const bool number = error == std::errc{} && end == text.data() + text.size();
-    return number && x >= low && x <= high ? std::string() : fmt::format("not such a number, got {}, need one from {} to {}", text, low, high);
+    return number && x >= low && x <= high
+               ? std::string()
+               : fmt::format("not such a number, got {}, need one from {} to {}", text, low, high);
   };
 }
 

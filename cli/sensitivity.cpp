@@ -50,8 +50,9 @@ std::string sensitivities(const Point& point, Simulator& simulator, const std::f
                    [](const Row& a, const Row& b) { return std::abs(a.change) > std::abs(b.change); });
   std::size_t width = 6;
   for (const Row& row : rows) width = std::max(width, row.path.size());
-  std::string text = fmt::format("| {:<{}} | {:>9} | {:>9} | Step time |\n| {:-<{}} | --------: | --------: | --------: |\n",
-                                 "Figure", width, "Now", "10 % more", "", width);
+  std::string text =
+      fmt::format("| {:<{}} | {:>9} | {:>9} | Step time |\n| {:-<{}} | --------: | --------: | --------: |\n", "Figure",
+                  width, "Now", "10 % more", "", width);
   for (const Row& row : rows)
     text += fmt::format("| {:<{}} | {:>9.5g} | {:>9.5g} | {:>+7.2f} % |\n", row.path, width, row.value, row.more,
                         row.change * 100);

@@ -10,7 +10,8 @@ namespace mbench::cli {
 void add_interval(PointResult& r, const Machine& machine) {
   if (!r.iteration_ms) return;
   const explain::Interval ratio = explain::interval_of(explain::kind_of(r.point, machine.node.devices));
-  r.iteration_ms_interval = {r.iteration_ms->mean * ratio.low, r.iteration_ms->mean * ratio.high, static_cast<std::int64_t>(ratio.rows), ratio.about};
+  r.iteration_ms_interval = {r.iteration_ms->mean * ratio.low, r.iteration_ms->mean * ratio.high,
+                             static_cast<std::int64_t>(ratio.rows), ratio.about};
 }
 
 const Machine& Simulator::machine_of(const Point& point) {
@@ -30,8 +31,8 @@ void Simulator::check(const Point& point) {
 }
 
 Simulation Simulator::simulate(const Point& point, bool trace) {
-  Simulation s = simulate_point(point, strategies::make_plan(point), machine_of(point), parse_simulated(point.device, "device").count,
-                                {.trace = trace});
+  Simulation s = simulate_point(point, strategies::make_plan(point), machine_of(point),
+                                parse_simulated(point.device, "device").count, {.trace = trace});
   add_interval(s.result, machine_of(point));
   return s;
 }

@@ -53,7 +53,8 @@ constexpr const char* kFooter =
     "Ctrl-C ends the running point and keeps what is done (exit code 3), of the running point what it had measured\n"
     "in a row partial. --resume goes on from there: points that are ok, oom, infeasible or unsupported are kept, all\n"
     "others run again.\n"
-    "Exit codes: 0 done; 1 --check found something; 2 bad usage or bad input; 3 a point crashed, hung or gave a wrong loss, the sweep "
+    "Exit codes: 0 done; 1 --check found something; 2 bad usage or bad input; 3 a point crashed, hung or gave a wrong "
+    "loss, the sweep "
     "was\n"
     "interrupted, or results could not be written.\n"
     "\n"
@@ -104,8 +105,7 @@ void check_device(const std::string& on) {
 // Where the ranks will run on this machine, it must have a GPU.
 void check_gpus(const std::string& on, const sweeps::Launcher& launcher) {
   if (on == "cuda" && !launcher.allocated && gpus().empty())
-    fail(ErrorKind::unsupported, "--on", "no GPU here: {}; got cuda, need cpu or sim:<N>x<MACHINE>",
-         why_no_gpu());
+    fail(ErrorKind::unsupported, "--on", "no GPU here: {}; got cuda, need cpu or sim:<N>x<MACHINE>", why_no_gpu());
 }
 
 // What a rank would find wrong with the data, found before any is started: the file, and the tokens that the first samples
@@ -148,11 +148,9 @@ std::string resume_command(const Options& options, const std::string& out) {
   sweeps::Command command;
   command.argv = {"mbench", "sweep", options.spec.path, "--on", options.on, "--out", out, "--resume"};
   for (const std::string& text : options.spec.set) command.argv.insert(command.argv.end(), {"--set", text});
-  for (const std::string& text : options.spec.filter)
-    command.argv.insert(command.argv.end(), {"--filter", text});
+  for (const std::string& text : options.spec.filter) command.argv.insert(command.argv.end(), {"--filter", text});
   options.launch.append_to(command.argv);
-  if (options.timeout > 0)
-    command.argv.insert(command.argv.end(), {"--timeout", fmt::format("{}", options.timeout)});
+  if (options.timeout > 0) command.argv.insert(command.argv.end(), {"--timeout", fmt::format("{}", options.timeout)});
   if (options.collective_timeout > 0)
     command.argv.insert(command.argv.end(), {"--collective-timeout", fmt::format("{}", options.collective_timeout)});
   if (!options.soak.empty()) command.argv.insert(command.argv.end(), {"--soak", options.soak});
@@ -174,8 +172,7 @@ void add_plots(const ResultFile& file, const std::string& out, Interrupt& interr
     std::vector<std::string> notes;
     const std::string lines = reports::plots_next_to(out, file, notes, &interrupt);
     if (!lines.empty())
-      write_file_atomically((fs::path(out) / "results.md").string(),
-                            reports::render_report(file, {}) + lines);
+      write_file_atomically((fs::path(out) / "results.md").string(), reports::render_report(file, {}) + lines);
     for (const std::string& note : notes) std::cerr << note << "\n";
   } catch (const Error& e) {
     std::cerr << e.what() << "\n";
@@ -205,7 +202,8 @@ bool is_healthy(const Options& options, const sweeps::Spec& spec, sweeps::Runner
     return true;
   }
   std::cout << health::to_markdown(health, tolerance);
-  std::cerr << fmt::format("mbench: figures stand out, {} of them: nothing was trained. All of them: {}\n", findings.size(), file);
+  std::cerr << fmt::format("mbench: figures stand out, {} of them: nothing was trained. All of them: {}\n",
+                           findings.size(), file);
   return false;
 }
 
@@ -217,21 +215,23 @@ int run(Options options) {
     fail(ErrorKind::bad_input, "--soak", "is of real time, got --on {}, need cpu or cuda", options.on);
   std::optional<sweeps::TakeTurns> turns;
   if (!options.turns.empty()) turns = sweeps::read_take_turns(options.turns);
-  if (turns && soak_s > 0) fail(ErrorKind::bad_input, "--take-turns", "a soak trains by the clock, got --soak too, need one of them");
+  if (turns && soak_s > 0)
+    fail(ErrorKind::bad_input, "--take-turns", "a soak trains by the clock, got --soak too, need one of them");
   sweeps::Launcher launcher = find_launcher(options.launch);
   std::optional<sweeps::ReportedHosts> hosts;
   launcher.gpus = static_cast<int>(gpus().size());
   // Ranks that may be on other hosts say themselves what these have; a simulation has none.
   if (launcher.allocated && !options.dry_run && !options.on.starts_with("sim:")) {
-    hosts = sweeps::probe_hosts(launcher, this_program(), options.on == "cpu" || why_not_built("cuda") ? "cpu" : "cuda");
+    hosts =
+        sweeps::probe_hosts(launcher, this_program(), options.on == "cpu" || why_not_built("cuda") ? "cpu" : "cuda");
     launcher = sweeps::on_hosts(std::move(launcher), hosts->hosts);
   }
   if (options.on.empty()) options.on = default_device(options.spec, launcher);
   check_device(options.on);
   options.on = full_device_name(options.on, "--on");
   if (turns && (options.on != "cpu" || launcher.nodes > 1))
-    fail(ErrorKind::unsupported, "--take-turns", "is for the CPUs of one machine, got {} on {} node{}", options.on, launcher.nodes,
-         launcher.nodes > 1 ? "s" : "");
+    fail(ErrorKind::unsupported, "--take-turns", "is for the CPUs of one machine, got {} on {} node{}", options.on,
+         launcher.nodes, launcher.nodes > 1 ? "s" : "");
   options.spec.device = options.on;
   const sweeps::Spec spec = sweeps::read_spec(options.spec);
   read_tolerance(options.check_tolerance, "--check-tolerance");
@@ -334,39 +334,36 @@ void add_sweep(CLI::App& app, Exit& exit) {
   command->footer(kFooter);
   command
       ->add_option("SPEC", options->spec.path,
-                   "The sweep: a JSON file, or the name of one that comes with mbench; or a results.json or the folder of a sweep or "
+                   "The sweep: a JSON file, or the name of one that comes with mbench; or a results.json or the folder "
+                   "of a sweep or "
                    "search, whose points are run again")
       ->required();
   command
-      ->add_option(
-          "--on", options->on,
-          "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
-          "machine file); default cuda if every rank gets a GPU of its own, else cpu")
+      ->add_option("--on", options->on,
+                   "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
+                   "machine file); default cuda if every rank gets a GPU of its own, else cpu")
       ->type_name("DEVICE");
   command
       ->add_option("--out", options->out,
                    "Folder of the results, made if it is not there; default out/<name>-<date>-<time>")
       ->type_name("DIR");
   command
-      ->add_option(
-          "--set", options->spec.set,
-          "Give a field another value, swept or not; an array sweeps over its values. May be repeated")
+      ->add_option("--set", options->spec.set,
+                   "Give a field another value, swept or not; an array sweeps over its values. May be repeated")
       ->type_name("FIELD=VALUE")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
   command
-      ->add_option(
-          "--filter", options->spec.filter,
-          "Run the points with this value only. May be repeated: different fields must all match, of the "
-          "same field any")
+      ->add_option("--filter", options->spec.filter,
+                   "Run the points with this value only. May be repeated: different fields must all match, of the "
+                   "same field any")
       ->type_name("FIELD=VALUE")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
   command->add_flag("--resume", options->resume, "Go on with the sweep in --out");
-  command->add_flag("--dry-run", options->dry_run,
-                    "List the points and their commands; run and write nothing");
+  command->add_flag("--dry-run", options->dry_run, "List the points and their commands; run and write nothing");
   options->launch.add_to(*command);
   command
       ->add_option("--timeout", options->timeout,
@@ -374,10 +371,12 @@ void add_sweep(CLI::App& app, Exit& exit) {
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
   command
-      ->add_option("--collective-timeout", options->collective_timeout,
-                   "End a point, naming host and rank, once a rank has given no sign of life for so many seconds, no rank has come "
-                   "further though all are alive, or a collective between GPUs has not ended; default 300, or half of --timeout "
-                   "where that is less")
+      ->add_option(
+          "--collective-timeout", options->collective_timeout,
+          "End a point, naming host and rank, once a rank has given no sign of life for so many seconds, no rank has "
+          "come "
+          "further though all are alive, or a collective between GPUs has not ended; default 300, or half of --timeout "
+          "where that is less")
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
   command
@@ -387,23 +386,28 @@ void add_sweep(CLI::App& app, Exit& exit) {
       ->type_name("FILE");
   command
       ->add_option("--soak", options->soak,
-                   "Train every point for so long, such as 90s, 30min or 8h, and not for its iterations: throughput and clocks over "
+                   "Train every point for so long, such as 90s, 30min or 8h, and not for its iterations: throughput "
+                   "and clocks over "
                    "time stand in its row, drift and dips are flagged.")
       ->type_name("DURATION");
   command
       ->add_option("--take-turns", options->turns,
-                   "Take turns with another sweep of this machine, so that what else it does falls on both alike: K steps each. Both "
-                   "name one FOLDER; N is 1 for one of them and 2 for the other. mbench compare holds their steps against each other "
+                   "Take turns with another sweep of this machine, so that what else it does falls on both alike: K "
+                   "steps each. Both "
+                   "name one FOLDER; N is 1 for one of them and 2 for the other. mbench compare holds their steps "
+                   "against each other "
                    "pair by pair")
       ->type_name("FOLDER,N,K");
   command
       ->add_option("--metrics", options->metrics,
-                   "Keep FILE up to date with what the sweep does, once a second, as OpenMetrics text: for the textfile collector of "
+                   "Keep FILE up to date with what the sweep does, once a second, as OpenMetrics text: for the "
+                   "textfile collector of "
                    "Prometheus' node exporter")
       ->type_name("FILE");
-  command->add_flag("--check", options->check,
-                    "First check the ranks and the ways between them, as mbench check does, and train nothing where something "
-                    "stands out. The figures are kept in DIR/check.json");
+  command->add_flag(
+      "--check", options->check,
+      "First check the ranks and the ways between them, as mbench check does, and train nothing where something "
+      "stands out. The figures are kept in DIR/check.json");
   command
       ->add_option("--check-tolerance", options->check_tolerance,
                    "Of --check: how much worse than its peers a figure may be; default 10%")

@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 std::string trace_path(const std::string& file, const sweeps::Spec& spec, const Point& point) {
   if (spec.points.size() == 1) return file;
   const fs::path path(file);
-  return (path.parent_path() /
-          fmt::format("{}-{}{}", path.stem().string(), point_id(point), path.extension().string()))
+  return (path.parent_path() / fmt::format("{}-{}{}", path.stem().string(), point_id(point), path.extension().string()))
       .string();
 }
 
@@ -64,9 +63,9 @@ TracedResult simulate_with_trace(Simulator& simulator, const Point& point, const
   for (int s = 0; s < stages; ++s) {
     const int first = s * ranks_per_stage;
     ranks.push_back({first,
-                     ranks_per_stage == 1 ? fmt::format("rank {}, stage {}, simulated", first, s)
-                                          : fmt::format("ranks {}-{}, stage {}, simulated", first,
-                                                        first + ranks_per_stage - 1, s),
+                     ranks_per_stage == 1
+                         ? fmt::format("rank {}, stage {}, simulated", first, s)
+                         : fmt::format("ranks {}-{}, stage {}, simulated", first, first + ranks_per_stage - 1, s),
                      simulation.timeline_by_stage[static_cast<std::size_t>(s)]});
   }
   return {std::move(simulation.result), write_or_say_why(path, chrome_trace(ranks))};

@@ -78,7 +78,8 @@ std::string trainer_flags(const Point& point) {
     return text + fmt::format("It cannot be told all of it: {}\n", e.what());
   }
   const std::set<std::string> anyway = said_anyway(point, *target);
-  return text + "```\n" + (*target == formats::Target::megatron ? flags_of(lines, anyway) : keys_of(lines, anyway)) + "```\n";
+  return text + "```\n" + (*target == formats::Target::megatron ? flags_of(lines, anyway) : keys_of(lines, anyway)) +
+         "```\n";
 }
 
 }  // namespace mbench::cli

@@ -36,7 +36,9 @@ void add_trend(CLI::App& app, Exit&) {
   command->add_option("--dir", args->folder, "Folder of the baselines")->capture_default_str();
   command->add_option("--machine", args->machine, "Only machines whose name holds this text");
   command->add_option("--point", args->point, "Only points whose id begins with this text");
-  command->add_option("--metric", args->metric, "time (the mean step of each entry, without a warm-up and a single spike), median or memory")
+  command
+      ->add_option("--metric", args->metric,
+                   "time (the mean step of each entry, without a warm-up and a single spike), median or memory")
       ->capture_default_str();
   command->add_option("--format", args->format, "md or json")->capture_default_str();
   command->add_option("--plot", args->plot, "Draw into this file too, with gnuplot: FILE.svg, .png or .pdf");
@@ -46,12 +48,12 @@ void add_trend(CLI::App& app, Exit&) {
       "series reach it; it takes 6 entries at least, and a change at the very end takes more. Memory has no "
       "noise: each\n"
       "change is named.\n"
-      "Where a straight line explains the entries as well as steps do (BIC), it says \"drifts 1 % an entry since REV\", with the evidence "
+      "Where a straight line explains the entries as well as steps do (BIC), it says \"drifts 1 % an entry since "
+      "REV\", with the evidence "
       "for both.\n"
       "Exit codes: 0 done; 2 bad usage, or a file that cannot be read.");
   command->callback([args] {
-    const auto stored =
-        reports::select_baselines(reports::read_baselines(args->folder), args->machine, args->point);
+    const auto stored = reports::select_baselines(reports::read_baselines(args->folder), args->machine, args->point);
     const std::vector<reports::Trend> trends = reports::trends_of(stored, args->metric);
     if (trends.empty())
       fail(ErrorKind::bad_input, args->folder, "no stored point has {} to show, need mbench baseline add",

@@ -10,9 +10,9 @@ namespace mbench::explain {
 
 struct Change {
   std::string what, confirm, condition;
-  std::vector<std::pair<std::string, nlohmann::json>> set;     // fields
-  std::vector<std::pair<std::string, double>> scale;           // figures of the machine that begin so
-  std::vector<std::pair<std::string, std::string>> as;         // the same, at the value of another figure
+  std::vector<std::pair<std::string, nlohmann::json>> set;  // fields
+  std::vector<std::pair<std::string, double>> scale;        // figures of the machine that begin so
+  std::vector<std::pair<std::string, std::string>> as;      // the same, at the value of another figure
 };
 
 struct Changes {

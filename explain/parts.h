@@ -15,7 +15,7 @@ struct PartGroup {
 };
 
 struct MeasuredParts {
-  std::string source;  // "time_anatomy_ms of the result", "3 steps of trace.json"
+  std::string source;             // "time_anatomy_ms of the result", "3 steps of trace.json"
   std::vector<PartGroup> groups;  // each part is in one of them
   double step_ms = 0;             // the groups add up to it
 };

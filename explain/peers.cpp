@@ -15,9 +15,9 @@ const EmbeddedFiles& files();
 namespace explain {
 namespace {
 
-constexpr std::size_t kEnough = 5;        // rows of one kind that make an interval
+constexpr std::size_t kEnough = 5;         // rows of one kind that make an interval
 constexpr std::int64_t kSmallWidth = 512;  // as in scripts/published_errors.py
-constexpr double kTails = 0.1;            // of the rows at either end that lie outside, where there are ten and more
+constexpr double kTails = 0.1;             // of the rows at either end that lie outside, where there are ten and more
 
 struct Row {
   Kind kind;
@@ -25,10 +25,12 @@ struct Row {
 };
 
 std::vector<Row> read_rows() {
-  const nlohmann::ordered_json file = parse_json(explain_files::files().at("published_errors"), "published_errors.json");
+  const nlohmann::ordered_json file =
+      parse_json(explain_files::files().at("published_errors"), "published_errors.json");
   std::vector<Row> rows;
   for (const auto& row : file.at("rows"))
-    rows.push_back({{row.at("framework"), row.at("experts"), row.at("nodes").get<int>() > 1, row.at("small")}, 1 / (1 + row.at("error").get<double>())});
+    rows.push_back({{row.at("framework"), row.at("experts"), row.at("nodes").get<int>() > 1, row.at("small")},
+                    1 / (1 + row.at("error").get<double>())});
   return rows;
 }
 
@@ -38,7 +40,10 @@ struct Alike {
 };
 
 std::string about(const Kind& kind, const Alike& alike) {
-  std::string text = kind.small ? "models of width 512 and less" : !alike.experts ? "models" : kind.experts ? "MoE models" : "dense models";
+  std::string text = kind.small       ? "models of width 512 and less"
+                     : !alike.experts ? "models"
+                     : kind.experts   ? "MoE models"
+                                      : "dense models";
   if (alike.framework) text += fmt::format(" with {}", kind.framework);
   if (alike.nodes) text += kind.many_nodes ? " on several nodes" : " on one node";
   return text;
@@ -54,15 +59,18 @@ Interval interval_of(std::vector<double> ratios) {
 }  // namespace
 
 Kind kind_of(const Point& point, int devices_of_node) {
-  return {point.framework.host.empty() ? point.framework.preset : point.framework.host, point.model.experts > 0, point.world() > devices_of_node, point.model.hidden <= kSmallWidth};
+  return {point.framework.host.empty() ? point.framework.preset : point.framework.host, point.model.experts > 0,
+          point.world() > devices_of_node, point.model.hidden <= kSmallWidth};
 }
 
 Interval interval_of(const Kind& kind) {
   static const std::vector<Row> rows = read_rows();
-  for (const Alike alike : {Alike{true, true, true}, Alike{false, true, true}, Alike{false, true, false}, Alike{false, false, false}}) {
+  for (const Alike alike :
+       {Alike{true, true, true}, Alike{false, true, true}, Alike{false, true, false}, Alike{false, false, false}}) {
     std::vector<double> ratios;
     for (const Row& row : rows)
-      if (row.kind.small == kind.small && (!alike.framework || row.kind.framework == kind.framework) && (!alike.experts || row.kind.experts == kind.experts) &&
+      if (row.kind.small == kind.small && (!alike.framework || row.kind.framework == kind.framework) &&
+          (!alike.experts || row.kind.experts == kind.experts) &&
           (!alike.nodes || row.kind.many_nodes == kind.many_nodes))
         ratios.push_back(row.ratio);
     if (ratios.size() < kEnough) continue;

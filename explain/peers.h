@@ -20,8 +20,8 @@ Kind kind_of(const Point& point, int devices_of_node);
 struct Interval {
   double low = 1, high = 1;
   std::size_t rows = 0;
-  double share = 1;    // of the rows, that lie within
-  std::string about;   // "dense models with megatron-core on one node"
+  double share = 1;   // of the rows, that lie within
+  std::string about;  // "dense models with megatron-core on one node"
 };
 // Of the most alike runs of which there are enough: first those of the same kind, then without the framework, without the nodes, and all.
 Interval interval_of(const Kind& kind);

@@ -14,7 +14,7 @@
 namespace mbench::explain {
 namespace {
 
-constexpr double kNothing = 0.001;    // of the step: a change that moves it less is none
+constexpr double kNothing = 0.001;                         // of the step: a change that moves it less is none
 constexpr std::int64_t kNarrow = 1024, kFewTokens = 2048;  // of a GEMM on one rank
 constexpr std::size_t kMostSimulated = 6;
 
@@ -33,13 +33,15 @@ std::optional<Point> changed(const Point& point, const Change& change) {
       return given == point.machine.end() ? figure.value : given->second;
     };
     for (const MachineFigure& figure : figures) {
-      const bool rate = figure.path.find("gbps") != std::string::npos || figure.path.find("sustained") != std::string::npos || figure.path == "host.speed" ||
+      const bool rate = figure.path.find("gbps") != std::string::npos ||
+                        figure.path.find("sustained") != std::string::npos || figure.path == "host.speed" ||
                         figure.path == "device.memory_efficiency";
       for (const auto& [begin, factor] : change.scale)
         if (rate && figure.path.starts_with(begin)) other.machine[figure.path] = now(figure) * factor;
       for (const auto& [begin, name] : change.as)
         for (const MachineFigure& from : figures)
-          if (rate && figure.path.starts_with(begin) && from.path == name) other.machine[figure.path] = std::min(now(figure), now(from));
+          if (rate && figure.path.starts_with(begin) && from.path == name)
+            other.machine[figure.path] = std::min(now(figure), now(from));
     }
   }
   return other == point ? std::nullopt : std::optional(other);
@@ -64,7 +66,8 @@ double left_of(const Run& run, const PointResult& changed) {
     if (before > 0) return distance(*run.parts, *changed.time_anatomy_ms) / before;
   }
   const double steady = steady_ms(run), gap = std::abs(steady - run.expected.iteration_ms->mean);
-  return gap > 0 ? std::abs(steady - changed.iteration_ms->mean) / gap : std::abs(changed.iteration_ms->mean / steady - 1);
+  return gap > 0 ? std::abs(steady - changed.iteration_ms->mean) / gap
+                 : std::abs(changed.iteration_ms->mean / steady - 1);
 }
 
 std::optional<Suspect> try_change(const Run& run, const Change& change, const Simulate& simulate) {
@@ -73,10 +76,16 @@ std::optional<Suspect> try_change(const Run& run, const Change& change, const Si
   if (!result || !result->iteration_ms) return std::nullopt;
   const double ms = result->iteration_ms->mean - run.expected.iteration_ms->mean;
   if (std::abs(ms) < kNothing * run.expected.iteration_ms->mean || (ms > 0) != (run.gap_ms() > 0)) return std::nullopt;
-  Suspect suspect{Suspect::By::simulation, change.what, ms, fmt::format("a step would take {}", time_text(result->iteration_ms->mean)), change.confirm, left_of(run, *result)};
+  Suspect suspect{Suspect::By::simulation,
+                  change.what,
+                  ms,
+                  fmt::format("a step would take {}", time_text(result->iteration_ms->mean)),
+                  change.confirm,
+                  left_of(run, *result)};
   const auto before = memory_error(run.measured, run.expected), after = memory_error(run.measured, *result);
   if (before && after && std::abs(*result->peak_memory_mib - *run.expected.peak_memory_mib) > 1) {
-    suspect.shown += fmt::format(", and its peak memory would be {:+.1f} % from the measured one (now {:+.1f} %)", *after * 100, *before * 100);
+    suspect.shown += fmt::format(", and its peak memory would be {:+.1f} % from the measured one (now {:+.1f} %)",
+                                 *after * 100, *before * 100);
     if (std::abs(*after) > kOtherMemory && std::abs(*after) > std::abs(*before)) suspect.unlikely += 1;
     if (std::abs(*before) > kOtherMemory && std::abs(*after) < kOtherMemory) suspect.unlikely -= 1;
   }
@@ -84,7 +93,8 @@ std::optional<Suspect> try_change(const Run& run, const Change& change, const Si
 }
 
 bool small_gemms(const Point& p) {
-  return p.model.hidden / p.tp < kNarrow || p.seq * p.micro_batch / p.cp < kFewTokens || (p.model.experts > 0 && p.model.expert_ffn / p.expert_tp() < kNarrow);
+  return p.model.hidden / p.tp < kNarrow || p.seq * p.micro_batch / p.cp < kFewTokens ||
+         (p.model.experts > 0 && p.model.expert_ffn / p.expert_tp() < kNarrow);
 }
 
 }  // namespace
@@ -108,7 +118,8 @@ std::vector<Suspect> shown_by_simulation(const Run& run, const Simulate& simulat
   for (const Change& change : changes().simulated)
     if (holds(change.condition, run))
       if (auto suspect = try_change(run, change, simulate)) suspects.push_back(std::move(*suspect));
-  std::stable_sort(suspects.begin(), suspects.end(), [](const Suspect& a, const Suspect& b) { return a.unlikely < b.unlikely; });
+  std::stable_sort(suspects.begin(), suspects.end(),
+                   [](const Suspect& a, const Suspect& b) { return a.unlikely < b.unlikely; });
   if (suspects.size() > kMostSimulated) suspects.resize(kMostSimulated);
   return suspects;
 }
@@ -117,13 +128,16 @@ std::vector<Suspect> not_shown(const Run& run) {
   std::vector<Suspect> suspects;
   if (run.gap_ms() <= 0) return suspects;
   for (const Change& change : changes().measured_only)
-    if (holds(change.condition, run)) suspects.push_back({Suspect::By::nothing, change.what, std::nullopt, "", change.confirm});
+    if (holds(change.condition, run))
+      suspects.push_back({Suspect::By::nothing, change.what, std::nullopt, "", change.confirm});
   return suspects;
 }
 
 std::vector<Suspect> suspects_of(const Run& run, const Simulate& simulate) {
   std::vector<Suspect> all = shown_by_figures(run);
-  std::stable_sort(all.begin(), all.end(), [](const Suspect& a, const Suspect& b) { return std::abs(a.ms.value_or(0)) > std::abs(b.ms.value_or(0)); });
+  std::stable_sort(all.begin(), all.end(), [](const Suspect& a, const Suspect& b) {
+    return std::abs(a.ms.value_or(0)) > std::abs(b.ms.value_or(0));
+  });
   for (Suspect& each : shown_by_simulation(run, simulate)) all.push_back(std::move(each));
   for (Suspect& each : not_shown(run)) all.push_back(std::move(each));
   return all;

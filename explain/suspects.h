@@ -23,15 +23,15 @@ struct Run {
 };
 
 inline constexpr std::size_t kFewSamples = 8;  // in which no stall is looked for
-inline constexpr double kOtherMemory = 0.03;  // of the peak: what a forecast of memory is not off by
+inline constexpr double kOtherMemory = 0.03;   // of the peak: what a forecast of memory is not off by
 
 struct Suspect {
   enum class By { figures, simulation, nothing } by = By::nothing;  // what it is known by
   std::string what;
-  std::optional<double> ms;   // of the gap that it would hold; of a simulated change also more than all of it
-  std::string shown;          // in a clause: "by the samples", "a step would take 13.8 s"
-  std::string confirm;        // what would confirm it
-  double unlikely = 0;        // within its kind: how far from the measured step it leaves the simulated one, 0 to 1 and above
+  std::optional<double> ms;  // of the gap that it would hold; of a simulated change also more than all of it
+  std::string shown;         // in a clause: "by the samples", "a step would take 13.8 s"
+  std::string confirm;       // what would confirm it
+  double unlikely = 0;  // within its kind: how far from the measured step it leaves the simulated one, 0 to 1 and above
 };
 
 std::vector<Suspect> suspects_of(const Run& run, const Simulate& simulate);

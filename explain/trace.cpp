@@ -48,7 +48,8 @@ const Names& names() {
     for (const auto& [category, what] : file.at("categories").items()) read.categories[category] = what;
     const auto rules = [&](const char* key) {
       std::vector<Rule> list;
-      for (const auto& row : file.at(key)) list.push_back({kind_named(row.at("part")), row.at("words").get<std::vector<std::string>>()});
+      for (const auto& row : file.at(key))
+        list.push_back({kind_named(row.at("part")), row.at("words").get<std::vector<std::string>>()});
       return list;
     };
     read.kernels = rules("kernels"), read.groups = rules("groups"), read.collectives = rules("collectives");
@@ -58,13 +59,16 @@ const Names& names() {
 }
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
 // Whether the word stands in the text; one of three letters and less as a word of its own: "ep" is not in "depth".
 bool has_word(const std::string& text, const std::string& word) {
-  const auto letter = [&](std::size_t at) { return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at])); };
+  const auto letter = [&](std::size_t at) {
+    return at < text.size() && std::isalnum(static_cast<unsigned char>(text[at]));
+  };
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
     if (word.size() > 3 || ((at == 0 || !letter(at - 1)) && !letter(at + word.size()))) return true;
   return false;
@@ -106,7 +110,8 @@ struct Device {
 
 struct Trace {
   std::map<std::string, Device> devices;
-  std::map<std::string, std::pair<double, double>> steps;  // ProfilerStep#N: where its marks begin and end, those of the device where it has some
+  std::map<std::string, std::pair<double, double>>
+      steps;  // ProfilerStep#N: where its marks begin and end, those of the device where it has some
   bool device_marks = false;
 };
 
@@ -123,10 +128,12 @@ Trace read(std::istream& in, const std::string& file) {
   Trace trace;
   std::size_t count = 0;
   each_event(in, file, [&](const TraceEvent& event) {
-    if (event.phase == "X" && event.name.starts_with("ProfilerStep#") && event.category.ends_with("user_annotation")) add_mark(trace, event);
+    if (event.phase == "X" && event.name.starts_with("ProfilerStep#") && event.category.ends_with("user_annotation"))
+      add_mark(trace, event);
     const auto kind = kind_of(event);
     if (!kind || !(event.duration_us > 0)) return;
-    if (++count > kMostSpans) fail(ErrorKind::bad_input, file, "has more than {} kernels and copies, need a trace of a few steps", kMostSpans);
+    if (++count > kMostSpans)
+      fail(ErrorKind::bad_input, file, "has more than {} kernels and copies, need a trace of a few steps", kMostSpans);
     Device& device = trace.devices[event.process];
     device.spans.push_back({event.begin_us, event.begin_us + event.duration_us, static_cast<std::uint8_t>(*kind)});
     device.busy += event.duration_us;
@@ -188,14 +195,19 @@ std::vector<PartGroup> groups_of(const std::array<double, kKinds>& us, double st
 
 MeasuredParts read_trace(std::istream& in, const std::string& file, const TraceOptions& options) {
   const Trace trace = read(in, file);
-  const auto busiest = std::max_element(trace.devices.begin(), trace.devices.end(), [](const auto& a, const auto& b) { return a.second.busy < b.second.busy; });
-  if (busiest == trace.devices.end()) fail(ErrorKind::bad_input, file, "no kernel of a device is in it, need a trace of torch.profiler with ProfilerActivity.CUDA, or one of mbench --trace");
+  const auto busiest = std::max_element(trace.devices.begin(), trace.devices.end(),
+                                        [](const auto& a, const auto& b) { return a.second.busy < b.second.busy; });
+  if (busiest == trace.devices.end())
+    fail(ErrorKind::bad_input, file,
+         "no kernel of a device is in it, need a trace of torch.profiler with ProfilerActivity.CUDA, or one of mbench "
+         "--trace");
   const std::vector<Span>& spans = busiest->second.spans;
   double begin = spans.front().begin, end = spans.front().end, steps = 1;
   for (const Span& span : spans) begin = std::min(begin, span.begin), end = std::max(end, span.end);
   if (!trace.steps.empty()) {
     begin = trace.steps.begin()->second.first, end = trace.steps.begin()->second.second;
-    for (const auto& [name, bounds] : trace.steps) begin = std::min(begin, bounds.first), end = std::max(end, bounds.second);
+    for (const auto& [name, bounds] : trace.steps)
+      begin = std::min(begin, bounds.first), end = std::max(end, bounds.second);
     steps = static_cast<double>(trace.steps.size());
   }
   if (options.steps > 0) steps = options.steps;

@@ -9,8 +9,9 @@
 namespace mbench::explain {
 
 struct TraceOptions {
-  int steps = 0;       // that the trace holds, where it does not mark them (ProfilerStep#N); 0: it does, or is of one
-  bool stages = false;  // several stages: a message's kernel waits for a neighbour, so that it cannot be told from the bubble
+  int steps = 0;  // that the trace holds, where it does not mark them (ProfilerStep#N); 0: it does, or is of one
+  bool stages =
+      false;  // several stages: a message's kernel waits for a neighbour, so that it cannot be told from the bubble
 };
 
 // Of the device that was busy longest, at any moment one part: what computes before what communicates. Read in one pass, events alone are kept. bad_input for what

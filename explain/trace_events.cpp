@@ -12,13 +12,20 @@ namespace {
 // nlohmann's events of a text: an object within the array of events is one of the trace, its "args" an object within that.
 class Reader {
  public:
-  explicit Reader(const std::function<void(const TraceEvent&)>& found, const std::string& file) : found_(found), file_(file) {}
+  explicit Reader(const std::function<void(const TraceEvent&)>& found, const std::string& file)
+      : found_(found), file_(file) {}
 
   bool null() { return true; }
   bool boolean(bool) { return true; }
-  bool number_integer(std::int64_t value) { return number(static_cast<double>(value), [&] { return std::to_string(value); }); }
-  bool number_unsigned(std::uint64_t value) { return number(static_cast<double>(value), [&] { return std::to_string(value); }); }
-  bool number_float(double value, const std::string& text) { return number(value, [&] { return text; }); }
+  bool number_integer(std::int64_t value) {
+    return number(static_cast<double>(value), [&] { return std::to_string(value); });
+  }
+  bool number_unsigned(std::uint64_t value) {
+    return number(static_cast<double>(value), [&] { return std::to_string(value); });
+  }
+  bool number_float(double value, const std::string& text) {
+    return number(value, [&] { return text; });
+  }
   bool string(std::string& value) {
     if (std::string* member = text_member()) *member = value.substr(0, kMostText);
     return true;
@@ -54,7 +61,8 @@ class Reader {
   std::size_t depth() const { return objects_.size(); }
   bool in_events() const { return events_ > 0; }
   bool open(bool object) {
-    if (depth() >= kMostDepth) fail(ErrorKind::bad_input, file_, "more than {} arrays and objects inside each other", kMostDepth);
+    if (depth() >= kMostDepth)
+      fail(ErrorKind::bad_input, file_, "more than {} arrays and objects inside each other", kMostDepth);
     if (in_events() && depth() == events_) event_ = TraceEvent();
     objects_.push_back(object);
     return true;
@@ -68,15 +76,26 @@ class Reader {
 
   std::string* text_member() {
     if (of_event())
-      return key_ == "cat" ? &event_.category : key_ == "name" ? &event_.name : key_ == "ph" ? &event_.phase : key_ == "pid" ? &event_.process : key_ == "tid" ? &event_.thread : nullptr;
-    if (of_args()) return key_ == "Process Group Description" ? &event_.group : key_ == "Collective name" ? &event_.collective : nullptr;
+      return key_ == "cat"    ? &event_.category
+             : key_ == "name" ? &event_.name
+             : key_ == "ph"   ? &event_.phase
+             : key_ == "pid"  ? &event_.process
+             : key_ == "tid"  ? &event_.thread
+                              : nullptr;
+    if (of_args())
+      return key_ == "Process Group Description" ? &event_.group
+             : key_ == "Collective name"         ? &event_.collective
+                                                 : nullptr;
     return nullptr;
   }
   template <class Text>
   bool number(double value, const Text& text) {
-    if (of_event() && key_ == "ts") event_.begin_us = value;
-    else if (of_event() && key_ == "dur") event_.duration_us = value;
-    else if (std::string* member = of_event() ? text_member() : nullptr) *member = text();
+    if (of_event() && key_ == "ts")
+      event_.begin_us = value;
+    else if (of_event() && key_ == "dur")
+      event_.duration_us = value;
+    else if (std::string* member = of_event() ? text_member() : nullptr)
+      *member = text();
     return true;
   }
 

@@ -9,9 +9,9 @@ namespace mbench::explain {
 struct TraceEvent {
   std::string category, name, phase;
   double begin_us = 0, duration_us = 0;
-  std::string process;                       // pid: of device work the device
-  std::string group, collective;             // of NCCL's kernels: "Process Group Description", "Collective name"
-  std::string thread;                        // tid, or the stream
+  std::string process;            // pid: of device work the device
+  std::string group, collective;  // of NCCL's kernels: "Process Group Description", "Collective name"
+  std::string thread;             // tid, or the stream
 };
 
 // Calls `found` with each event of "traceEvents", or of a trace that is an array. bad_input for what is no JSON, naming the byte.

@@ -16,13 +16,20 @@ using nlohmann::ordered_json;
 
 std::string_view name_of(Format format) {
   switch (format) {
-    case Format::spec: return "a spec";
-    case Format::hugging_face: return "a Hugging Face config";
-    case Format::megatron: return "a Megatron-LM script";
-    case Format::megatron_yaml: return "a YAML of Megatron-LM or Megatron-Bridge";
-    case Format::training_arguments: return "TrainingArguments";
-    case Format::torchtitan: return "a torchtitan TOML";
-    case Format::deepspeed: return "a DeepSpeed config";
+    case Format::spec:
+      return "a spec";
+    case Format::hugging_face:
+      return "a Hugging Face config";
+    case Format::megatron:
+      return "a Megatron-LM script";
+    case Format::megatron_yaml:
+      return "a YAML of Megatron-LM or Megatron-Bridge";
+    case Format::training_arguments:
+      return "TrainingArguments";
+    case Format::torchtitan:
+      return "a torchtitan TOML";
+    case Format::deepspeed:
+      return "a DeepSpeed config";
   }
   return "";
 }
@@ -41,13 +48,18 @@ Format recognise(std::string_view text, const std::string& path) {
     const Yaml yaml = parse_yaml(text, path);
     if (is_training_arguments(yaml.value)) return Format::training_arguments;
     if (is_megatron(yaml)) return Format::megatron_yaml;
-    fail(ErrorKind::bad_input, path, "a YAML of no trainer that is known, need one of Megatron-Bridge, Megatron-LM, axolotl, LLaMA-Factory or of TrainingArguments");
+    fail(ErrorKind::bad_input, path,
+         "a YAML of no trainer that is known, need one of Megatron-Bridge, Megatron-LM, axolotl, LLaMA-Factory or of "
+         "TrainingArguments");
   }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || text[first] != '{') return is_megatron(text) ? Format::megatron : Format::spec;
   // Of a file that names neither, its own reader says what is wrong; a large result file is not read twice.
   const auto names = [&](std::string_view key) { return text.find(key) != std::string_view::npos; };
-  if (!names("\"model_type\"") && !names("\"zero_optimization\"") && !names("\"train_") && !names("\"gradient_accumulation_steps\"") && !names("\"per_device_train_batch_size\"") && !names("\"model_name_or_path\"")) return Format::spec;
+  if (!names("\"model_type\"") && !names("\"zero_optimization\"") && !names("\"train_") &&
+      !names("\"gradient_accumulation_steps\"") && !names("\"per_device_train_batch_size\"") &&
+      !names("\"model_name_or_path\""))
+    return Format::spec;
   const ordered_json object = parse_json(text, path);
   if (object.contains("model")) return Format::spec;
   if (is_training_arguments(object)) return Format::training_arguments;
@@ -59,19 +71,27 @@ namespace {
 Imported import_file(const std::string& path, const ImportOptions& options) {
   const std::string text = read_text_file(path);
   switch (recognise(text, path)) {
-    case Format::hugging_face: return read_hugging_face(parse_json(text, path), path, options.without);
-    case Format::megatron: return read_megatron(text, path, options);
-    case Format::megatron_yaml: return read_megatron(parse_yaml(text, path), path, options);
+    case Format::hugging_face:
+      return read_hugging_face(parse_json(text, path), path, options.without);
+    case Format::megatron:
+      return read_megatron(text, path, options);
+    case Format::megatron_yaml:
+      return read_megatron(parse_yaml(text, path), path, options);
     case Format::training_arguments: {
       const Yaml yaml = is_yaml(path) ? parse_yaml(text, path) : Yaml{parse_json(text, path), {}};
       return read_training_arguments(yaml.value, yaml.lines, path, options.without);
     }
-    case Format::torchtitan: return read_torchtitan(text, path, options.without);
-    case Format::deepspeed: return read_deepspeed(parse_json(text, path), path, options.without);
-    case Format::spec: break;
+    case Format::torchtitan:
+      return read_torchtitan(text, path, options.without);
+    case Format::deepspeed:
+      return read_deepspeed(parse_json(text, path), path, options.without);
+    case Format::spec:
+      break;
   }
   fail(ErrorKind::bad_input, path,
-       "nothing that can be imported, need the config.json of a Hugging Face model (with a model_type), a script, list of arguments or YAML of Megatron-LM, a YAML of Megatron-Bridge, a .toml of torchtitan, a config of DeepSpeed, or TrainingArguments (also axolotl's and LLaMA-Factory's YAML)");
+       "nothing that can be imported, need the config.json of a Hugging Face model (with a model_type), a script, list "
+       "of arguments or YAML of Megatron-LM, a YAML of Megatron-Bridge, a .toml of torchtitan, a config of DeepSpeed, "
+       "or TrainingArguments (also axolotl's and LLaMA-Factory's YAML)");
 }
 
 }  // namespace
@@ -82,11 +102,13 @@ Imported import_files(const std::vector<std::string>& paths, const ImportOptions
   for (const std::string& path : paths) {
     Imported one = import_file(path, options);
     for (const auto& [key, value] : one.spec.items()) all.spec[key] = value;
-    for (const std::string& note : one.notes) all.notes.push_back(paths.size() > 1 ? fmt::format("{}: {}", path, note) : note);
+    for (const std::string& note : one.notes)
+      all.notes.push_back(paths.size() > 1 ? fmt::format("{}: {}", path, note) : note);
   }
   const std::string where = paths.empty() ? "import" : paths.back();
   if (!all.spec.contains("model"))
-    fail(ErrorKind::bad_input, where, "has no model, need the config.json of one too: mbench import config.json {}", where);
+    fail(ErrorKind::bad_input, where, "has no model, need the config.json of one too: mbench import config.json {}",
+         where);
   all.spec = tidy_spec(all.spec, where + ", as a spec: $");
   return all;
 }
@@ -97,16 +119,22 @@ Target read_target(const std::string& name, const std::string& where) {
   if (name == "megatron-bridge") return Target::megatron_bridge;
   if (name == "deepspeed") return Target::deepspeed;
   if (name == "torchtitan") return Target::torchtitan;
-  fail(ErrorKind::bad_input, where, "no such trainer, got \"{}\", {}", name, nearest_choice(name, {"deepspeed", "hf", "megatron", "megatron-bridge", "torchtitan"}));
+  fail(ErrorKind::bad_input, where, "no such trainer, got \"{}\", {}", name,
+       nearest_choice(name, {"deepspeed", "hf", "megatron", "megatron-bridge", "torchtitan"}));
 }
 
 std::string export_point(const Point& point, Target target) {
   switch (target) {
-    case Target::hugging_face: return dump_json(write_hugging_face(point));
-    case Target::megatron: return write_megatron(point);
-    case Target::megatron_bridge: return write_megatron_bridge(point);
-    case Target::torchtitan: return write_torchtitan(point);
-    case Target::deepspeed: return dump_json(write_deepspeed(point));
+    case Target::hugging_face:
+      return dump_json(write_hugging_face(point));
+    case Target::megatron:
+      return write_megatron(point);
+    case Target::megatron_bridge:
+      return write_megatron_bridge(point);
+    case Target::torchtitan:
+      return write_torchtitan(point);
+    case Target::deepspeed:
+      return dump_json(write_deepspeed(point));
   }
   return "";
 }

@@ -37,9 +37,10 @@ std::optional<Point> better_loader(const Point& p) {
 }
 
 std::string loader_text(const Point& p, const Point& better, double gain) {
-  return fmt::format("masked words are chosen {}: loader_workers {} takes {:.1f} % less time",
-                     p.loader_workers == 0 ? "within the step" : fmt::format("by {} workers, slower than the step", p.loader_workers),
-                     better.loader_workers, gain * 100);
+  return fmt::format(
+      "masked words are chosen {}: loader_workers {} takes {:.1f} % less time",
+      p.loader_workers == 0 ? "within the step" : fmt::format("by {} workers, slower than the step", p.loader_workers),
+      better.loader_workers, gain * 100);
 }
 
 class Adviser {
@@ -58,8 +59,7 @@ class Adviser {
     stages();
     nodes();
     loader();
-    std::stable_sort(advice_.begin(), advice_.end(),
-                     [](const Advice& a, const Advice& b) { return a.gain > b.gain; });
+    std::stable_sort(advice_.begin(), advice_.end(), [](const Advice& a, const Advice& b) { return a.gain > b.gain; });
     std::vector<std::string> texts;
     for (Advice& t : advice_) texts.push_back(std::move(t.text));
     return texts;
@@ -94,21 +94,18 @@ class Adviser {
 
   void resized(const std::string& what, std::int64_t local, const std::string& field, std::int64_t to,
                const Point& other) {
-    const std::int64_t sixteen_bytes =
-        p_.precision == Precision::f32 || p_.precision == Precision::tf32 ? 4 : 8;
+    const std::int64_t sixteen_bytes = p_.precision == Precision::f32 || p_.precision == Precision::tf32 ? 4 : 8;
     const auto gain = faster_rate(other);
     if (gain && *gain > kWorthTelling)
       advice_.push_back(
-          {*gain,
-           fmt::format("{} {} is no multiple of {}, a tile of a matrix product: with {} {} the rate of "
-                       "FLOPs is {:.1f} % higher",
-                       what, local, tile_, field, to, *gain * 100)});
+          {*gain, fmt::format("{} {} is no multiple of {}, a tile of a matrix product: with {} {} the rate of "
+                              "FLOPs is {:.1f} % higher",
+                              what, local, tile_, field, to, *gain * 100)});
     else if (local % sixteen_bytes != 0)
       advice_.push_back(
-          {0,
-           fmt::format("{} {} is no multiple of {}, 16 bytes in {}, which tensor cores want (the cost model "
-                       "does not count it): {} {} is",
-                       what, local, sixteen_bytes, name_of(p_.precision), field, to)});
+          {0, fmt::format("{} {} is no multiple of {}, 16 bytes in {}, which tensor cores want (the cost model "
+                          "does not count it): {} {} is",
+                          what, local, sixteen_bytes, name_of(p_.precision), field, to)});
   }
 
   void widths() {
@@ -117,8 +114,8 @@ class Adviser {
       if (whole == 0 || local % tile_ == 0) return;
       Point other = p_;
       other.model.*size = up(whole, tile_ * parts);
-      resized(parts > 1 ? fmt::format("{} {} on each of {} ranks,", field, whole, parts) : field, local,
-              field, other.model.*size, other);
+      resized(parts > 1 ? fmt::format("{} {} on each of {} ranks,", field, whole, parts) : field, local, field,
+              other.model.*size, other);
     };
     width("ffn", &ModelSpec::ffn, p_.tp);
     if (p_.model.experts > 0) width("expert_ffn", &ModelSpec::expert_ffn, p_.expert_tp());
@@ -152,11 +149,9 @@ class Adviser {
     std::string cost;
     if (other.model.vocab > 0)
       if (const auto s = tried(other))
-        cost =
-            fmt::format(", of {} takes {:.2f} % less time", other.model.vocab, (1 - ms(*s) / ms(now_)) * 100);
-    advice_.push_back(
-        {0, fmt::format("vocab {} is padded to {}, a multiple of {} x tp {}: one of {} costs no more{}",
-                        words, rows, p_.vocab_multiple_used(), p_.tp, rows, cost)});
+        cost = fmt::format(", of {} takes {:.2f} % less time", other.model.vocab, (1 - ms(*s) / ms(now_)) * 100);
+    advice_.push_back({0, fmt::format("vocab {} is padded to {}, a multiple of {} x tp {}: one of {} costs no more{}",
+                                      words, rows, p_.vocab_multiple_used(), p_.tp, rows, cost)});
   }
 
   void batch() {
@@ -168,11 +163,10 @@ class Adviser {
     const double gain = 1 - ms(*s) / ms(now_);
     if (gain > kWorthTelling)
       advice_.push_back(
-          {gain,
-           fmt::format("micro_batch {} takes {:.1f} % less time than {}, and {:.0f} MiB on the fullest rank "
-                       "instead of {:.0f}",
-                       other.micro_batch, gain * 100, p_.micro_batch, s->result.peak_memory_mib.value_or(0),
-                       now_.result.peak_memory_mib.value_or(0))});
+          {gain, fmt::format("micro_batch {} takes {:.1f} % less time than {}, and {:.0f} MiB on the fullest rank "
+                             "instead of {:.0f}",
+                             other.micro_batch, gain * 100, p_.micro_batch, s->result.peak_memory_mib.value_or(0),
+                             now_.result.peak_memory_mib.value_or(0))});
   }
 
   // What layers exchange over tp, beside their products.
@@ -180,16 +174,17 @@ class Adviser {
     if (p_.tp == 1 || p_.tp_comm_overlap) return;
     Point other = p_;
     other.tp_gathers = TpGathers::block;
-    if (const auto gain = p_.tp_gathers == TpGathers::block ? std::nullopt : less_time(other); gain && *gain > kWorthTelling)
+    if (const auto gain = p_.tp_gathers == TpGathers::block ? std::nullopt : less_time(other);
+        gain && *gain > kWorthTelling)
       advice_.push_back({*gain, fmt::format("tp_gathers block takes {:.1f} % less time", *gain * 100)});
     other.sequence_parallel = other.tp_comm_overlap = true;
     const auto gain = less_time(other);
     if (gain && *gain > kWorthTelling)
       advice_.push_back({*gain, fmt::format("tp_comm_overlap{} takes {:.1f} % less time",
-                                          !p_.sequence_parallel                   ? " with sequence_parallel"
-                                          : p_.tp_gathers == TpGathers::block ? ""
-                                                                              : " (tp_gathers block)",
-                                          *gain * 100)});
+                                            !p_.sequence_parallel               ? " with sequence_parallel"
+                                            : p_.tp_gathers == TpGathers::block ? ""
+                                                                                : " (tp_gathers block)",
+                                            *gain * 100)});
   }
 
   // Of layouts that spread layers evenly, with either or both ends as a layer or the head as two.
@@ -241,14 +236,15 @@ class Adviser {
                                                  "run at a {:.1f} % higher rate of FLOPs",
                                                  even.model.layers, *gain * 100));
     }
-    std::stable_sort(better.begin(), better.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::stable_sort(better.begin(), better.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     if (better.size() > 3) better.resize(3);
     std::string text = fmt::format("stage {} of {} computes {:.1f} % longer than the mean of stages",
                                    longest - busy.begin(), busy.size(), over * 100);
     for (std::size_t i = 0; i < better.size(); ++i) text += (i == 0 ? ": " : "; ") + better[i].second;
     if (better.empty())
-      text += ", and neither half the stages, more virtual stages, other lengths of them nor another number of layers is faster";
+      text +=
+          ", and neither half the stages, more virtual stages, other lengths of them nor another number of layers is "
+          "faster";
     advice_.push_back({better.empty() ? 0 : better.front().first, text});
   }
 
@@ -263,8 +259,7 @@ class Adviser {
       other.tp = inside;
       if (p_.tp % inside != 0) continue;
       other.*axis *= p_.tp / inside;
-      const std::string name =
-          fmt::format("tp {} with {} {}", inside, axis == &Point::dp ? "dp" : "pp", other.*axis);
+      const std::string name = fmt::format("tp {} with {} {}", inside, axis == &Point::dp ? "dp" : "pp", other.*axis);
       const auto less = less_time(other);
       if (!less)
         cannot.push_back(name);
@@ -298,7 +293,8 @@ class Adviser {
 
 }  // namespace
 
-std::optional<std::string> loader_decides(const Point& point, const Simulation& now, const Simulate& simulate, double least) {
+std::optional<std::string> loader_decides(const Point& point, const Simulation& now, const Simulate& simulate,
+                                          double least) {
   const auto better = better_loader(point);
   if (!better || !strategies::can_be(*better)) return std::nullopt;
   const double gain = 1 - simulate(*better).result.iteration_ms->mean / now.result.iteration_ms->mean;

@@ -20,7 +20,8 @@ using Simulate = std::function<Simulation(const Point&)>;
 // Where the loader decides the step's time: what it makes on the host, and with how many loader_workers (2 where there are none, else twice as
 // many) how much less time a step takes. Nothing where that is less than `least`, a share of the step. Only of masked words does a loader
 // take time (engine/framework: masked_token).
-std::optional<std::string> loader_decides(const Point& point, const Simulation& now, const Simulate& simulate, double least = 0.005);
+std::optional<std::string> loader_decides(const Point& point, const Simulation& now, const Simulate& simulate,
+                                          double least = 0.005);
 
 // A sentence each, the most costly first; none where nothing is to be said. `now` is the point's own simulation.
 std::vector<std::string> advise(const Point& point, const Simulation& now, const Machine& machine,

@@ -98,7 +98,8 @@ struct Bounds::Memo {
   std::mutex mutex = {};  // of the maps
   std::map<std::string, std::optional<Probe>> probes = {};
   std::map<std::string, std::optional<Parts<Bytes>>> states = {};
-  std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind, std::int64_t, std::int64_t, std::string>, ChunkLayers> chunks = {};
+  std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind, std::int64_t, std::int64_t, std::string>, ChunkLayers>
+      chunks = {};
   // Micro batches, or parts of ones, that a stage holds at once at most.
   using Order = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   std::map<Order, int> under_way = {};
@@ -160,13 +161,16 @@ struct Bounds::Memo {
     };
     const Ends<Stage, decltype(of)> found(asked, of);
     if (!found.complete) return std::nullopt;
-    const auto less = [](const Stage& a, const Work& b) { return Work{a.forward - b.forward, a.backward - b.backward}; };
+    const auto less = [](const Stage& a, const Work& b) {
+      return Work{a.forward - b.forward, a.backward - b.backward};
+    };
     Probe probe;
     Work& layer = probe.work.layer = less(*found.four, {found.two->forward, found.two->backward});
     probe.work.first = less(*found.two, layer);
     if (found.last) probe.work.last = less(*found.last, layer);
     if (found.whole) probe.work.both = less(*found.whole, layer);
-    probe.layer_kept = {difference(found.four->kept.bytes, found.two->kept.bytes), found.four->kept.blocks - found.two->kept.blocks};
+    probe.layer_kept = {difference(found.four->kept.bytes, found.two->kept.bytes),
+                        found.four->kept.blocks - found.two->kept.blocks};
     return probe;
   }
 
@@ -252,7 +256,8 @@ struct Bounds::Memo {
     const Asked asked = asked_of(point, dense);
     auto& recent = Recent<std::optional<Parts<Bytes>>>::place(owner, 3 * dense + static_cast<int>(asked), p);
     if (!recent.value)
-      recent.value = &once(states, fmt::format("{} {} {}", dense, static_cast<int>(asked), key_of(p)), [&] { return count(p, dense, asked); });
+      recent.value = &once(states, fmt::format("{} {} {}", dense, static_cast<int>(asked), key_of(p)),
+                           [&] { return count(p, dense, asked); });
     return *recent.value;
   }
 
@@ -271,7 +276,8 @@ struct Bounds::Memo {
     for (int k = 0; k < 2; ++k)
       if (kinds[static_cast<std::size_t>(k)])
         least = std::min(least, layer_state(p, k == 0)[static_cast<std::size_t>(Category::weights)]);
-    const double sharers = static_cast<double>(p.dp * p.cp / p.optimizer_instances) / (p.model.experts > 0 ? static_cast<double>(p.ep) : 1.0);
+    const double sharers = static_cast<double>(p.dp * p.cp / p.optimizer_instances) /
+                           (p.model.experts > 0 ? static_cast<double>(p.ep) : 1.0);
     return least * std::max(0.0, 1 - 1 / sharers) * (1 - kSlack);
   }
 
@@ -282,12 +288,15 @@ struct Bounds::Memo {
 
   // The chunks of each stage, from a plan of as few micro batches as there can be.
   const ChunkLayers& chunks_of(const Point& point) {
-    return once(chunks, std::tuple(point.pp, point.virtual_stages, point.schedule, point.first_stage_layers, point.last_stage_layers, point.pipeline_layout), [&] {
-      Point p = point;
-      p.global_batch = p.micro_batch * p.dp * p.pp;
-      p.micro_batch_group = 0;
-      return strategies::make_plan(p).chunks;
-    });
+    return once(chunks,
+                std::tuple(point.pp, point.virtual_stages, point.schedule, point.first_stage_layers,
+                           point.last_stage_layers, point.pipeline_layout),
+                [&] {
+                  Point p = point;
+                  p.global_batch = p.micro_batch * p.dp * p.pp;
+                  p.micro_batch_group = 0;
+                  return strategies::make_plan(p).chunks;
+                });
   }
 
   // Forwards and backwards until as much is under way as ever will be: those up to the first backward, and two rounds through
@@ -297,10 +306,9 @@ struct Bounds::Memo {
       Schedule start;
       std::size_t more = static_cast<std::size_t>(4 * std::max(p.pp, p.micro_batch_group) * p.virtual_stages);
       bool back = false;
-      for (const Action& a : strategies::make_schedule(p.schedule, static_cast<int>(p.pp), stage,
-                                                       static_cast<int>(p.virtual_stages),
-                                                       static_cast<int>(p.micro_batches()),
-                                                       static_cast<int>(p.micro_batch_group))) {
+      for (const Action& a :
+           strategies::make_schedule(p.schedule, static_cast<int>(p.pp), stage, static_cast<int>(p.virtual_stages),
+                                     static_cast<int>(p.micro_batches()), static_cast<int>(p.micro_batch_group))) {
         if (a.kind != Action::Kind::forward && a.kind != Action::Kind::backward) continue;
         back = back || a.kind == Action::Kind::backward;
         if (back && more-- == 0) break;
@@ -312,15 +320,15 @@ struct Bounds::Memo {
 
   int most_under_way(const Point& p, int stage) {
     return once(under_way, order_of(p, stage), [&] {
-                  int now = 0, most = 0;
-                  for (const Action& a : strategies::make_schedule(
-                           p.schedule, static_cast<int>(p.pp), stage, static_cast<int>(p.virtual_stages),
-                           static_cast<int>(p.micro_batches()), static_cast<int>(p.micro_batch_group))) {
-                    if (a.kind == Action::Kind::forward) most = std::max(most, ++now);
-                    if (a.kind == Action::Kind::backward) --now;
-                  }
-                  return most;
-                });
+      int now = 0, most = 0;
+      for (const Action& a :
+           strategies::make_schedule(p.schedule, static_cast<int>(p.pp), stage, static_cast<int>(p.virtual_stages),
+                                     static_cast<int>(p.micro_batches()), static_cast<int>(p.micro_batch_group))) {
+        if (a.kind == Action::Kind::forward) most = std::max(most, ++now);
+        if (a.kind == Action::Kind::backward) --now;
+      }
+      return most;
+    });
   }
 };
 
@@ -438,7 +446,8 @@ double Bounds::seconds(const Point& asked) const {
   };
   const auto micro_batches = static_cast<double>(point.micro_batches());
   const bool immediate = memo_->machine.immediate;
-  double least = 0, before = 0;  // the first micro batch through the first chunks of the stages so far, and the last one back
+  double least = 0,
+         before = 0;  // the first micro batch through the first chunks of the stages so far, and the last one back
   for (const auto& stage : memo_->chunks_of(point)) {
     Busy all;
     for (const ChunkPlan& c : stage) all = all + sum(c, &Work::forward) + sum(c, &Work::backward);

@@ -45,11 +45,12 @@ Change in_turn(const Change& a, const Change& b) {
 // Of a chunk of so many layers. Seconds of the device's stream.
 struct Sample {
   double forward = 0, backward = 0;
-  double lead = 0;  // what a step takes before the first forward, and that more than others
-  double tail = 0;  // from the last backward to the step's end, and that more than others
-  double end = 0;   // of that what comes when all gradients are reduced
-  double fewest_tail = 0;        // of as many layers as were recorded at most
-  std::array<double, 3> host{};  // of it the host's own work, and copies each way, each of which does one thing at a time
+  double lead = 0;         // what a step takes before the first forward, and that more than others
+  double tail = 0;         // from the last backward to the step's end, and that more than others
+  double end = 0;          // of that what comes when all gradients are reduced
+  double fewest_tail = 0;  // of as many layers as were recorded at most
+  std::array<double, 3>
+      host{};          // of it the host's own work, and copies each way, each of which does one thing at a time
   double message = 0;  // bytes of one
   Change up, down;     // of a forward and a backward, with their messages
   Bytes left{};        // by the first step, for all later ones
@@ -89,7 +90,9 @@ using ByEnds = std::array<Sample, kinds_of_ends>;
 struct Recorded {
   std::array<const ByEnds*, kSizes> by_layers{};
 
-  const Sample& at(Ends ends, std::int64_t layers) const { return (*by_layers[static_cast<std::size_t>(layers - 1)])[ends]; }
+  const Sample& at(Ends ends, std::int64_t layers) const {
+    return (*by_layers[static_cast<std::size_t>(layers - 1)])[ends];
+  }
   Sample of(Ends ends, std::int64_t layers) const {
     if (layers < 1) return {};
     if (layers <= kSizes) return at(ends, layers);
@@ -141,14 +144,17 @@ double busiest_of(const StepEvents& step_events) {
   const auto& backward = step_events.actions.at({Kind::backward, 0});
   std::vector<double> busy(step_events.groups.size(), 0);
   std::array<double, 2> copies{};  // by way
-  for (const sim::ActionEvents* action_events : {&step_events.actions.at({Kind::forward, 0}).last, backward.between ? &*backward.between : &backward.first})
+  for (const sim::ActionEvents* action_events :
+       {&step_events.actions.at({Kind::forward, 0}).last, backward.between ? &*backward.between : &backward.first})
     for (const sim::ClockEvent& e : action_events->clock) {
-      if (e.kind == sim::ClockEvent::Kind::collective || e.kind == sim::ClockEvent::Kind::start) busy[e.group] += e.seconds;
+      if (e.kind == sim::ClockEvent::Kind::collective || e.kind == sim::ClockEvent::Kind::start)
+        busy[e.group] += e.seconds;
       if (e.kind == sim::ClockEvent::Kind::copy) copies[e.group] += e.seconds;
     }
   double most = std::max(copies[0], copies[1]);
   for (std::size_t g = 0; g < busy.size(); ++g)
-    if (!(step_events.groups[g].axes & Axes{Axis::dp, Axis::edp, Axis::dp_replicate}).empty()) most = std::max(most, busy[g]);
+    if (!(step_events.groups[g].axes & Axes{Axis::dp, Axis::edp, Axis::dp_replicate}).empty())
+      most = std::max(most, busy[g]);
   return most;
 }
 
@@ -175,7 +181,8 @@ struct CloseBounds::Memo {
     if (!recording) return std::nullopt;
     ByEnds all;
     for (const auto& c : recording->classes.classes)
-      all[ends_of(plan.chunks[static_cast<std::size_t>(c.stage)][0])] = sample_of(recording->step_events.at(c.kind), times);
+      all[ends_of(plan.chunks[static_cast<std::size_t>(c.stage)][0])] =
+          sample_of(recording->step_events.at(c.kind), times);
     return all;
   }
 
@@ -193,8 +200,7 @@ struct CloseBounds::Memo {
           plan, machine.node.devices, [&] { return costs_of(plan, simple); }, &links, 1, sim::Steps::first);
       if (!recording) return std::nullopt;
       for (const auto& c : recording->classes.classes)
-        if (c.stage == 1)
-          busy[static_cast<std::size_t>(layers - 1)] = busiest_of(recording->step_events.at(c.kind));
+        if (c.stage == 1) busy[static_cast<std::size_t>(layers - 1)] = busiest_of(recording->step_events.at(c.kind));
     }
     return busy;
   }
@@ -218,13 +224,15 @@ struct CloseBounds::Memo {
   }
 
   // Of chunks of those numbers of layers, and of as many as it takes to tell of longer ones; nothing where one cannot be recorded.
-  std::optional<Recorded> of(const Point& point, std::int64_t stages, bool dense, const std::set<std::int64_t>& lengths) {
+  std::optional<Recorded> of(const Point& point, std::int64_t stages, bool dense,
+                             const std::set<std::int64_t>& lengths) {
     const std::string shape = key_of(small_model(point, stages, stages, dense));
     Recorded all;
     for (std::int64_t layers = 1; layers <= kSizes; ++layers) {
       const bool longer = !lengths.empty() && *lengths.rbegin() > kSizes;
       if (!lengths.contains(layers) && !(longer && layers > kSizes - 3)) continue;
-      const auto& made = once(recorded, fmt::format("{} {} {}", dense, layers, shape), [&] { return record(point, layers, stages, dense); });
+      const auto& made = once(recorded, fmt::format("{} {} {}", dense, layers, shape),
+                              [&] { return record(point, layers, stages, dense); });
       if (!made) return std::nullopt;
       all.by_layers[static_cast<std::size_t>(layers - 1)] = &*made;
     }
@@ -323,7 +331,8 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
   std::vector<std::vector<Sample>> samples;
   for (const auto& stage : plan) {
     samples.emplace_back();
-    for (const ChunkPlan& c : stage) samples.back().push_back(recorded(c) ? sample(ends_of(c), kinds_of(point, c)) : Sample());
+    for (const ChunkPlan& c : stage)
+      samples.back().push_back(recorded(c) ? sample(ends_of(c), kinds_of(point, c)) : Sample());
   }
 
   LowerBound closer = lower_bound;
@@ -393,7 +402,8 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
 }
 
 double CloseBounds::traffic(const Point& point) const {
-  const bool every_time = point.zero == Zero::stage_2 || point.zero == Zero::stage_3 || point.zero == Zero::oss_sdp || point.zero == Zero::fsdp;
+  const bool every_time = point.zero == Zero::stage_2 || point.zero == Zero::stage_3 || point.zero == Zero::oss_sdp ||
+                          point.zero == Zero::fsdp;
   if (!every_time || !memo_->stands_for(point)) return 0;
   const std::array<bool, 2> kinds = kinds_of(point);
   std::array<std::array<double, 2>, 2> by_layers{};

@@ -12,7 +12,8 @@ constexpr std::size_t kAtOnce = 32;  // layouts that are simulated together
 // What a layout must be that a search should have found. For the time the first of the best is out of turn: it leaves most memory free of those as fast.
 class Asked {
  public:
-  Asked(const SearchOptions& options, const SearchEnd& end) : objective_(options.objective), full_(end.best.size() == options.best) {
+  Asked(const SearchOptions& options, const SearchEnd& end)
+      : objective_(options.objective), full_(end.best.size() == options.best) {
     if (!full_) return;
     first_ = score_of(end.best.front());
     last_ = fastest_ = first_;
@@ -33,7 +34,9 @@ class Asked {
   }
 
  private:
-  Score score_of(const Tried& t) const { return score(objective_, t.result.iteration_ms->mean, t.needed_mib, t.point.world()); }
+  Score score_of(const Tried& t) const {
+    return score(objective_, t.result.iteration_ms->mean, t.needed_mib, t.point.world());
+  }
 
   Objective objective_;
   bool full_, one_ = false;
@@ -64,13 +67,17 @@ Confirmed confirm(const Space& space, const Place& place, const SearchOptions& o
     confirmed.layouts += n;
     for (const Tried& t : tried) {
       const double ms = t.result.iteration_ms->mean, mib = t.needed_mib, peak = *t.result.peak_memory_mib;
-      const auto say = [&](const std::string& what) { confirmed.wrong.push_back(label_of(space, t.point) + ": " + what); };
-      if (t.lower_bound.seconds * 1e3 > ms) say(fmt::format("takes {} ms, its lower bound says {}", ms, t.lower_bound.seconds * 1e3));
+      const auto say = [&](const std::string& what) {
+        confirmed.wrong.push_back(label_of(space, t.point) + ": " + what);
+      };
+      if (t.lower_bound.seconds * 1e3 > ms)
+        say(fmt::format("takes {} ms, its lower bound says {}", ms, t.lower_bound.seconds * 1e3));
       if (t.lower_bound.total_bytes() / kMiB > peak)
         say(fmt::format("takes {} MiB, its lower bound says {}", peak, t.lower_bound.total_bytes() / kMiB));
       const bool asked = t.fits && *t.result.tokens_per_s >= options.rate;
       const bool among = std::find(ids.begin(), ids.end(), t.result.id) != ids.end();
-      if (asked && !among && asked_for.is_better(t)) say(fmt::format("is better than one of the best, {} ms and {} MiB", ms, mib));
+      if (asked && !among && asked_for.is_better(t))
+        say(fmt::format("is better than one of the best, {} ms and {} MiB", ms, mib));
     }
     if (options.progress) options.progress({0, 0, all.size(), from + n, from + n, {}});
   }

@@ -68,7 +68,8 @@ std::vector<LessMemory> less_memory(const Point& point, std::optional<double> no
   std::vector<LessMemory> all;
   for (const Saving& change : changes_of(point)) {
     Point other = point;
-    if (!change.apply(other) || other.micro_batches() < 1 || other.global_batch % (other.micro_batch * other.dp) != 0) continue;
+    if (!change.apply(other) || other.micro_batches() < 1 || other.global_batch % (other.micro_batch * other.dp) != 0)
+      continue;
     if (!strategies::can_be(other) || lacking(framework_of(point.framework)->can, other) != lacks) continue;
     LessMemory less{change.name, 0, std::nullopt, true};
     try {
@@ -84,7 +85,8 @@ std::vector<LessMemory> less_memory(const Point& point, std::optional<double> no
     }
     all.push_back(std::move(less));
   }
-  std::stable_sort(all.begin(), all.end(), [](const LessMemory& a, const LessMemory& b) { return a.freed_mib > b.freed_mib; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const LessMemory& a, const LessMemory& b) { return a.freed_mib > b.freed_mib; });
   return all;
 }
 

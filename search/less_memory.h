@@ -9,8 +9,8 @@
 namespace mbench::search {
 
 struct LessMemory {
-  std::string change;          // "recompute full"
-  double freed_mib = 0;        // of what the fullest rank has handed out at most
+  std::string change;               // "recompute full"
+  double freed_mib = 0;             // of what the fullest rank has handed out at most
   std::optional<double> more_time;  // a share of the step; nothing where one of the two steps does not fit the machine
   bool fits = true;
 };

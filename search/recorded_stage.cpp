@@ -8,9 +8,9 @@
 namespace mbench::search {
 namespace {
 
+using sim::ActionEvents;
 using sim::ClockEvent;
 using sim::StepEvents;
-using sim::ActionEvents;
 
 // What is started in these actions and waited for in them, too by what begins behind it.
 std::set<std::uint32_t> waited_for(const ActionEvents& action_events) {
@@ -89,7 +89,9 @@ Stage stage_of(const StepEvents& step_events, const HostTimes& times) {
   const ActionEvents& forward = step_events.actions.at({Action::Kind::forward, 0}).last;
   const auto& backward = step_events.actions.at({Action::Kind::backward, 0});
   const Busy first = busy_of(step_events, backward.first, times), last = busy_of(step_events, backward.last, times);
-  return {busy_of(step_events, forward, times), {std::min(first.device, last.device), std::min(first.host, last.host)}, kept_by(forward)};
+  return {busy_of(step_events, forward, times),
+          {std::min(first.device, last.device), std::min(first.host, last.host)},
+          kept_by(forward)};
 }
 
 }  // namespace mbench::search

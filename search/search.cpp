@@ -102,9 +102,8 @@ class Search {
   // Those that are not opened yet in the order of `key`.
   template <class Key>
   void sort_meshes(const Key& key) {
-    std::sort(meshes_.begin() + static_cast<std::ptrdiff_t>(next_mesh_), meshes_.end(), [&](const Mesh& a, const Mesh& b) {
-      return std::pair(key(a), a.number) < std::pair(key(b), b.number);
-    });
+    std::sort(meshes_.begin() + static_cast<std::ptrdiff_t>(next_mesh_), meshes_.end(),
+              [&](const Mesh& a, const Mesh& b) { return std::pair(key(a), a.number) < std::pair(key(b), b.number); });
   }
 
   // Layouts on the next meshes, `most` of them, as far as they are wanted, with their floors; whether there were any.
@@ -113,7 +112,8 @@ class Search {
     const std::size_t before = next_mesh_;
     std::vector<FamilyOf> batch;
     std::size_t layouts = 0;
-    for (; next_mesh_ < std::min(meshes_.size(), before + most) && !stopped() && wanted(meshes_[next_mesh_]); ++next_mesh_) {
+    for (; next_mesh_ < std::min(meshes_.size(), before + most) && !stopped() && wanted(meshes_[next_mesh_]);
+         ++next_mesh_) {
       const Mesh& mesh = meshes_[next_mesh_];
       if (rate_of(mesh.point, mesh.seconds * 1e3) < options_.rate) continue;
       ++end_.meshes_opened;
@@ -142,7 +142,8 @@ class Search {
   // keeps grows with its samples, and as many samples are under way.
   void look_at(FamilyOf& family) const {
     Point p = family.point;
-    const double too_much = kWithinReach * end_.limit_mib, undercut = for_front_ ? least_mib_within(family.seconds) : kInfinite;
+    const double too_much = kWithinReach * end_.limit_mib,
+                 undercut = for_front_ ? least_mib_within(family.seconds) : kInfinite;
     for (std::size_t i = 0; i < family.micro_batches.size(); ++i) {
       p.micro_batch = family.micro_batches[i];
       if (!strategies::can_be(p) || why_lacking(p, place_.machine)) {
@@ -189,9 +190,7 @@ class Search {
     stopped();
   }
 
-  static double rate_of(const Point& p, double ms) {
-    return static_cast<double>(p.global_batch * p.seq) / (ms * 1e-3);
-  }
+  static double rate_of(const Point& p, double ms) { return static_cast<double>(p.global_batch * p.seq) / (ms * 1e-3); }
 
   void count_too_large(const std::string& reason, const Point& point, double mib) {
     TooLarge& all = end_.too_large[reason];
@@ -224,7 +223,9 @@ class Search {
   // without one.
   void learn(Candidate& c) const {
     using Known = Candidate::Known;
-    const auto rose = [&](double seconds) { return seconds > c.lower_bound.seconds && (c.lower_bound.seconds = seconds, true); };
+    const auto rose = [&](double seconds) {
+      return seconds > c.lower_bound.seconds && (c.lower_bound.seconds = seconds, true);
+    };
     if (c.known == Known::lower_bound) {
       c.known = Known::traffic;
       if (rose(close_bounds_.traffic(c.point))) return;
@@ -344,21 +345,27 @@ class Search {
   // Whether that could still be among the best, or be as fast as the fastest and leave more memory free.
   bool may_be_best(const Score& score) const {
     if (fitting_.size() < options_.best || !(score_of(fitting_[options_.best - 1].tried) < score)) return true;
-    return options_.objective == Objective::time && score.first <= kAsFast * score_of(fitting_.front().tried).first && score.second < roomiest()->tried.needed_mib;
+    return options_.objective == Objective::time && score.first <= kAsFast * score_of(fitting_.front().tried).first &&
+           score.second < roomiest()->tried.needed_mib;
   }
 
   // Of what fits and is as fast as the fastest, what takes least memory.
   auto roomiest() const -> std::vector<Fitting>::const_iterator {
     const double longest = kAsFast * fitting_.front().tried.result.iteration_ms->mean;
-    const auto end = std::find_if(fitting_.begin(), fitting_.end(), [&](const Fitting& f) { return f.tried.result.iteration_ms->mean > longest; });
-    return std::min_element(fitting_.begin(), end, [](const Fitting& a, const Fitting& b) { return a.tried.needed_mib < b.tried.needed_mib; });
+    const auto end = std::find_if(fitting_.begin(), fitting_.end(),
+                                  [&](const Fitting& f) { return f.tried.result.iteration_ms->mean > longest; });
+    return std::min_element(fitting_.begin(), end,
+                            [](const Fitting& a, const Fitting& b) { return a.tried.needed_mib < b.tried.needed_mib; });
   }
 
   // After the first meshes twice as many each time: by then it is known of most whether they are wanted.
   void find_best() {
-    const auto score_of_mesh = [&](const Mesh& m) { return score(options_.objective, m.seconds * 1e3, 0, m.point.world()); };
+    const auto score_of_mesh = [&](const Mesh& m) {
+      return score(options_.objective, m.seconds * 1e3, 0, m.point.world());
+    };
     sort_meshes(score_of_mesh);
-    for (std::size_t most = kMeshes; open(most, [&](const Mesh& m) { return may_be_best(score_of_mesh(m)); }); most *= 2)
+    for (std::size_t most = kMeshes; open(most, [&](const Mesh& m) { return may_be_best(score_of_mesh(m)); });
+         most *= 2)
       decide([](const Candidate& c) { return std::pair(c.score, c.number); },
              [&](const Candidate& c) { return may_be_best(c.score); });
   }
@@ -421,13 +428,13 @@ class Search {
       const auto first = fitting_.begin() + (roomiest() - fitting_.cbegin());
       std::rotate(fitting_.begin(), first, first + 1);
     }
-    for (std::size_t i = 0; i < std::min(options_.best, fitting_.size()); ++i)
-      end_.best.push_back(fitting_[i].tried);
+    for (std::size_t i = 0; i < std::min(options_.best, fitting_.size()); ++i) end_.best.push_back(fitting_[i].tried);
     if (!options_.front) return;
     std::vector<const Tried*> by_time;
     for (const Fitting& f : fitting_) by_time.push_back(&f.tried);
     std::stable_sort(by_time.begin(), by_time.end(), [](const Tried* a, const Tried* b) {
-      return std::pair(a->result.iteration_ms->mean, a->needed_mib) < std::pair(b->result.iteration_ms->mean, b->needed_mib);
+      return std::pair(a->result.iteration_ms->mean, a->needed_mib) <
+             std::pair(b->result.iteration_ms->mean, b->needed_mib);
     });
     const double longest = longest_of_front();
     double least = kInfinite;
@@ -456,11 +463,11 @@ class Search {
   CloseBounds close_bounds_{place_.machine, bounds_};
   std::vector<Mesh> meshes_;  // those before the next one are opened
   std::size_t next_mesh_ = 0;
-  bool for_front_ = false;                       // the best are known
-  std::vector<Candidate> left_;                  // not decided
-  std::vector<Candidate> larger_;                // do not fit by their floor
-  std::vector<Fitting> fitting_;                 // simulated, best first
-  std::vector<Tried> larger_tried_;              // simulated, and do not fit
+  bool for_front_ = false;           // the best are known
+  std::vector<Candidate> left_;      // not decided
+  std::vector<Candidate> larger_;    // do not fit by their floor
+  std::vector<Fitting> fitting_;     // simulated, best first
+  std::vector<Tried> larger_tried_;  // simulated, and do not fit
 };
 
 }  // namespace

@@ -24,9 +24,9 @@ inline constexpr double kAsFast = 1.005;
 
 struct SearchOptions {
   Objective objective = Objective::time;
-  double rate = 0;        // tokens/s, for Objective::devices
-  std::size_t best = 10;  // how many are asked for
-  bool front = true;      // the Pareto front of time and memory too,
+  double rate = 0;            // tokens/s, for Objective::devices
+  std::size_t best = 10;      // how many are asked for
+  bool front = true;          // the Pareto front of time and memory too,
   double front_within = 1.5;  // of layouts that take up to so many times the fastest one's time
   int threads = 1;
   std::function<bool()> interrupted;  // asked between waves
@@ -50,17 +50,17 @@ struct SearchEnd {
   std::vector<Tried> front;  // of time and memory, fastest first
   // Faster than the best but too large, and of those what takes least: nothing if none was found.
   std::optional<Tried> larger;
-  std::map<std::string, Refused> refused;        // layouts that cannot be, by reason
-  std::map<std::string, TooLarge> too_large;     // "rank 0, activations"
-  std::size_t meshes = 0, meshes_opened = 0;     // the others' floors are above the best, and above the front
-  std::size_t layouts = 0;                       // that can be, and were looked at
-  std::size_t larger_micro_batches = 0;          // not looked at: than those of others that are far too large
-  std::size_t undercut = 0;                      // not looked at: what fits takes less time than any on the mesh, and less memory
-  std::size_t too_slow = 0;                      // for the rate that was asked for
-  std::size_t by_lower_bound = 0, simulated = 0;       // decided by their floors; by a simulation
-  std::size_t placed = 0;                        // of these, simulated block by block
-  double limit_mib = 0;                          // that the allocator of a rank may hold: the margin of the place is off
-  double total_seconds = 0;                      // of wall clock
+  std::map<std::string, Refused> refused;     // layouts that cannot be, by reason
+  std::map<std::string, TooLarge> too_large;  // "rank 0, activations"
+  std::size_t meshes = 0, meshes_opened = 0;  // the others' floors are above the best, and above the front
+  std::size_t layouts = 0;                    // that can be, and were looked at
+  std::size_t larger_micro_batches = 0;       // not looked at: than those of others that are far too large
+  std::size_t undercut = 0;  // not looked at: what fits takes less time than any on the mesh, and less memory
+  std::size_t too_slow = 0;  // for the rate that was asked for
+  std::size_t by_lower_bound = 0, simulated = 0;  // decided by their floors; by a simulation
+  std::size_t placed = 0;                         // of these, simulated block by block
+  double limit_mib = 0;      // that the allocator of a rank may hold: the margin of the place is off
+  double total_seconds = 0;  // of wall clock
   bool interrupted = false;
 };
 

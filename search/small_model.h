@@ -57,7 +57,8 @@ inline bool has_known_end(const Point& point, const ChunkPlan& c) {
 inline std::array<double, 2> kinds_of(const Point& point, const ChunkPlan& c) {
   if (!point.model.layers_of.empty()) {
     std::array<double, 2> counts{};
-    for (std::int64_t i = c.first_layer; i < c.first_layer + c.layers; ++i) ++counts[point.model.has_experts(i) ? 1 : 0];
+    for (std::int64_t i = c.first_layer; i < c.first_layer + c.layers; ++i)
+      ++counts[point.model.has_experts(i) ? 1 : 0];
     return counts;
   }
   const std::int64_t dense_layers = point.model.experts > 0 ? point.model.dense_layers : point.model.layers;

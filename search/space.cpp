@@ -37,7 +37,8 @@ const std::vector<std::string> kAxisFields = {"tp", "pp", "cp", "dp"};
 // Whether a mesh leaves the field open: what a sample costs at least on it does not depend on it (mesh_bounds.h).
 bool within_mesh(const std::string& field) {
   const PointField* about = find_field(field);
-  return field == "micro_batch" || (about && about->kind == FieldKind::layout && about->bears_on.within(kAddedWithinMesh));
+  return field == "micro_batch" ||
+         (about && about->kind == FieldKind::layout && about->bears_on.within(kAddedWithinMesh));
 }
 
 // Every choice that strategies offer for a point of this model, axes first.
@@ -200,19 +201,20 @@ Space read_space(const SpaceOptions& options) {
 
 class Layouts::Walk {
  public:
-  Walk(const Space& space, std::int64_t devices, bool fill) : space_(space), base_(space.base), devices_(devices), fill_(fill) {
+  Walk(const Space& space, std::int64_t devices, bool fill)
+      : space_(space), base_(space.base), devices_(devices), fill_(fill) {
     for (const Offered& slot : slots_of(space.base)) {
-      const bool wanted =
-          std::any_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) {
-            return slot.by_name ? space.free.contains(f) : space.is_free(f);
-          });
+      const bool wanted = std::any_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) {
+        return slot.by_name ? space.free.contains(f) : space.is_free(f);
+      });
       if (wanted) slots_.push_back(slot);
       // Any number of stages has a layout, which is chosen behind it.
       if (wanted && contains(slot.fields, "pipeline_layout")) base_.pipeline_layout = strategies::kEvenLayout;
     }
     // Lists of fields of which strategies offer no values.
     for (const auto& entry : space.free) {
-      const std::string& field = entry.first;  // by a name of its own: Clang 16 with OpenMP captures no structured binding
+      const std::string& field =
+          entry.first;  // by a name of its own: Clang 16 with OpenMP captures no structured binding
       const bool has_slot =
           std::any_of(slots_.begin(), slots_.end(), [&](const Offered& s) { return contains(s.fields, field); });
       if (!entry.second.empty() && !has_slot) slots_.push_back({nullptr, field, {field}});
@@ -222,8 +224,9 @@ class Layouts::Walk {
     });
     meshes_ = static_cast<std::size_t>(last - slots_.begin());
     // What larger micro batches can be, smaller ones can: the others are chosen for the smallest.
-    const auto micro_batch =
-        std::find_if(slots_.begin(), slots_.end(), [](const Offered& s) { return s.fields == std::vector<std::string>{"micro_batch"}; });
+    const auto micro_batch = std::find_if(slots_.begin(), slots_.end(), [](const Offered& s) {
+      return s.fields == std::vector<std::string>{"micro_batch"};
+    });
     if (micro_batch == slots_.end()) return;
     micro_batch_ = *micro_batch;
     slots_.erase(micro_batch);
@@ -246,7 +249,8 @@ class Layouts::Walk {
   void each_mesh(const std::function<bool(const Point&)>& found) const { each(base_, 0, meshes_, found); }
 
   bool each_family(const Point& mesh, const Family& found) const {
-    return each(mesh, meshes_, slots_.size(), [&](const Point& point) { return found(point, micro_batches_of(point)); });
+    return each(mesh, meshes_, slots_.size(),
+                [&](const Point& point) { return found(point, micro_batches_of(point)); });
   }
 
  private:
@@ -287,7 +291,8 @@ class Layouts::Walk {
   // Of fields that are offered together and of which the spec gives some: as the point has them, where no offer is so. zero 1 of one rank is never offered.
   // Whether that can be, strategies decide.
   std::vector<std::vector<json>> as_given(const Offered& slot, const Point& point) const {
-    if (std::none_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return contains(space_.given, f); })) return {};
+    if (std::none_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return contains(space_.given, f); }))
+      return {};
     std::vector<json> setting;
     for (const std::string& field : slot.fields) {
       if (const auto& own = space_.values(field); !own.empty()) return {};
@@ -298,7 +303,8 @@ class Layouts::Walk {
 
   // Whether the spec lists values of one of the fields, and not of what is offered alone.
   bool lists(const Offered& slot) const {
-    return std::any_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return !space_.values(f).empty(); });
+    return std::any_of(slot.fields.begin(), slot.fields.end(),
+                       [&](const auto& f) { return !space_.values(f).empty(); });
   }
 
   // All listed values of fields that a search has by name, with those that are given, or else are offered, of the others.
@@ -340,7 +346,8 @@ class Layouts::Walk {
   bool in_framework(const Offered& slot, const std::vector<json>& setting) const {
     for (std::size_t i = 0; i < setting.size(); ++i) {
       const std::string& field = slot.fields[i];
-      if (!has(space_.can, field, setting[i]) && space_.values(field).empty() && !contains(space_.given, field)) return false;
+      if (!has(space_.can, field, setting[i]) && space_.values(field).empty() && !contains(space_.given, field))
+        return false;
     }
     return true;
   }
@@ -385,7 +392,8 @@ bool can_be(const Space& space, const Point& point, std::map<std::string, Refuse
   return false;
 }
 
-void refuse(const Space& space, const Point& point, const std::string& reason, std::map<std::string, Refused>& refused) {
+void refuse(const Space& space, const Point& point, const std::string& reason,
+            std::map<std::string, Refused>& refused) {
   Refused& kind = refused[kind_of(reason)];
   if (kind.count++ == 0) kind.example = reason, kind.layout = label_of(space, point);
 }
@@ -411,9 +419,9 @@ std::string label_of(const Space& space, const Point& point) {
   const std::vector<std::string> offered = space.all ? offered_fields(space.base) : std::vector<std::string>();
   std::string label;
   for (const std::string& field : point_keys()) {
-    const bool mine = space.free.contains(field) || field == "dp" ||
-                      (!contains(space.given, field) &&
-                       (contains(offered, field) || fields.at(field) != defaults.at(field)));
+    const bool mine =
+        space.free.contains(field) || field == "dp" ||
+        (!contains(space.given, field) && (contains(offered, field) || fields.at(field) != defaults.at(field)));
     if (!mine || field == "device" || field == "model") continue;
     const bool axis = contains(kAxisFields, field);
     if (fields.at(field) == defaults.at(field) && !axis && field != "micro_batch" && field != "zero" &&

@@ -25,8 +25,8 @@ namespace mbench::search {
 
 struct SpaceOptions {
   std::string path;
-  std::vector<std::string> set;  // "field=value", "field=any", "field=[...]"
-  std::string device;            // of every point: --on
+  std::vector<std::string> set;                     // "field=value", "field=any", "field=[...]"
+  std::string device;                               // of every point: --on
   std::optional<nlohmann::ordered_json> json = {};  // what the file says, where it has another form than a spec
 };
 

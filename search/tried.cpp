@@ -9,7 +9,8 @@
 namespace mbench::search {
 
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine) {
-  return mbench::why_lacking({point.precision, point.attention, point.offload}, machine, *framework_of(point.framework));
+  return mbench::why_lacking({point.precision, point.attention, point.offload}, machine,
+                             *framework_of(point.framework));
 }
 
 Tried simulated(const Point& point, const Place& place, bool may_fit) {
@@ -45,7 +46,8 @@ Tried simulated(const Point& point, const Place& place, bool may_fit) {
 
 double limit_mib(const Point& point, const Place& place) {
   const std::uint64_t all = place.machine.usable_memory();
-  return static_cast<double>(point.memory_limit == 0 ? all : std::min(all, point.memory_limit)) / kMiB - place.memory_margin_mib;
+  return static_cast<double>(point.memory_limit == 0 ? all : std::min(all, point.memory_limit)) / kMiB -
+         place.memory_margin_mib;
 }
 
 Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close) {

@@ -18,7 +18,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kMostChanges = 16;
-constexpr int kMostNumbers = 4096;     // that are tried of one field
+constexpr int kMostNumbers = 4096;         // that are tried of one field
 constexpr std::size_t kMostPoints = 2048;  // that are tried for one way
 constexpr std::string_view kOfModel = "model.";
 
@@ -32,9 +32,12 @@ void set_of_model(Point& point, const std::string& key, const json& value) {
 }
 
 void set(Point& point, const Change& change) {
-  if (change.field.starts_with(kOfModel)) return set_of_model(point, change.field.substr(kOfModel.size()), change.value);
-  if (change.field == "device") point.device = change.value;
-  else set_point_field(point, change.field, change.value, "advice");
+  if (change.field.starts_with(kOfModel))
+    return set_of_model(point, change.field.substr(kOfModel.size()), change.value);
+  if (change.field == "device")
+    point.device = change.value;
+  else
+    set_point_field(point, change.field, change.value, "advice");
   if (change.field != "strategy") return;
   for (const Bundle& bundle : bundles())
     if (change.value == bundle.name)
@@ -70,7 +73,8 @@ json layout_of(const Point& point, std::string_view value) {
 
 json value_of(std::string_view text) {
   if (text == "true" || text == "false") return text == "true";
-  if (!text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos) return std::stoll(std::string(text));
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos)
+    return std::stoll(std::string(text));
   return std::string(text);
 }
 
@@ -79,7 +83,7 @@ std::vector<json> named_values(const Point& point, const Way& way) {
   for (std::string_view left = way.values; !left.empty();) {
     const std::size_t end = std::min(left.find('|'), left.size());
     const std::string_view text = left.substr(0, end);
-    values.push_back(edits(text)                        ? json(edited(point.recompute, text))
+    values.push_back(edits(text)                      ? json(edited(point.recompute, text))
                      : way.field == "pipeline_layout" ? layout_of(point, text)
                                                       : value_of(text));
     left.remove_prefix(std::min(end + 1, left.size()));
@@ -138,7 +142,8 @@ std::optional<Step> next_step(const Step& from, std::string_view field, const js
     MaybeFault fault = s.why_not(to.point);
     if (!fault) continue;
     ++to.faults;
-    if (!to.fault || (to.fault->outcome == Outcome::unsupported && fault->outcome == Outcome::infeasible)) to.fault = std::move(fault);
+    if (!to.fault || (to.fault->outcome == Outcome::unsupported && fault->outcome == Outcome::infeasible))
+      to.fault = std::move(fault);
   }
   return to;
 }
@@ -192,8 +197,10 @@ Remedy needed(const Point& point, Remedy remedy) {
       Remedy fewer = remedy;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
       const auto other = with(point, fewer);
-      if (other && can_be(*other)) remedy = std::move(fewer), again = true;
-      else ++i;
+      if (other && can_be(*other))
+        remedy = std::move(fewer), again = true;
+      else
+        ++i;
     }
   }
   return remedy;
@@ -235,7 +242,9 @@ Remedy completed(const Step& from, const Way& first, std::size_t most, std::size
 // What a named strategy bundles is changed with the name, to that of another one or to none.
 Remedy spelled(const Point& point, Remedy remedy) {
   const std::vector<std::string>& keys = bundled_keys();
-  const auto has = [&](const std::string& key) { return std::ranges::any_of(remedy, [&](const Change& c) { return c.field == key; }); };
+  const auto has = [&](const std::string& key) {
+    return std::ranges::any_of(remedy, [&](const Change& c) { return c.field == key; });
+  };
   if (point.strategy.empty() || std::ranges::none_of(keys, has)) return remedy;
   const ordered_json then = point_to_json(*with(point, remedy)), defaults = point_to_json(Point());
   for (const Bundle& bundle : bundles())
@@ -255,7 +264,8 @@ std::string in_words(const json& value) {
 
 std::string in_words(const Change& change) {
   const std::string_view field = change.field;
-  return fmt::format("{} {}", field.starts_with(kOfModel) ? field.substr(kOfModel.size()) : field, in_words(change.value));
+  return fmt::format("{} {}", field.starts_with(kOfModel) ? field.substr(kOfModel.size()) : field,
+                     in_words(change.value));
 }
 
 // "a, b or c"; with more than words in them "a, b, or c".
@@ -296,11 +306,14 @@ std::vector<Remedy> remedies(const Point& point, const Fault& fault) {
     Remedy remedy = completed(from, way, most, 4);
     for (const std::size_t counted : {1, 0})  // where many are needed, the fewest are too far off
       if (remedy.empty() && found.empty()) remedy = completed(from, way, most, counted);
-    const auto same = [&](const Remedy& other) { return std::ranges::is_permutation(remedy, other, {}, &Change::field, &Change::field); };
+    const auto same = [&](const Remedy& other) {
+      return std::ranges::is_permutation(remedy, other, {}, &Change::field, &Change::field);
+    };
     if (remedy.empty() || std::ranges::any_of(found, same)) continue;
     most = std::min(most, remedy.size() + 1);
     const Change& only = remedy.front();
-    if (remedy.size() == 1 && only.value.is_number_integer() && only.field != "zero" && !only.field.starts_with(kOfModel)) {
+    if (remedy.size() == 1 && only.value.is_number_integer() && only.field != "zero" &&
+        !only.field.starts_with(kOfModel)) {
       // Another field than the way's, of which a nearer value may do.
       const auto [low, high] = std::minmax({number_in(point, only.field), only.value.get<std::int64_t>()});
       for (const Step& step : accepted(from, within(only.field, low, high))) found.push_back(step.changes);
@@ -326,7 +339,8 @@ std::string explain(const Point& point, const Fault& fault) {
     std::size_t same = i + 1;
     if (found[i].size() == 1) {
       words.push_back(in_words(found[i].front()));
-      for (; same < found.size() && found[same].size() == 1 && found[same].front().field == found[i].front().field; ++same)
+      for (; same < found.size() && found[same].size() == 1 && found[same].front().field == found[i].front().field;
+           ++same)
         words.push_back(in_words(found[same].front().value));
       all.push_back(any_of(words, " or "));
     } else {

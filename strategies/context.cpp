@@ -27,16 +27,17 @@ MaybeFault refuse(const Point& p) {
   if (p.cp_communication == CpCommunication::all_to_all) {
     if (local_groups(p) % p.cp == 0) return std::nullopt;
     return infeasible({divisor("cp", local_groups(p)), one_of("cp_communication", "ring|all_gather")},
-                      "cp {} by all_to_all does not divide the {} key and value heads of a tensor-parallel rank", p.cp, local_groups(p));
+                      "cp {} by all_to_all does not divide the {} key and value heads of a tensor-parallel rank", p.cp,
+                      local_groups(p));
   }
   if (p.attention != AttentionKind::flash)
     return not_built_in({one_of("attention", "flash"), one_of("cp_communication", "all_to_all")},
-                        "cp_communication {} with attention {}, which keeps probabilities,", name_of(p.cp_communication),
-                        name_of(p.attention));
+                        "cp_communication {} with attention {}, which keeps probabilities,",
+                        name_of(p.cp_communication), name_of(p.attention));
   if (framework_of(p.framework)->keeps.attention_mask)
     return not_built_in({one_of("framework.preset", "mbench"), one_of("cp_communication", "all_to_all")},
-                        "cp_communication {} with framework {}, which keeps a mask of all positions,", name_of(p.cp_communication),
-                        p.framework.preset);
+                        "cp_communication {} with framework {}, which keeps a mask of all positions,",
+                        name_of(p.cp_communication), p.framework.preset);
   return std::nullopt;
 }
 
@@ -55,8 +56,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
     if (can(other)) cp.values.push_back(n);
   }
   other = p;
-  for (const CpCommunication c :
-       {CpCommunication::all_gather, CpCommunication::ring, CpCommunication::all_to_all}) {
+  for (const CpCommunication c : {CpCommunication::all_gather, CpCommunication::ring, CpCommunication::all_to_all}) {
     if (p.cp == 1 && c != p.cp_communication) continue;  // of one rank they are all the same
     other.cp_communication = c;
     if (can(other)) communication.values.push_back(name_of(c));

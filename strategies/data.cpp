@@ -10,12 +10,20 @@ constexpr Way kRanks = one_of("replicas", "ranks");
 // nn.DataParallel copies whole models.
 MaybeFault why_not_one_process(const Point& p) {
   if (p.tp * p.pp * p.cp * p.ep != 1)
-    return infeasible({exactly(p.tp > 1 ? "tp" : p.pp > 1 ? "pp" : p.cp > 1 ? "cp" : "ep", 1), kRanks},
-                      "replicas single_process of models that are cut up by tp {} x pp {} x cp {} x ep {}", p.tp, p.pp, p.cp, p.ep);
+    return infeasible({exactly(p.tp > 1   ? "tp"
+                               : p.pp > 1 ? "pp"
+                               : p.cp > 1 ? "cp"
+                                          : "ep",
+                               1),
+                       kRanks},
+                      "replicas single_process of models that are cut up by tp {} x pp {} x cp {} x ep {}", p.tp, p.pp,
+                      p.cp, p.ep);
   if (p.zero != Zero::none)
-    return infeasible({one_of("zero", "0"), kRanks}, "replicas single_process with zero {}, whose ranks own parts", name_of(p.zero));
+    return infeasible({one_of("zero", "0"), kRanks}, "replicas single_process with zero {}, whose ranks own parts",
+                      name_of(p.zero));
   if (p.offload != Offload::none)
-    return not_built_in({one_of("offload", "none"), kRanks}, "replicas single_process with offload {}", name_of(p.offload));
+    return not_built_in({one_of("offload", "none"), kRanks}, "replicas single_process with offload {}",
+                        name_of(p.offload));
   if (p.model.experts > 0 || p.model.mtp_layers > 0)
     return not_built_in({kRanks}, "replicas single_process of a model with {}",
                         p.model.experts > 0 ? "experts" : "multi-token prediction");
@@ -25,8 +33,8 @@ MaybeFault why_not_one_process(const Point& p) {
 MaybeFault refuse(const Point& p) {
   const std::int64_t samples = p.micro_batch * p.dp;
   if (p.global_batch % samples != 0)
-    return infeasible({multiple("global_batch", samples)}, "global_batch {} is no multiple of micro_batch {} x dp {}", p.global_batch,
-                      p.micro_batch, p.dp);
+    return infeasible({multiple("global_batch", samples)}, "global_batch {} is no multiple of micro_batch {} x dp {}",
+                      p.global_batch, p.micro_batch, p.dp);
   if (p.replicas == Replicas::single_process) return why_not_one_process(p);
   return std::nullopt;
 }
@@ -34,8 +42,7 @@ MaybeFault refuse(const Point& p) {
 std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   Choice dp{"dp", {}}, micro_batch{"micro_batch", {}};
   for (const std::int64_t d : divisors(p.global_batch / p.micro_batch, devices)) dp.values.push_back(d);
-  for (const std::int64_t b : divisors(p.global_batch / p.dp, p.global_batch))
-    micro_batch.values.push_back(b);
+  for (const std::int64_t b : divisors(p.global_batch / p.dp, p.global_batch)) micro_batch.values.push_back(b);
   return {dp, micro_batch};
 }
 
@@ -54,7 +61,11 @@ void write(const Point& point, Plan& plan) {
 }  // namespace
 
 Strategy data() {
-  return {"data", {"dp", "micro_batch", "global_batch", "replicas", "data", "loader_workers", "pinned"}, refuse, choices, write};
+  return {"data",
+          {"dp", "micro_batch", "global_batch", "replicas", "data", "loader_workers", "pinned"},
+          refuse,
+          choices,
+          write};
 }
 
 }  // namespace mbench::strategies

@@ -43,21 +43,22 @@ constexpr Way kAllToAll = one_of("ep_communication", "all_to_all");
 
 MaybeFault refuse_sizes(const Point& p) {
   const std::int64_t etp = p.expert_tp(), replicas = p.tp * p.cp * p.dp;
-  if (p.tp % etp != 0)
-    return infeasible({divisor("etp", p.tp)}, "etp {} does not divide tp {}", etp, p.tp);
+  if (p.tp % etp != 0) return infeasible({divisor("etp", p.tp)}, "etp {} does not divide tp {}", etp, p.tp);
   if (p.model.experts % p.ep != 0)
     return infeasible({divisor("ep", p.model.experts)}, "ep {} does not divide the {} experts", p.ep, p.model.experts);
   if (replicas % (etp * p.ep) != 0)
-    return infeasible({divisor("ep", p.model.experts)}, "etp {} x ep {} does not divide tp {} x cp {} x dp {}", etp, p.ep, p.tp, p.cp, p.dp);
+    return infeasible({divisor("ep", p.model.experts)}, "etp {} x ep {} does not divide tp {} x cp {} x dp {}", etp,
+                      p.ep, p.tp, p.cp, p.dp);
   if (etp != p.tp && !p.sequence_parallel)
-    return infeasible({one_of("sequence_parallel", "true"), exactly("etp", p.tp)}, "etp {} with tp {} sends parts of a sequence apart", etp,
-                      p.tp);
+    return infeasible({one_of("sequence_parallel", "true"), exactly("etp", p.tp)},
+                      "etp {} with tp {} sends parts of a sequence apart", etp, p.tp);
   if (width_of_expert(p.model) % etp != 0)
     return infeasible({divisor("etp", p.tp), divisor("tp", p.model.heads)}, "etp {} does not divide expert_ffn {}", etp,
                       width_of_expert(p.model));
   const std::int64_t shared = p.model.shared_experts == 0 ? 0 : p.model.shared_width();
   if (shared % p.tp != 0)
-    return infeasible({divisor("tp", shared)}, "tp {} does not divide the {} columns of the shared experts", p.tp, shared);
+    return infeasible({divisor("tp", shared)}, "tp {} does not divide the {} columns of the shared experts", p.tp,
+                      shared);
   return std::nullopt;
 }
 
@@ -75,13 +76,14 @@ MaybeFault refuse(const Point& p) {
   const bool whole = seq == p.seq;
   if (p.router.routing == Routing::balanced && (whole ? seq * p.micro_batch : seq) % run != 0)
     return infeasible({within("seq", 1, m.positions), one_of("router", "learned|capacity:1")},
-                      "router balanced gives equal shares to {} experts, {} of them a token, where a rank dispatches a multiple of {} "
+                      "router balanced gives equal shares to {} experts, {} of them a token, where a rank dispatches a "
+                      "multiple of {} "
                       "tokens, got {} of a sample",
                       m.experts, m.active_experts, run, seq);
   if (p.ep_communication != EpCommunication::all_to_all && p.router.routing == Routing::capacity)
     return infeasible({one_of("router", "balanced|learned"), kAllToAll},
-                      "ep_communication {} with router {}, whose capacity is of the tokens that a rank sends", name_of(p.ep_communication),
-                      str(p.router));
+                      "ep_communication {} with router {}, whose capacity is of the tokens that a rank sends",
+                      name_of(p.ep_communication), str(p.router));
   const Biases& bias = m.parts().bias;
   if (bias.experts || bias.router || (bias.dense && m.shared_experts > 0))
     return not_built_in({one_of("model.bias", "false")}, "biases of {} with experts (model {})",
@@ -110,7 +112,8 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
   // What one dispatcher does for a layout another does as well, at another cost.
   Choice how{"ep_communication", {name_of(EpCommunication::all_to_all)}, true};
   if (p.router.routing != Routing::capacity && p.ep > 1)
-    for (const EpCommunication other : {EpCommunication::all_gather, EpCommunication::flex}) how.values.push_back(name_of(other));
+    for (const EpCommunication other : {EpCommunication::all_gather, EpCommunication::flex})
+      how.values.push_back(name_of(other));
   return {etp, ep, how};
 }
 

@@ -46,8 +46,8 @@ class Gemms {
   void add(const MoeSpec& m) {
     const std::int64_t dispatched = p_.sequence_parallel ? local_ * p_.expert_tp() : tokens_;
     const double share = static_cast<double>(dispatched * m.active) / static_cast<double>(m.experts);
-    const auto each = static_cast<std::int64_t>(
-        std::ceil(p_.router.routing == Routing::capacity ? p_.router.factor * share : share));
+    const auto each =
+        static_cast<std::int64_t>(std::ceil(p_.router.routing == Routing::capacity ? p_.router.factor * share : share));
     const std::int64_t rows = each * p_.ep, etp = p_.expert_tp();
     all.push_back({m.expert.fc1.name, rows, m.expert.fc1.in, m.expert.fc1.out / etp});
     all.push_back({m.expert.fc2.name, rows, m.expert.fc2.in / etp, m.expert.fc2.out});
@@ -67,7 +67,8 @@ class Gemms {
     }
   }
   const Point& p_;
-  std::int64_t tokens_, local_, multiplied_;  // of this rank's share of the sequence, between branches, and by one product
+  std::int64_t tokens_, local_,
+      multiplied_;  // of this rank's share of the sequence, between branches, and by one product
 };
 
 constexpr Way kWhole = one_of("precision.fp8_parameters", "false"), kIn16Bits = one_of("precision", "bf16");
@@ -75,16 +76,19 @@ constexpr Way kWhole = one_of("precision.fp8_parameters", "false"), kIn16Bits = 
 MaybeFault refuse_parameters(const Point& p) {
   if (!p.fp8_parameters) return std::nullopt;
   if (p.precision != Precision::fp8)
-    return infeasible({one_of("precision", "fp8"), kWhole}, "precision.fp8_parameters with precision {}", name_of(p.precision));
+    return infeasible({one_of("precision", "fp8"), kWhole}, "precision.fp8_parameters with precision {}",
+                      name_of(p.precision));
   if (p.offload != Offload::none)
-    return not_built_in({one_of("offload", "none"), kWhole}, "precision.fp8_parameters with offload {}", name_of(p.offload));
+    return not_built_in({one_of("offload", "none"), kWhole}, "precision.fp8_parameters with offload {}",
+                        name_of(p.offload));
   if (p.replicas == Replicas::single_process)
     return not_built_in({one_of("replicas", "ranks"), kWhole}, "precision.fp8_parameters with replicas single_process");
   // Keys and values that several ranks have whole: each reads rows of its own of the codes.
   const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads, rows = 2 * p.model.head_dim();
   if (p.fp8_recipe == Fp8Recipe::blockwise && kv_heads % p.tp != 0 && rows % kScaleBlock != 0)
     return infeasible({divisor("tp", kv_heads), one_of("precision.fp8_recipe", "tensorwise|delayed"), kWhole},
-                      "precision.fp8_parameters with fp8_recipe blockwise and tp {}: a rank's own {} rows of keys and values of {} heads begin within a "
+                      "precision.fp8_parameters with fp8_recipe blockwise and tp {}: a rank's own {} rows of keys and "
+                      "values of {} heads begin within a "
                       "block of {} rows that share a scale",
                       p.tp, rows, kv_heads, kScaleBlock);
   return std::nullopt;
@@ -93,12 +97,13 @@ MaybeFault refuse_parameters(const Point& p) {
 MaybeFault refuse(const Point& p) {
   if (auto fault = refuse_parameters(p)) return fault;
   if (p.fp8_recipe != Fp8Recipe::tensorwise && p.precision != Precision::fp8)
-    return infeasible({one_of("precision", "fp8"), one_of("precision.fp8_recipe", "tensorwise")}, "precision.fp8_recipe {} with precision {}",
-                      name_of(p.fp8_recipe), name_of(p.precision));
+    return infeasible({one_of("precision", "fp8"), one_of("precision.fp8_recipe", "tensorwise")},
+                      "precision.fp8_recipe {} with precision {}", name_of(p.fp8_recipe), name_of(p.precision));
   if (p.precision != Precision::fp8) return std::nullopt;
   if (p.model.experts > 0 && p.router.routing == Routing::learned)
     return infeasible({one_of("router", "balanced|capacity:1"), kIn16Bits},
-                      "precision fp8 with router learned: experts have as many rows as the data say, and FP8 products multiples of {}",
+                      "precision fp8 with router learned: experts have as many rows as the data say, and FP8 products "
+                      "multiples of {}",
                       kMultiple);
   for (const std::int64_t i : kinds_of_layers(p.model)) {
     Gemms gemms(p);
@@ -107,8 +112,9 @@ MaybeFault refuse(const Point& p) {
     for (const Gemm& x : gemms.all)
       if (x.tokens % kMultiple != 0 || x.in % kMultiple != 0 || x.out % kMultiple != 0)
         return infeasible({x.tokens % kMultiple == 0 ? kIn16Bits : within("seq", 1, p.model.positions), kIn16Bits},
-                          "precision fp8: {} is a product of {} tokens, {} inputs and {} outputs on a rank, and wants multiples of {}", x.name,
-                          x.tokens, x.in, x.out, kMultiple);
+                          "precision fp8: {} is a product of {} tokens, {} inputs and {} outputs on a rank, and wants "
+                          "multiples of {}",
+                          x.name, x.tokens, x.in, x.out, kMultiple);
   }
   return std::nullopt;
 }

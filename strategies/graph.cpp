@@ -22,13 +22,14 @@ MaybeFault why_not_captured(const Point& p) {
     return infeasible({one_of("precision", "bf16"), kNotCaptured},
                       "capture true with the router's losses in fp16, whose scale the host decides");
   if (p.offload != Offload::none)
-    return infeasible({one_of("offload", "none"), kNotCaptured}, "capture true with offload {}, whose step is the host's",
-                      name_of(p.offload));
+    return infeasible({one_of("offload", "none"), kNotCaptured},
+                      "capture true with offload {}, whose step is the host's", name_of(p.offload));
   if (p.replicas == Replicas::single_process)
     return infeasible({one_of("replicas", "ranks"), kNotCaptured},
                       "capture true with replicas single_process, whose threads meet within a step");
   if (p.optimizer != OptimizerKind::adamw)
-    return not_built_in({one_of("optimizer", "adamw"), kNotCaptured}, "capture true with optimizer {}", name_of(p.optimizer));
+    return not_built_in({one_of("optimizer", "adamw"), kNotCaptured}, "capture true with optimizer {}",
+                        name_of(p.optimizer));
   if (p.precision == Precision::fp8)
     return not_built_in({one_of("precision", "bf16"), kNotCaptured}, "capture true with precision fp8");
   return std::nullopt;
@@ -55,7 +56,8 @@ std::string_view having(const ChosenOption& chosen) {
 std::string_view field_of(std::string_view option) {
   static const std::map<std::string_view, std::string> all = [] {
     std::map<std::string_view, std::string> fields;
-    for (const FrameworkOption& each : all_framework_options()) fields.emplace(each.name, std::string(kFrameworkField) + each.name);
+    for (const FrameworkOption& each : all_framework_options())
+      fields.emplace(each.name, std::string(kFrameworkField) + each.name);
     return fields;
   }();
   return all.at(option);
@@ -64,19 +66,21 @@ std::string_view field_of(std::string_view option) {
 MaybeFault why_not_chosen(const Point& p, const Framework& framework) {
   if (framework.unknown.empty()) return std::nullopt;
   const ChosenOption& chosen = framework.unknown.front();
-  return infeasible({one_of("framework.preset", having(chosen)), one_of(field_of(chosen.option), chosen.otherwise)}, "{} {} with framework {}",
-                    chosen.option, chosen.value, p.framework.preset);
+  return infeasible({one_of("framework.preset", having(chosen)), one_of(field_of(chosen.option), chosen.otherwise)},
+                    "{} {} with framework {}", chosen.option, chosen.value, p.framework.preset);
 }
 
 MaybeFault why_not_that_loss(const Point& p, const Keeps& keeps) {
   if (keeps.logits_gradient != LogitsGradient::gradients_in_16_bits) return std::nullopt;
   if (p.precision == Precision::f32 || p.precision == Precision::tf32)
     return infeasible({one_of("framework.cross_entropy_fusion", "torch"), one_of("precision", "bf16|fp16")},
-                      "cross_entropy_fusion torch_16bit with precision {}, whose logits have 32 bits", name_of(p.precision));
+                      "cross_entropy_fusion torch_16bit with precision {}, whose logits have 32 bits",
+                      name_of(p.precision));
   // PyTorch's own wants whole rows; DTensor's loss_parallel, of split ones, computes in f32.
   if (p.tp > 1 && p.vocab_parallel)
-    return not_built_in({exactly("tp", 1), one_of("vocab_parallel", "false"), one_of("framework.cross_entropy_fusion", "torch")},
-                        "cross_entropy_fusion torch_16bit with tp {}", p.tp);
+    return not_built_in(
+        {exactly("tp", 1), one_of("vocab_parallel", "false"), one_of("framework.cross_entropy_fusion", "torch")},
+        "cross_entropy_fusion torch_16bit with tp {}", p.tp);
   return std::nullopt;
 }
 
@@ -84,8 +88,8 @@ MaybeFault why_not_that_loss(const Point& p, const Keeps& keeps) {
 MaybeFault why_only_simulated(const Point& p, const Framework& framework) {
   if (framework.simulated.empty() || p.simulated()) return std::nullopt;
   const ChosenOption& chosen = framework.simulated.front();
-  return not_built_in({one_of(field_of(chosen.option), chosen.otherwise), one_of("device", "sim:")}, "{} {} on {}", chosen.option,
-                      chosen.value, p.device);
+  return not_built_in({one_of(field_of(chosen.option), chosen.otherwise), one_of("device", "sim:")}, "{} {} on {}",
+                      chosen.option, chosen.value, p.device);
 }
 
 MaybeFault refuse(const Point& p) {
@@ -106,11 +110,7 @@ void write(const Point& p, Plan& plan) {
 }  // namespace
 
 Strategy graph() {
-  return {"graph",
-          {"framework", "attention", "capture"},
-          refuse,
-          nullptr,
-          write};
+  return {"graph", {"framework", "attention", "capture"}, refuse, nullptr, write};
 }
 
 }  // namespace mbench::strategies

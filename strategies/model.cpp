@@ -16,23 +16,27 @@ MaybeFault missing_part(const ModelSpec& m) {
     constexpr Way plain = one_of("model.attention_form", "multi_head");
     if (any([](const ModelParts& l) { return l.qk_norm != QkNorm::none; }))
       return missing({one_of("model.qk_norm", "false"), plain}, "qk_norm", "true with attention_form latent");
-    if (any([](const ModelParts& l) { return l.window > 0; })) return missing({exactly("model.window", 0), plain}, "window", "with attention_form latent");
+    if (any([](const ModelParts& l) { return l.window > 0; }))
+      return missing({exactly("model.window", 0), plain}, "window", "with attention_form latent");
     if (any([](const ModelParts& l) { return l.attention_softcap > 0 || l.attention_sinks || l.attention_scale > 0; }))
       return missing({plain}, "attention_softcap, attention_sinks or attention_scale", "with attention_form latent");
     if (any([](const ModelParts& l) { return l.position == PositionKind::alibi; }))
       return missing({one_of("model.position", "rotary"), plain}, "position", "alibi with attention_form latent");
     if (parts.branches != Branches::sequential)
-      return missing({one_of("model.branches", "sequential"), plain}, "branches", fmt::format("{} with attention_form latent", name_of(parts.branches)));
+      return missing({one_of("model.branches", "sequential"), plain}, "branches",
+                     fmt::format("{} with attention_form latent", name_of(parts.branches)));
   }
   if (parts.branches != Branches::sequential) {
     if (parts.norm_place != NormPlace::pre)
       return missing({one_of("model.norm_place", "pre"), one_of("model.branches", "sequential")}, "branches",
                      fmt::format("{} with norm_place {}", name_of(parts.branches), name_of(parts.norm_place)));
     if (m.experts > 0)
-      return missing({one_of("model.branches", "sequential")}, "branches", fmt::format("{} with experts", name_of(parts.branches)));
+      return missing({one_of("model.branches", "sequential")}, "branches",
+                     fmt::format("{} with experts", name_of(parts.branches)));
   }
   if (!parts.causal && any([](const ModelParts& l) { return l.window > 0; }))
-    return missing({exactly("model.window", 0), one_of("model.causal", "true")}, "window", "of attention that is not causal");
+    return missing({exactly("model.window", 0), one_of("model.causal", "true")}, "window",
+                   "of attention that is not causal");
   if (m.mtp_layers > 0 && parts.norm_place == NormPlace::post)
     return missing({exactly("model.mtp_layers", 0), one_of("model.norm_place", "pre")}, "mtp_layers",
                    fmt::format("{} with norm_place post", m.mtp_layers));
@@ -40,7 +44,8 @@ MaybeFault missing_part(const ModelSpec& m) {
     return missing({exactly("model.mtp_layers", 0), one_of("model.objective", "next_token")}, "mtp_layers",
                    fmt::format("{} with objective {}", m.mtp_layers, name_of(parts.objective)));
   // Masks are made by the objective: words to come are hidden where the next one is predicted, padding where masked ones are.
-  if (parts.causal && parts.objective != Objective::next_token) return missing({one_of("model.causal", "false")}, "causal", "true with masked words");
+  if (parts.causal && parts.objective != Objective::next_token)
+    return missing({one_of("model.causal", "false")}, "causal", "true with masked words");
   return std::nullopt;
 }
 
@@ -51,16 +56,19 @@ MaybeFault missing_of_layout(const Point& p) {
     const char* what;
     bool (*has)(const ModelParts&);
   };
-  static constexpr Bent kBent[] = {{"a window", [](const ModelParts& l) { return l.window > 0; }},
-                                   {"a softcap of scores", [](const ModelParts& l) { return l.attention_softcap > 0; }},
-                                   {"attention sinks", [](const ModelParts& l) { return l.attention_sinks; }},
-                                   {"position alibi", [](const ModelParts& l) { return l.position == PositionKind::alibi; }}};
+  static constexpr Bent kBent[] = {
+      {"a window", [](const ModelParts& l) { return l.window > 0; }},
+      {"a softcap of scores", [](const ModelParts& l) { return l.attention_softcap > 0; }},
+      {"attention sinks", [](const ModelParts& l) { return l.attention_sinks; }},
+      {"position alibi", [](const ModelParts& l) { return l.position == PositionKind::alibi; }}};
   for (const Bent& bent : kBent)
     if (p.attention != AttentionKind::flash && m.any_layer(bent.has))
-      return not_built_in({one_of("attention", "flash")}, "attention {} with {} (model {})", name_of(p.attention), bent.what, m.name);
+      return not_built_in({one_of("attention", "flash")}, "attention {} with {} (model {})", name_of(p.attention),
+                          bent.what, m.name);
   const std::int64_t kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
   if (kv_heads % p.tp != 0 && m.any_layer([](const ModelParts& l) { return l.qk_norm == QkNorm::all_heads; }))
-    return not_built_in({divisor("tp", kv_heads)}, "qk_norm all_heads of {} key and value heads over tp {}", kv_heads, p.tp);
+    return not_built_in({divisor("tp", kv_heads)}, "qk_norm all_heads of {} key and value heads over tp {}", kv_heads,
+                        p.tp);
   return std::nullopt;
 }
 
@@ -93,11 +101,12 @@ void write(const Point& p, Plan& plan) {
 }  // namespace
 
 Strategy model() {
-  return {"model",
-          {"model", "vocab_multiple", "seq", "seed", "dropout", "learning_rate", "lr_warmup", "weight_decay", "clip_grad"},
-          refuse,
-          nullptr,
-          write};
+  return {
+      "model",
+      {"model", "vocab_multiple", "seq", "seed", "dropout", "learning_rate", "lr_warmup", "weight_decay", "clip_grad"},
+      refuse,
+      nullptr,
+      write};
 }
 
 }  // namespace mbench::strategies

@@ -32,13 +32,14 @@ MaybeFault refuse(const Point& p) {
   // Sums over the rows and columns of a matrix want all of it: not a part that begins and ends anywhere.
   const bool whole_parameters = p.zero == Zero::none || p.zero == Zero::oss || p.zero == Zero::oss_sdp;
   if (p.optimizer == OptimizerKind::adafactor && !whole_parameters)
-    return infeasible({one_of("zero", "0|oss|oss+sdp")}, "optimizer adafactor with zero {}, which cuts parameters anywhere",
-                      name_of(p.zero));
+    return infeasible({one_of("zero", "0|oss|oss+sdp")},
+                      "optimizer adafactor with zero {}, which cuts parameters anywhere", name_of(p.zero));
   if (p.moments_in_bf16 && p.optimizer != OptimizerKind::adamw)
-    return infeasible({kAdamW, one_of("precision.moments", "f32")}, "precision.moments bf16 with optimizer {}", name_of(p.optimizer));
+    return infeasible({kAdamW, one_of("precision.moments", "f32")}, "precision.moments bf16 with optimizer {}",
+                      name_of(p.optimizer));
   if (p.main_weights_in_bf16 && p.optimizer != OptimizerKind::adamw)
-    return not_built_in({kAdamW, one_of("precision.main_weights", "f32")}, "precision.main_weights bf16 with optimizer {}",
-                        name_of(p.optimizer));
+    return not_built_in({kAdamW, one_of("precision.main_weights", "f32")},
+                        "precision.main_weights bf16 with optimizer {}", name_of(p.optimizer));
   return std::nullopt;
 }
 

@@ -114,8 +114,8 @@ MaybeFault bad_group(const Point& p) {
   if (group < p.pp) return infeasible({groups}, "micro_batch_group {} with pp {}", group, p.pp);
   if (group > micro) return infeasible({groups}, "micro_batch_group {} of {} micro batches", group, micro);
   if (fills_groups(p, group)) return std::nullopt;
-  return infeasible({groups}, "micro_batch_group {} leaves {} of {} micro batches to the last group, fewer than pp {}", group,
-                    micro % group, micro, p.pp);
+  return infeasible({groups}, "micro_batch_group {} leaves {} of {} micro batches to the last group, fewer than pp {}",
+                    group, micro % group, micro, p.pp);
 }
 
 constexpr Way kInterleaved = one_of("schedule", "interleaved"), kOneByOne = one_of("schedule", "1f1b");
@@ -123,16 +123,17 @@ constexpr Way kInterleaved = one_of("schedule", "interleaved"), kOneByOne = one_
 MaybeFault bad_schedule(const Point& p) {
   if (p.schedule != ScheduleKind::interleaved) {
     if (p.virtual_stages > 1)
-      return infeasible({kInterleaved, exactly("virtual_stages", 1)}, "virtual_stages {} with schedule {}", p.virtual_stages,
-                        name_of(p.schedule));
+      return infeasible({kInterleaved, exactly("virtual_stages", 1)}, "virtual_stages {} with schedule {}",
+                        p.virtual_stages, name_of(p.schedule));
     if (p.micro_batch_group > 0)
-      return infeasible({kInterleaved, exactly("micro_batch_group", 0)}, "micro_batch_group {} with schedule {}", p.micro_batch_group,
-                        name_of(p.schedule));
+      return infeasible({kInterleaved, exactly("micro_batch_group", 0)}, "micro_batch_group {} with schedule {}",
+                        p.micro_batch_group, name_of(p.schedule));
     return std::nullopt;
   }
   if (p.pp == 1) return infeasible({within("pp", 2, p.model.layers), kOneByOne}, "schedule interleaved with pp 1");
   if (p.virtual_stages == 1)
-    return infeasible({within("virtual_stages", 2, p.model.layers), kOneByOne}, "schedule interleaved with virtual_stages 1");
+    return infeasible({within("virtual_stages", 2, p.model.layers), kOneByOne},
+                      "schedule interleaved with virtual_stages 1");
   return bad_group(p);
 }
 
@@ -180,7 +181,8 @@ Choice choices_of_layout(const Point& p) {
   };
   add("");
   if (p.pp > 1)
-    for (const EndsCount ends : {EndsCount{1, 1}, EndsCount{0, 0}, EndsCount{0, 1}, EndsCount{1, 2}, EndsCount{0, 2}}) add(even_text(p, ends));
+    for (const EndsCount ends : {EndsCount{1, 1}, EndsCount{0, 0}, EndsCount{0, 1}, EndsCount{1, 2}, EndsCount{0, 2}})
+      add(even_text(p, ends));
   return layouts;
 }
 
@@ -223,17 +225,21 @@ MaybeFault bad_deferral(const Point& p) {
     return infeasible({exactly("wgrad_deferral_limit", 0), one_of("defer_embedding_wgrad", "true")},
                       "wgrad_deferral_limit {} with defer_embedding_wgrad false", p.wgrad_deferral_limit);
   }
-  if (p.pp == 1) return infeasible({within("pp", 2, p.model.layers), kNotDeferred}, "defer_embedding_wgrad true with pp 1");
+  if (p.pp == 1)
+    return infeasible({within("pp", 2, p.model.layers), kNotDeferred}, "defer_embedding_wgrad true with pp 1");
   if (framework_of(p.framework)->keeps.weight_gradients == WeightGradients::apart)
     return infeasible({one_of("framework.gradient_accumulation_fusion", "true"), kNotDeferred},
                       "defer_embedding_wgrad true with gradient_accumulation_fusion false");
   // Gradients that each micro batch reduces and drops.
   if (p.zero == Zero::stage_2 || p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.zero == Zero::oss_sdp)
-    return not_built_in({one_of("zero", "0|1|oss"), kNotDeferred}, "defer_embedding_wgrad with zero {}", name_of(p.zero));
+    return not_built_in({one_of("zero", "0|1|oss"), kNotDeferred}, "defer_embedding_wgrad with zero {}",
+                        name_of(p.zero));
   if (p.offload != Offload::none)
-    return not_built_in({one_of("offload", "none"), kNotDeferred}, "defer_embedding_wgrad with offload {}", name_of(p.offload));
+    return not_built_in({one_of("offload", "none"), kNotDeferred}, "defer_embedding_wgrad with offload {}",
+                        name_of(p.offload));
   if (p.model.mtp_layers > 0)
-    return not_built_in({exactly("model.mtp_layers", 0), kNotDeferred}, "defer_embedding_wgrad with mtp_layers {}", p.model.mtp_layers);
+    return not_built_in({exactly("model.mtp_layers", 0), kNotDeferred}, "defer_embedding_wgrad with mtp_layers {}",
+                        p.model.mtp_layers);
   return std::nullopt;
 }
 
@@ -264,26 +270,29 @@ void write(const Point& point, Plan& plan) {
     const int received = ahead ? 1 + static_cast<int>(point.model.mtp_layers) : 1;
     ahead = (ahead || parts.depths > 0) && !parts.loss;
     const int sent = ahead ? 1 + static_cast<int>(point.model.mtp_layers) : 1;
-    in_order.push_back({position % stages, position, first_layer, parts.layers, parts.embedding, parts.loss, position == norm_at, parts.depths, received, sent});
+    in_order.push_back({position % stages, position, first_layer, parts.layers, parts.embedding, parts.loss,
+                        position == norm_at, parts.depths, received, sent});
     first_layer += parts.layers;
   }
   plan.chunks.assign(stages, {});
   for (int stage = 0; stage < stages; ++stage) {
-    for (int c = 0; c < chunks; ++c) plan.chunks[stage].push_back(in_order[static_cast<std::size_t>(c * stages + stage)]);
+    for (int c = 0; c < chunks; ++c)
+      plan.chunks[stage].push_back(in_order[static_cast<std::size_t>(c * stages + stage)]);
     plan.schedule.push_back(make_schedule(point.schedule, stages, stage, chunks,
                                           static_cast<int>(point.micro_batches()),
                                           static_cast<int>(point.micro_batch_group)));
   }
   if (point.defer_embedding_wgrad)
-    plan.deferred_gemms = point.wgrad_deferral_limit == 0 ? point.micro_batches() : std::min(point.wgrad_deferral_limit, point.micro_batches());
+    plan.deferred_gemms = point.wgrad_deferral_limit == 0 ? point.micro_batches()
+                                                          : std::min(point.wgrad_deferral_limit, point.micro_batches());
 }
 
 }  // namespace
 
 Strategy pipeline() {
   return {"pipeline",
-          {"pp", "schedule", "virtual_stages", "micro_batch_group", "first_stage_layers", "last_stage_layers", "pipeline_layout",
-           "defer_embedding_wgrad", "wgrad_deferral_limit"},
+          {"pp", "schedule", "virtual_stages", "micro_batch_group", "first_stage_layers", "last_stage_layers",
+           "pipeline_layout", "defer_embedding_wgrad", "wgrad_deferral_limit"},
           why_not_pipelined,
           choices,
           write};

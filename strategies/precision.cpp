@@ -10,8 +10,8 @@ MaybeFault refuse(const Point& p) {
     return infeasible({one_of("precision", "bf16"), one_of("precision.gradients", usual_gradients(p.precision))},
                       "precision.gradients bf16 with precision {}", name_of(p.precision));
   if (p.moments_in_bf16 && !bf16 && p.precision != Precision::fp16)
-    return infeasible({one_of("precision", "bf16|fp16"), one_of("precision.moments", "f32")}, "precision.moments bf16 with precision {}",
-                      name_of(p.precision));
+    return infeasible({one_of("precision", "bf16|fp16"), one_of("precision.moments", "f32")},
+                      "precision.moments bf16 with precision {}", name_of(p.precision));
   if (p.main_weights_in_bf16 && p.precision != Precision::bf16)
     return infeasible({one_of("precision", "bf16"), one_of("precision.main_weights", "f32")},
                       "precision.main_weights bf16 with precision {}", name_of(p.precision));
@@ -57,11 +57,7 @@ PrecisionPlan precision_plan(const PrecisionSpec& p) {
 }
 
 Strategy precision() {
-  return {"precision",
-          {"precision"},
-          refuse,
-          nullptr,
-          write};
+  return {"precision", {"precision"}, refuse, nullptr, write};
 }
 
 }  // namespace mbench::strategies

@@ -21,22 +21,28 @@ bool has_dense(const ModelSpec& m) {
 MaybeFault bad_products(const Point& p) {
   const ModelParts parts = p.model.parts();
   const auto of = [](const Way& way, std::string_view what) {
-    return not_built_in({way, one_of("recompute", "selective|full")}, "recompute alternate_products of layers with {}", what);
+    return not_built_in({way, one_of("recompute", "selective|full")}, "recompute alternate_products of layers with {}",
+                        what);
   };
   if (p.model.experts > 0) return of(one_of("recompute", "moe"), "experts");
   if (parts.attention_form == AttentionForm::latent) return of(one_of("recompute", "mla_up_proj"), "latent attention");
   if (parts.activation != Activation::swiglu)
     return of(one_of("model.activation", "swiglu"), fmt::format("activation {}", name_of(parts.activation)));
-  if (parts.norm_place != NormPlace::pre) return of(one_of("model.norm_place", "pre"), fmt::format("norm_place {}", name_of(parts.norm_place)));
+  if (parts.norm_place != NormPlace::pre)
+    return of(one_of("model.norm_place", "pre"), fmt::format("norm_place {}", name_of(parts.norm_place)));
   if (parts.branches != Branches::sequential)
     return of(one_of("model.branches", "sequential"), fmt::format("branches {}", name_of(parts.branches)));
   if (parts.bias) return of(one_of("model.bias", "false"), "biases");
-  if (p.model.any_layer([](const ModelParts& layer) { return layer.qk_norm != QkNorm::none; })) return of(one_of("model.qk_norm", "false"), "norms of queries and keys");
-  if (p.fp8_parameters) return of(one_of("precision.fp8_parameters", "false"), "weights in FP8 alone, whose rows are not taken apart,");
+  if (p.model.any_layer([](const ModelParts& layer) { return layer.qk_norm != QkNorm::none; }))
+    return of(one_of("model.qk_norm", "false"), "norms of queries and keys");
+  if (p.fp8_parameters)
+    return of(one_of("precision.fp8_parameters", "false"), "weights in FP8 alone, whose rows are not taken apart,");
   if (p.model.kv_heads % p.tp != 0)
-    return of(divisor("tp", p.model.kv_heads), fmt::format("{} key and value heads over tp {}", p.model.kv_heads, p.tp));
+    return of(divisor("tp", p.model.kv_heads),
+              fmt::format("{} key and value heads over tp {}", p.model.kv_heads, p.tp));
   if (p.cp > 1 && p.cp_communication == CpCommunication::all_to_all)
-    return of(one_of("cp_communication", "ring|all_gather"), "cp_communication all_to_all, whose attention core keeps keys,");
+    return of(one_of("cp_communication", "ring|all_gather"),
+              "cp_communication all_to_all, whose attention core keeps keys,");
   return std::nullopt;
 }
 
@@ -50,7 +56,8 @@ MaybeFault refuse(const Point& p) {
   if (regions.has(Region::mla_up_proj) && !regions.has(Region::core_attention) && p.cp > 1 &&
       p.cp_communication == CpCommunication::all_to_all)
     return infeasible({one_of("recompute", "+core_attention"), one_of("cp_communication", "ring|all_gather")},
-                      "recompute mla_up_proj with cp_communication all_to_all, whose attention core keeps what the up-projections made");
+                      "recompute mla_up_proj with cp_communication all_to_all, whose attention core keeps what the "
+                      "up-projections made");
   if (regions.has(Region::moe) && p.model.experts == 0) return nothing("moe", "experts", "-moe+mlp");
   if (regions.has(Region::moe_act) && p.model.experts == 0) return nothing("moe_act", "experts", "-moe_act+mlp");
   if (regions.has(Region::mlp) && !has_dense(p.model)) return nothing("mlp", "dense layers", "-mlp+moe");
@@ -65,14 +72,15 @@ MaybeFault refuse(const Point& p) {
     if (auto bad = bad_products(p)) return bad;
   if (p.recompute_layers == 0) return std::nullopt;
   if (p.recompute == Recompute::none)
-    return infeasible({one_of("recompute", "full|selective"), exactly("recompute_layers", 0)}, "recompute_layers {} with recompute none",
-                      p.recompute_layers);
+    return infeasible({one_of("recompute", "full|selective"), exactly("recompute_layers", 0)},
+                      "recompute_layers {} with recompute none", p.recompute_layers);
   // What the pipeline refuses it says itself.
   if (pipeline().why_not(p)) return std::nullopt;
   const PipelineLayout stages = stages_of(p);
   const std::int64_t most = std::ranges::max_element(stages, {}, &StageParts::layers)->layers;
   if (p.recompute_layers > most)
-    return infeasible({within("recompute_layers", 0, most)}, "recompute_layers {} of chunks with at most {} layers", p.recompute_layers, most);
+    return infeasible({within("recompute_layers", 0, most)}, "recompute_layers {} of chunks with at most {} layers",
+                      p.recompute_layers, most);
   return std::nullopt;
 }
 

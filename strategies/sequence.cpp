@@ -21,7 +21,9 @@ Fault not_split(const Point& p, std::string_view what, const Way& without) {
 MaybeFault why_not_each_gemm(const Point& p) {
   constexpr Way block = one_of("tp_gathers", "block");
   if (!split(p)) return not_split(p, "tp_gathers product", block);
-  const auto not_with = [&](const Way& way, std::string_view what) { return not_built_in({way, block}, "tp_gathers product with {}", what); };
+  const auto not_with = [&](const Way& way, std::string_view what) {
+    return not_built_in({way, block}, "tp_gathers product with {}", what);
+  };
   if (p.tp_comm_overlap) return not_with(one_of("tp_comm_overlap", "false"), "tp_comm_overlap true");
   if (p.precision == Precision::fp8) return not_with(one_of("precision", "bf16"), "precision fp8");
   if (p.model.experts > 0 || p.model.parts().attention_form == AttentionForm::latent)
@@ -35,9 +37,11 @@ MaybeFault refuse(const Point& p) {
   constexpr Way kSequential = one_of("model.branches", "sequential");
   const Branches branches = p.model.parts().branches;
   if (branches != Branches::sequential && p.tp_comm_overlap)
-    return not_built_in({one_of("tp_comm_overlap", "false"), kSequential}, "tp_comm_overlap true with branches {}", name_of(branches));
+    return not_built_in({one_of("tp_comm_overlap", "false"), kSequential}, "tp_comm_overlap true with branches {}",
+                        name_of(branches));
   if (branches != Branches::sequential && p.tp_gathers == TpGathers::gemm)
-    return not_built_in({one_of("tp_gathers", "block"), kSequential}, "tp_gathers product with branches {}", name_of(branches));
+    return not_built_in({one_of("tp_gathers", "block"), kSequential}, "tp_gathers product with branches {}",
+                        name_of(branches));
   if (p.tp_gathers == TpGathers::gemm)
     if (auto why = why_not_each_gemm(p)) return why;
   if (p.tp_comm_overlap && !split(p)) return not_split(p, "tp_comm_overlap true", one_of("tp_comm_overlap", "false"));

@@ -50,33 +50,38 @@ MaybeFault refuse_instances(const Point& p) {
     return infeasible({divisor("optimizer_instances", p.dp)}, "optimizer_instances {} does not divide dp {}", n, p.dp);
   if (p.model.experts > 0 && edp % n != 0)
     return infeasible({divisor("optimizer_instances", p.dp)},
-                      "optimizer_instances {} does not divide the {} ranks that have the same experts (tp {} x cp {} x dp {} / etp {} / ep "
-                      "{})", n, edp, p.tp, p.cp, p.dp, p.expert_tp(), p.ep);
+                      "optimizer_instances {} does not divide the {} ranks that have the same experts (tp {} x cp {} x "
+                      "dp {} / etp {} / ep "
+                      "{})",
+                      n, edp, p.tp, p.cp, p.dp, p.expert_tp(), p.ep);
   return std::nullopt;
 }
 
 MaybeFault refuse(const Point& p) {
   if (const MaybeFault refusal = refuse_instances(p)) return refusal;
   if (p.fsdp_no_sync && p.zero != Zero::fsdp)
-    return infeasible({one_of("zero", "fsdp"), one_of("fsdp_no_sync", "false")}, "fsdp_no_sync with zero {}", name_of(p.zero));
+    return infeasible({one_of("zero", "fsdp"), one_of("fsdp_no_sync", "false")}, "fsdp_no_sync with zero {}",
+                      name_of(p.zero));
   if (!p.overlap_grad_reduce && (plan_of(p).gradients.sharded() || p.replicas == Replicas::single_process))
     return infeasible({plan_of(p).gradients.sharded() ? one_of("zero", "0|1|oss") : one_of("replicas", "ranks"),
                        one_of("overlap_grad_reduce", "true")},
-                      "overlap_grad_reduce false with zero {} and replicas {}, which reduce gradients as they come", name_of(p.zero),
-                      name_of(p.replicas));
+                      "overlap_grad_reduce false with zero {} and replicas {}, which reduce gradients as they come",
+                      name_of(p.zero), name_of(p.replicas));
   if (!p.overlap_param_gather && (plan_of(p).weights.sharded() || !plan_of(p).sharded()))
     return infeasible({one_of("zero", "1|2|oss|oss+sdp"), one_of("overlap_param_gather", "true")},
-                      "overlap_param_gather false with zero {}, which fetches no updated weights for a step", name_of(p.zero));
+                      "overlap_param_gather false with zero {}, which fetches no updated weights for a step",
+                      name_of(p.zero));
   if (p.offload == Offload::none) return std::nullopt;
   const std::string_view offload = name_of(p.offload);
   if (p.offload == Offload::all && !weights_are_sharded(p))
-    return infeasible({one_of("zero", "3|fsdp"), one_of("offload", "optimizer")}, "offload all with zero {}, whose weights are all there",
-                      name_of(p.zero));
+    return infeasible({one_of("zero", "3|fsdp"), one_of("offload", "optimizer")},
+                      "offload all with zero {}, whose weights are all there", name_of(p.zero));
   if (p.capture)
-    return infeasible({one_of("capture", "false"), kNotOffloaded}, "offload {} with capture true, where no device replays what its host does",
-                      offload);
+    return infeasible({one_of("capture", "false"), kNotOffloaded},
+                      "offload {} with capture true, where no device replays what its host does", offload);
   if (p.optimizer != OptimizerKind::adamw)
-    return not_built_in({one_of("optimizer", "adamw"), kNotOffloaded}, "offload {} with optimizer {}", offload, name_of(p.optimizer));
+    return not_built_in({one_of("optimizer", "adamw"), kNotOffloaded}, "offload {} with optimizer {}", offload,
+                        name_of(p.optimizer));
   return std::nullopt;
 }
 
@@ -120,7 +125,11 @@ void write(const Point& p, Plan& plan) {
 }  // namespace
 
 Strategy sharded_state() {
-  return {"sharded state", {"zero", "optimizer_instances", "overlap_grad_reduce", "overlap_param_gather", "fsdp_no_sync", "offload"}, refuse, choices, write};
+  return {"sharded state",
+          {"zero", "optimizer_instances", "overlap_grad_reduce", "overlap_param_gather", "fsdp_no_sync", "offload"},
+          refuse,
+          choices,
+          write};
 }
 
 }  // namespace mbench::strategies

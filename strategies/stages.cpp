@@ -43,18 +43,20 @@ std::optional<std::int64_t> not_in_chunks(const Point& p) {
 }
 
 MaybeFault bad_ends(const Point& p) {
-  const std::string given =
-      p.first_stage_layers == 0  ? fmt::format("last_stage_layers {}", p.last_stage_layers)
-      : p.last_stage_layers == 0 ? fmt::format("first_stage_layers {}", p.first_stage_layers)
-                                 : fmt::format("first_stage_layers {} and last_stage_layers {}", p.first_stage_layers, p.last_stage_layers);
-  const Way first = within("first_stage_layers", 0, p.model.layers), last = within("last_stage_layers", 0, p.model.layers);
+  const std::string given = p.first_stage_layers == 0  ? fmt::format("last_stage_layers {}", p.last_stage_layers)
+                            : p.last_stage_layers == 0 ? fmt::format("first_stage_layers {}", p.first_stage_layers)
+                                                       : fmt::format("first_stage_layers {} and last_stage_layers {}",
+                                                                     p.first_stage_layers, p.last_stage_layers);
+  const Way first = within("first_stage_layers", 0, p.model.layers),
+            last = within("last_stage_layers", 0, p.model.layers);
   const Way one = p.first_stage_layers > 0 ? first : last, other = p.last_stage_layers > 0 ? last : first;
   if (p.pp == 1) return infeasible({within("pp", 2, p.model.layers), one}, "{} with pp 1", given);
   if (const Between b = between(p); !b.even())
-    return infeasible({one, other}, "{} of {} layers with pp {} leave {} to {} stages, which have as many each", given, p.model.layers, p.pp,
-                      b.layers, b.stages);
+    return infeasible({one, other}, "{} of {} layers with pp {} leave {} to {} stages, which have as many each", given,
+                      p.model.layers, p.pp, b.layers, b.stages);
   if (const auto stage = not_in_chunks(p))
-    return infeasible({one, other}, "{} of {} layers with pp {}: virtual_stages {} does not divide the {} layers of stage {}", given,
+    return infeasible({one, other},
+                      "{} of {} layers with pp {}: virtual_stages {} does not divide the {} layers of stage {}", given,
                       p.model.layers, p.pp, p.virtual_stages, layers_of_stage(p, *stage), *stage);
   return std::nullopt;
 }
@@ -66,12 +68,14 @@ MaybeFault bad_layout(const Point& p) {
   if (names_ends(p)) {
     const bool first = p.first_stage_layers > 0;
     const std::string_view field = first ? "first_stage_layers" : "last_stage_layers";
-    return infeasible({exactly(field, 0), kNone}, "{} {} with a pipeline_layout", field, first ? p.first_stage_layers : p.last_stage_layers);
+    return infeasible({exactly(field, 0), kNone}, "{} {} with a pipeline_layout", field,
+                      first ? p.first_stage_layers : p.last_stage_layers);
   }
   constexpr auto most = static_cast<std::int64_t>(kMostOfLayout);
   if (p.pp * p.virtual_stages > most)
     return infeasible({within("pp", 1, most / p.virtual_stages), within("virtual_stages", 1, most / p.pp), kNone},
-                      "pp {} x virtual_stages {} are more stages than the {} of a pipeline_layout", p.pp, p.virtual_stages, most);
+                      "pp {} x virtual_stages {} are more stages than the {} of a pipeline_layout", p.pp,
+                      p.virtual_stages, most);
   const PipelineLayout layout = stages_of(p);
   const auto count = static_cast<std::int64_t>(layout.size());
   if (count != p.pp * p.virtual_stages) {
@@ -84,15 +88,18 @@ MaybeFault bad_layout(const Point& p) {
     return fault;
   }
   if (layers_of(layout) != p.model.layers)
-    return infeasible({exactly("model.layers", layers_of(layout)), kEven, kNone}, "pipeline_layout has {} layers of the model's {}", layers_of(layout),
-                      p.model.layers);
+    return infeasible({exactly("model.layers", layers_of(layout)), kEven, kNone},
+                      "pipeline_layout has {} layers of the model's {}", layers_of(layout), p.model.layers);
   if (depths_of(layout) != p.model.mtp_layers)
-    return infeasible({exactly("model.mtp_layers", depths_of(layout)), kEven, kNone}, "pipeline_layout has {} depths of the model's mtp_layers {}",
-                      depths_of(layout), p.model.mtp_layers);
+    return infeasible({exactly("model.mtp_layers", depths_of(layout)), kEven, kNone},
+                      "pipeline_layout has {} depths of the model's mtp_layers {}", depths_of(layout),
+                      p.model.mtp_layers);
   for (std::int64_t i = 0; i < count - p.pp; ++i)
     if (layout[static_cast<std::size_t>(i)].depths > 0)
-      return infeasible({kEven, kNone}, "pipeline_layout has multi-token prediction in chunk {} of the {} of stage {}, and not in the last", i / p.pp,
-                        p.virtual_stages, i % p.pp);
+      return infeasible(
+          {kEven, kNone},
+          "pipeline_layout has multi-token prediction in chunk {} of the {} of stage {}, and not in the last", i / p.pp,
+          p.virtual_stages, i % p.pp);
   return std::nullopt;
 }
 
@@ -103,7 +110,8 @@ MaybeFault bad_stages(const Point& p) {
   if (names_ends(p)) return bad_ends(p);
   if (divides(p.model.layers, p.pp * p.virtual_stages)) return std::nullopt;
   if (p.virtual_stages == 1)
-    return infeasible({within("pp", 1, p.model.layers + 2), kEven}, "pp {} does not divide the {} layers", p.pp, p.model.layers);
+    return infeasible({within("pp", 1, p.model.layers + 2), kEven}, "pp {} does not divide the {} layers", p.pp,
+                      p.model.layers);
   return infeasible({within("virtual_stages", 1, p.model.layers), within("pp", 1, p.model.layers), kEven},
                     "pp {} x virtual_stages {} does not divide the {} layers", p.pp, p.virtual_stages, p.model.layers);
 }
@@ -119,7 +127,8 @@ PipelineLayout stages_of(const Point& p) {
   }
   PipelineLayout table(static_cast<std::size_t>(all));
   for (std::int64_t i = 0; i < all; ++i)
-    table[static_cast<std::size_t>(i)].layers = names_ends(p) ? layers_of_stage(p, i % p.pp) / p.virtual_stages : layers / all;
+    table[static_cast<std::size_t>(i)].layers =
+        names_ends(p) ? layers_of_stage(p, i % p.pp) / p.virtual_stages : layers / all;
   table.front().embedding = table.back().loss = true;
   table.back().depths = p.model.mtp_layers;
   return table;

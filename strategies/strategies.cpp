@@ -40,8 +40,7 @@ MaybeRefusal why_not(const Point& point) {
 
 Plan make_plan(const Point& point) {
   if (const MaybeRefusal r = why_not(point))
-    fail(r->outcome == Outcome::infeasible ? ErrorKind::infeasible : ErrorKind::unsupported, "plan", "{}",
-         r->reason);
+    fail(r->outcome == Outcome::infeasible ? ErrorKind::infeasible : ErrorKind::unsupported, "plan", "{}", r->reason);
   check_sizes(point);
   Plan plan;
   for (const Strategy& s : all_strategies())

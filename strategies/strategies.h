@@ -36,10 +36,10 @@ struct Choice {
 
 struct Strategy {
   std::string_view name;
-  std::vector<std::string_view> fields;         // of a point; no two strategies own one
-  MaybeFault (*why_not)(const Point& point);  // null: whatever its fields say can be
+  std::vector<std::string_view> fields;                                      // of a point; no two strategies own one
+  MaybeFault (*why_not)(const Point& point);                                 // null: whatever its fields say can be
   std::vector<Choice> (*choices)(const Point& point, std::int64_t devices);  // null: none to search
-  void (*write)(const Point& point, Plan& plan);  // null: nothing stands in the plan
+  void (*write)(const Point& point, Plan& plan);                             // null: nothing stands in the plan
 };
 
 // In the order in which they write.

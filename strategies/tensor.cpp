@@ -14,17 +14,19 @@ MaybeFault refuse(const Point& p) {
   if (!p.vocab_parallel) {
     if (p.tp == 1) return infeasible({within("tp", 2, m.heads), kParallel}, "vocab_parallel false with tp 1");
     if (m.parts().tied_embedding)
-      return infeasible({one_of("model.tied_embedding", "false"), kParallel}, "vocab_parallel false with a tied table, which logits have split");
+      return infeasible({one_of("model.tied_embedding", "false"), kParallel},
+                        "vocab_parallel false with a tied table, which logits have split");
     if (m.mtp_layers > 0)
-      return not_built_in({exactly("model.mtp_layers", 0), kParallel}, "vocab_parallel false with mtp_layers {}", m.mtp_layers);
+      return not_built_in({exactly("model.mtp_layers", 0), kParallel}, "vocab_parallel false with mtp_layers {}",
+                          m.mtp_layers);
   }
   if (m.heads % p.tp != 0)
     return infeasible({divisor("tp", m.heads)}, "tp {} does not divide the {} heads", p.tp, m.heads);
   const std::int64_t kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
   if (kv_heads % p.tp != 0 && p.tp % kv_heads != 0)
-    return infeasible({divisor("tp", m.heads)}, "tp {} neither divides the {} key and value heads nor is a multiple of them", p.tp, kv_heads);
-  if (m.ffn % p.tp != 0)
-    return infeasible({divisor("tp", m.ffn)}, "tp {} does not divide ffn {}", p.tp, m.ffn);
+    return infeasible({divisor("tp", m.heads)},
+                      "tp {} neither divides the {} key and value heads nor is a multiple of them", p.tp, kv_heads);
+  if (m.ffn % p.tp != 0) return infeasible({divisor("tp", m.ffn)}, "tp {} does not divide ffn {}", p.tp, m.ffn);
   return std::nullopt;
 }
 
@@ -40,9 +42,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
 
 void write(const Point& p, Plan& plan) {
   plan.mesh.resize(Axis::tp, static_cast<int>(p.tp));
-  const auto on_tp = [&](Placement value, Placement gradient) {
-    return plan.hidden.with(Axis::tp, value, gradient);
-  };
+  const auto on_tp = [&](Placement value, Placement gradient) { return plan.hidden.with(Axis::tp, value, gradient); };
   const Flow whole = on_tp(replicate, replicate);
   const Flow copied = on_tp(replicate, partial);  // a value every shard of the weight consumes
   const Flow summed = on_tp(partial, replicate);  // a sum over shards

@@ -41,7 +41,8 @@ Allocation of_hosts(std::string source, const std::vector<NodeSlots>& hosts) {
 }
 
 // Words behind a host: Open MPI's, and Hydra's.
-constexpr std::string_view kKeys[] = {"slots", "max_slots", "max-slots", "username", "user", "user_name", "binding", "ifname"};
+constexpr std::string_view kKeys[] = {"slots", "max_slots", "max-slots", "username",
+                                      "user",  "user_name", "binding",   "ifname"};
 
 // A name, or an address.
 bool names_host(std::string_view name) {
@@ -74,12 +75,13 @@ std::vector<NodeSlots> read_hostfile(std::string_view text, const std::string& w
     bool known_words = true;
     for (std::size_t i = 1; i < words.size() && !grid_engine; ++i) {
       const std::string_view key = words[i].substr(0, words[i].find('='));
-      known_words = known_words && key.size() < words[i].size() && std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+      known_words = known_words && key.size() < words[i].size() &&
+                    std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
       if (key == "slots") slots = number_of(words[i].substr(6));
     }
     if (!names_host(name) || slots < 0 || !known_words)
-      fail(ErrorKind::bad_input, where, "line {} names no host, got \"{}\", need \"HOST slots=N\", \"HOST:N\" or \"HOST\"",
-           number, line);
+      fail(ErrorKind::bad_input, where,
+           "line {} names no host, got \"{}\", need \"HOST slots=N\", \"HOST:N\" or \"HOST\"", number, line);
     const auto known = std::find_if(hosts.begin(), hosts.end(), [&](const NodeSlots& h) { return h.name == name; });
     if (known == hosts.end())
       hosts.push_back({std::string(name), slots});

@@ -24,14 +24,13 @@ std::vector<NodeSlots> read_hostfile(std::string_view text, const std::string& w
 std::vector<int> read_tasks_per_node(std::string_view text);
 
 struct Allocation {
-  std::string source;  // "Slurm", "PBS", "the host file h.txt"; empty: none, ranks run on this host
-  std::string hostfile;         // for a launcher that does not know of the batch system; empty: it does, or there is none
+  std::string source;    // "Slurm", "PBS", "the host file h.txt"; empty: none, ranks run on this host
+  std::string hostfile;  // for a launcher that does not know of the batch system; empty: it does, or there is none
   int nodes = 1;
   int ranks_per_node = 0;  // the least of what they get; 0: not said
 };
 
 // Of this process: `get` is getenv. `hostfile` (--hostfile) comes before what a batch system says.
-Allocation find_allocation(const std::string& hostfile,
-                           const std::function<const char*(const char*)>& get);
+Allocation find_allocation(const std::string& hostfile, const std::function<const char*(const char*)>& get);
 
 }  // namespace mbench::sweeps

@@ -43,12 +43,11 @@ const PointResult* smallest(const PointResult& result, const std::vector<PointRe
 void tell_other_training(PointResult& result, const std::vector<PointResult>& before) {
   const std::string mine = decided_by_layout(result.point), key = training_key(result.point);
   if (mine.empty()) return;
-  const PointResult* other = smallest(result, before, [&](const Point& p) {
-    return training_key(p) == key && decided_by_layout(p) != mine;
-  });
+  const PointResult* other =
+      smallest(result, before, [&](const Point& p) { return training_key(p) == key && decided_by_layout(p) != mine; });
   if (!other) return;
-  const std::string note = fmt::format("{}, in {} ({}) {}: losses of the two are not compared", mine, layout_of(other->point), other->id,
-                                       decided_by_layout(other->point));
+  const std::string note = fmt::format("{}, in {} ({}) {}: losses of the two are not compared", mine,
+                                       layout_of(other->point), other->id, decided_by_layout(other->point));
   if (result.reason.find(note) == std::string::npos) result.reason += (result.reason.empty() ? "" : "; ") + note;
 }
 
@@ -76,9 +75,9 @@ void check_losses(PointResult& result, const std::vector<PointResult>& before) {
     const double difference = relative_difference(mine, theirs, 1e-3);
     if (difference <= tolerance) return false;
     result.outcome = Outcome::wrong;
-    result.reason = fmt::format(
-        "the {} of step {} is {:.6g} and that of {} ({}) is {:.6g}: {:.1e} apart, need {:.0e}", what,
-        step + 1, mine, layout_of(reference->point), reference->id, theirs, difference, tolerance);
+    result.reason =
+        fmt::format("the {} of step {} is {:.6g} and that of {} ({}) is {:.6g}: {:.1e} apart, need {:.0e}", what,
+                    step + 1, mine, layout_of(reference->point), reference->id, theirs, difference, tolerance);
     return true;
   };
   // One of them may have stopped earlier, by max_seconds: what both have is compared.
@@ -89,8 +88,7 @@ void check_losses(PointResult& result, const std::vector<PointResult>& before) {
     if (apart("loss", i, result.losses[i], reference->losses[i], loss_tolerance(precision, i))) return;
   for (std::size_t i = 0; i < both(result.gradient_norms, reference->gradient_norms); ++i)
     if (const auto tolerance = gradient_norm_tolerance(precision, i))
-      if (apart("gradient norm", i, result.gradient_norms[i], reference->gradient_norms[i], *tolerance))
-        return;
+      if (apart("gradient norm", i, result.gradient_norms[i], reference->gradient_norms[i], *tolerance)) return;
 }
 
 }  // namespace mbench::sweeps

@@ -151,7 +151,8 @@ std::string daemon_end(const Lines& lines) {
   static const std::regex node(R"(Remote daemon: \[\[.*\] on node (\S+))");
   for (const std::string& line : lines)
     if (const auto m = match(line, node))
-      return fmt::format("a host was lost: the launcher's daemon on {} has ended, or cannot be reached", printable(std::string((*m)[1])));
+      return fmt::format("a host was lost: the launcher's daemon on {} has ended, or cannot be reached",
+                         printable(std::string((*m)[1])));
   return "";
 }
 
@@ -186,18 +187,18 @@ bool names_lost_host(const std::string& line) {
   return mentions(line, kHostLost);
 }
 
-Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress,
-                        double timeout_s, const std::vector<Host>& hosts) {
+Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress, double timeout_s,
+                        const std::vector<Host>& hosts) {
   const std::string reached = progress.empty() ? "before its first sign of life" : "after " + progress;
   switch (end.how) {
     case ProcessEnd::How::not_started:
-      return {Outcome::launch_failed, fmt::format("{} could not be started: {}",
-                                                  launcher.program.empty() ? "the program" : launcher.program,
-                                                  std::strerror(end.code))};
+      return {Outcome::launch_failed,
+              fmt::format("{} could not be started: {}", launcher.program.empty() ? "the program" : launcher.program,
+                          std::strerror(end.code))};
     case ProcessEnd::How::timed_out:
-      return {Outcome::timeout,
-              with_words(fmt::format("killed by the time-out of {}, {}", format_duration(timeout_s), reached),
-                         end.tail)};
+      return {
+          Outcome::timeout,
+          with_words(fmt::format("killed by the time-out of {}, {}", format_duration(timeout_s), reached), end.tail)};
     case ProcessEnd::How::given_up: {
       // What the launcher has said of the host tells more than its silence.
       const auto lost = std::find_if(end.tail.begin(), end.tail.end(),
@@ -220,12 +221,11 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
                                    [](const std::string& line) { return mentions(line, kHostLost); });
     if (lost != end.tail.end()) return {Outcome::launch_failed, printable(*lost)};
     const auto reported = std::find_if(end.tail.begin(), end.tail.end(),
-                                   [](const std::string& line) { return mentions(line, kNotLaunched); });
+                                       [](const std::string& line) { return mentions(line, kNotLaunched); });
     if (reported != end.tail.end()) {
       // The sentence may run on over the lines that follow, and after a colon beyond an empty one.
       std::string reason;
-      for (auto line = reported; line != end.tail.end() && line->find("----") != 0 && reason.size() < 300;
-           ++line) {
+      for (auto line = reported; line != end.tail.end() && line->find("----") != 0 && reason.size() < 300; ++line) {
         if (line != reported && *line == *reported) break;  // every rank says so
         const std::size_t first = line->find_first_not_of(" \t\r");
         if (first != std::string::npos)
@@ -249,8 +249,7 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
   if (how.empty() && end.code > 128 && end.code < 128 + 65) how = signal_text(end.code - 128);
   if (how.empty() && end.code != 0) how = fmt::format("exited with code {}", end.code);
   if (how.empty()) how = "ended without a result";
-  if (how.find("signal 9 ") != std::string::npos)
-    how += ", which is also how the kernel ends what fills the memory";
+  if (how.find("signal 9 ") != std::string::npos) how += ", which is also how the kernel ends what fills the memory";
   return {Outcome::crashed, with_words(fmt::format("{}, {}", how, reached), end.tail)};
 }
 

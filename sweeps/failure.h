@@ -17,8 +17,8 @@ struct Failure {
 
 // `progress` is what the ranks last said of themselves ("iteration 3 of 10"); empty if they never spoke. `hosts`: where they
 // are, if they told: a rank that is named then comes with its host.
-Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress,
-                        double timeout_s, const std::vector<Host>& hosts = {});
+Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress, double timeout_s,
+                        const std::vector<Host>& hosts = {});
 
 // Whether the line, of ssh or a launcher, says that a host cannot be reached or was lost.
 bool names_lost_host(const std::string& line);

@@ -86,9 +86,9 @@ void check_flavour(const Launcher& launcher, const LauncherOptions& options) {
   if (is_open_mpi(options.mpi) == (launcher.flavour == MpiFlavour::open_mpi)) return;
   const bool elsewhere = !options.mpiexec.empty() && options.mpiexec != launcher.program;
   fail(ErrorKind::bad_input, options.name.empty() ? launcher.program : "--launcher " + options.name,
-       "starts programs of another MPI, got {} of {}, this program is built with {}; need --launcher {}", launcher.program,
-       launcher.version, first_line(options.mpi),
-       elsewhere                   ? options.mpiexec
+       "starts programs of another MPI, got {} of {}, this program is built with {}; need --launcher {}",
+       launcher.program, launcher.version, first_line(options.mpi),
+       elsewhere                  ? options.mpiexec
        : is_open_mpi(options.mpi) ? "mpirun.openmpi or the path of Open MPI's mpirun"
                                   : "mpiexec.hydra or the path of MPICH's mpiexec");
 }
@@ -176,8 +176,8 @@ Launcher find_launcher(const LauncherOptions& options) {
     return launcher;
   }
   if (!runs_mpi(launcher.kind) && !options.hostfile.empty())
-    fail(ErrorKind::bad_input, "--hostfile", "{} has its hosts from the batch system, need --launcher mpirun or mpiexec",
-         name_of(launcher.kind));
+    fail(ErrorKind::bad_input, "--hostfile",
+         "{} has its hosts from the batch system, need --launcher mpirun or mpiexec", name_of(launcher.kind));
   take_allocation(launcher, options.hostfile);
   launcher.program = options.name.empty() ? std::string(name_of(launcher.kind)) : options.name;
   if (launcher.allocated) launcher.forwarded = forwarded_names();

@@ -17,8 +17,10 @@ std::vector<ordered_json> points_of(const ordered_json& results, const std::stri
   std::vector<ordered_json> points;
   if (results.contains("points") && results.at("points").is_array())
     for (std::size_t i = 0; i < results.at("points").size(); ++i)
-      points.push_back(point_to_json(result_from_json(json(results.at("points")[i]), fmt::format("{}: $.points[{}]", where, i)).point));
-  if (points.empty()) fail(ErrorKind::bad_input, where + ": $.points", "a search that found no layout, need one that did, or its spec");
+      points.push_back(point_to_json(
+          result_from_json(json(results.at("points")[i]), fmt::format("{}: $.points[{}]", where, i)).point));
+  if (points.empty())
+    fail(ErrorKind::bad_input, where + ": $.points", "a search that found no layout, need one that did, or its spec");
   return points;
 }
 
@@ -27,8 +29,9 @@ std::vector<ordered_json> points_of(const ordered_json& results, const std::stri
 bool leaves_fields_free(const ordered_json& spec) {
   if (!spec.is_object() || spec.contains("sweep")) return false;
   if (spec.contains("search")) return true;
-  return std::any_of(point_keys().begin(), point_keys().end(),
-                     [&](const std::string& key) { return spec.contains(key) && (spec.at(key) == "any" || spec.at(key).is_array()); });
+  return std::any_of(point_keys().begin(), point_keys().end(), [&](const std::string& key) {
+    return spec.contains(key) && (spec.at(key) == "any" || spec.at(key).is_array());
+  });
 }
 
 ordered_json spec_of_layouts(const ordered_json& results, const std::string& where) {
@@ -43,7 +46,8 @@ ordered_json spec_of_layouts(const ordered_json& results, const std::string& whe
   for (const std::string& key : point_keys()) {
     if (key == "device" || key == "strategy") continue;  // --on says the one, and the fields that it bundles the other
     const ordered_json& first = points.front().at(key);
-    const bool shared = std::all_of(points.begin(), points.end(), [&](const ordered_json& p) { return p.at(key) == first; });
+    const bool shared =
+        std::all_of(points.begin(), points.end(), [&](const ordered_json& p) { return p.at(key) == first; });
     if (shared && first != plain.at(key)) spec[key] = first;
     if (shared) continue;
     zipped.push_back(key);

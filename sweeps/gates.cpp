@@ -8,7 +8,8 @@
 
 namespace mbench::sweeps {
 
-void check_gates(const nlohmann::ordered_json& json, const std::string& where, const std::vector<Point>& points, bool changed) {
+void check_gates(const nlohmann::ordered_json& json, const std::string& where, const std::vector<Point>& points,
+                 bool changed) {
   const std::vector<Gate> gates = read_gates(json, where);
   if (changed) return;
   std::vector<nlohmann::ordered_json> fields;
@@ -16,7 +17,9 @@ void check_gates(const nlohmann::ordered_json& json, const std::string& where, c
   for (const Gate& gate : gates) {
     bool any = false;
     for (std::size_t i = 0; i < points.size() && !any; ++i) any = picks(gate.where, fields[i], points[i].model.name);
-    if (!any) fail(ErrorKind::bad_input, gate.place, "is for none of the {} points, need a \"where\" that picks one", points.size());
+    if (!any)
+      fail(ErrorKind::bad_input, gate.place, "is for none of the {} points, need a \"where\" that picks one",
+           points.size());
   }
 }
 

@@ -17,7 +17,8 @@ void HopelessLaunch::take(std::string_view line) {
   if (line.find("The system limit on number of pipes a process can open was reached") != std::string_view::npos) {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
-    why_ = fmt::format("the launcher has too few open files for its ranks (ulimit -n), got {}, need more: raise it", limit.rlim_cur);
+    why_ = fmt::format("the launcher has too few open files for its ranks (ulimit -n), got {}, need more: raise it",
+                       limit.rlim_cur);
   } else if (line.find("Local abort before MPI_INIT completed") != std::string_view::npos) {
     why_ = "MPI_Init failed in a rank, and the launcher has not ended";
   } else {

@@ -159,8 +159,8 @@ Spread spread_of(const Launcher& launcher, const Point& point) {
            nearest_divisors(asked, ranks));
     const std::int64_t nodes = ranks / asked;
     if (nodes > launcher.nodes)
-      fail(ErrorKind::launch_failed, "ranks_per_node", "{} ranks, {} on each node, got {} node{}, need {}", ranks, asked,
-           launcher.nodes, launcher.nodes == 1 ? "" : "s", nodes);
+      fail(ErrorKind::launch_failed, "ranks_per_node", "{} ranks, {} on each node, got {} node{}, need {}", ranks,
+           asked, launcher.nodes, launcher.nodes == 1 ? "" : "s", nodes);
     return {nodes, asked, launcher.nodes > 1};
   }
   if (launcher.nodes <= 1) return {1, ranks, false};
@@ -174,8 +174,7 @@ Spread spread_of(const Launcher& launcher, const Point& point) {
 Command command_for(const Launcher& launcher, const Point& point, const Words& program) {
   const std::int64_t ranks = processes_of(point);
   if (launcher.kind == LauncherKind::local && ranks > 1)
-    fail(ErrorKind::launch_failed, "local",
-         "starts one rank, got {}, need --launcher mpirun or srun", ranks);
+    fail(ErrorKind::launch_failed, "local", "starts one rank, got {}, need --launcher mpirun or srun", ranks);
   if (!launcher.allocated && ranks > kRanksPerCore * launcher.cores)
     fail(ErrorKind::launch_failed, launcher.program,
          "{} ranks on {} cores, need at most {} a core: more machines, or --on sim", ranks, launcher.cores,
@@ -185,13 +184,13 @@ Command command_for(const Launcher& launcher, const Point& point, const Words& p
 }
 
 Command command_on_nodes(const Launcher& launcher, const Words& program) {
-  return assemble(launcher, launcher.nodes, {launcher.nodes, 1, launcher.nodes > 1}, {{"OMP_NUM_THREADS", "1"}}, program);
+  return assemble(launcher, launcher.nodes, {launcher.nodes, 1, launcher.nodes > 1}, {{"OMP_NUM_THREADS", "1"}},
+                  program);
 }
 
 std::string shell_text(const Command& command) {
   const auto quote = [](const std::string& text) {
-    constexpr std::string_view plain =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+    constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
     if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
@@ -199,7 +198,8 @@ std::string shell_text(const Command& command) {
       const std::size_t control = control_length(text, i);
       if (control > 0) {  // '...'$'\x1b''...'
         out += "'$'";
-        for (std::size_t k = 0; k < control; ++k) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i + k]));
+        for (std::size_t k = 0; k < control; ++k)
+          out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i + k]));
         out += "''";
         i += control - 1;
       } else {
@@ -210,8 +210,7 @@ std::string shell_text(const Command& command) {
   };
   std::string text;
   for (const auto& [name, value] : command.env) text += name + "=" + quote(value) + " ";
-  for (std::size_t i = 0; i < command.argv.size(); ++i)
-    text.append(i ? " " : "").append(quote(command.argv[i]));
+  for (std::size_t i = 0; i < command.argv.size(); ++i) text.append(i ? " " : "").append(quote(command.argv[i]));
   return text;
 }
 

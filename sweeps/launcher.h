@@ -30,16 +30,16 @@ struct Launcher {
   MpiFlavour flavour = MpiFlavour::open_mpi;  // mpirun and mpiexec only
   std::string program;                        // "mpirun", "srun"; empty for local
   std::string version;                        // what it says of itself; empty if it could not be asked
-  int cores = 1;           // of one node, as its ranks may use them
-  int gpus = 0;            // of one node, where that is known
+  int cores = 1;                              // of one node, as its ranks may use them
+  int gpus = 0;                               // of one node, where that is known
   int nodes = 1;
-  int ranks_per_node = 0;  // what the batch system or the host file gives a node; 0: not said
+  int ranks_per_node = 0;          // what the batch system or the host file gives a node; 0: not said
   std::uint64_t memory_bytes = 0;  // of one node, where the ranks are not on this one; else 0
   // A batch system or host file says where ranks go, so this host's cores do not limit them and its environment need not reach
   // them.
   bool allocated = false;
   bool root = false;
-  std::string hostfile;                // for mpirun and mpiexec; empty: they know by themselves
+  std::string hostfile;                             // for mpirun and mpiexec; empty: they know by themselves
   std::shared_ptr<const std::string> own_hostfile;  // the same where it was written for this launcher (host_lines.h)
   std::vector<std::string> needed;     // options without which it starts nothing here: "--mpi=pmix", "--overlap"
   std::vector<std::string> more;       // --launcher-args

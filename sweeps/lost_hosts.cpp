@@ -43,20 +43,23 @@ std::optional<Launcher> answering(const Launcher& launcher, const std::string& p
 std::vector<std::string> hosts_named_in(const std::vector<std::string>& texts, const std::vector<std::string>& hosts) {
   std::vector<std::string> found;
   for (const std::string& host : hosts)
-    if (std::any_of(texts.begin(), texts.end(), [&](const std::string& text) { return stands_in(text, short_name(host)); }))
+    if (std::any_of(texts.begin(), texts.end(),
+                    [&](const std::string& text) { return stands_in(text, short_name(host)); }))
       found.push_back(host);
   return found;
 }
 
-std::optional<Remaining> without_lost_hosts(const Launcher& launcher, const std::vector<std::string>& reported, const std::string& program,
-                                            const std::string& device, const std::string& folder) {
+std::optional<Remaining> without_lost_hosts(const Launcher& launcher, const std::vector<std::string>& reported,
+                                            const std::string& program, const std::string& device,
+                                            const std::string& folder) {
   if (launcher.hostfile.empty() || reported.empty()) return std::nullopt;
   const std::vector<NodeSlots> all = read_hostfile(read_text_file(launcher.hostfile), launcher.hostfile);
   std::vector<std::string> names;
   for (const NodeSlots& host : all) names.push_back(host.name);
   Remaining remaining;
   remaining.lost = hosts_named_in(reported, names);
-  if (remaining.lost.empty() || remaining.lost.size() == all.size() || answering(launcher, program, device)) return std::nullopt;
+  if (remaining.lost.empty() || remaining.lost.size() == all.size() || answering(launcher, program, device))
+    return std::nullopt;
   std::vector<NodeSlots> left;
   Launcher shorter = launcher;
   shorter.nodes = 0;

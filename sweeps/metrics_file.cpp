@@ -43,7 +43,8 @@ class Text {
     if (!std::isfinite(value)) return;
     out_ += std::exchange(head_, "");  // a family without samples is left out
     std::string list;
-    for (const auto& [key, text] : labels) list += fmt::format("{}{}=\"{}\"", list.empty() ? "" : ",", key, escaped(text));
+    for (const auto& [key, text] : labels)
+      list += fmt::format("{}{}=\"{}\"", list.empty() ? "" : ",", key, escaped(text));
     out_ += fmt::format("{}{}{} {}\n", name_, suffix_, list.empty() ? "" : "{" + list + "}", value);
   }
   void sample(const Labels& labels, const std::optional<double>& value) {
@@ -67,15 +68,18 @@ std::string host_of(std::int64_t rank, const std::vector<Host>& hosts) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(std::string path, std::string sweep, std::string device, const nlohmann::ordered_json& environment,
-                         std::size_t points)
+MetricsFile::MetricsFile(std::string path, std::string sweep, std::string device,
+                         const nlohmann::ordered_json& environment, std::size_t points)
     : path_(std::move(path)), points_(points) {
   const auto text = [&](const char* key) {
     const auto found = environment.find(key);
     return found != environment.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
   build_ = {{"version", text("mbench_version")}, {"revision", text("git_revision")}};
-  sweep_ = {{"name", std::move(sweep)}, {"device", std::move(device)}, {"launcher", text("launcher")}, {"host", text("host")}};
+  sweep_ = {{"name", std::move(sweep)},
+            {"device", std::move(device)},
+            {"launcher", text("launcher")},
+            {"host", text("host")}};
 }
 
 void MetricsFile::begin(const SpecPoint& point) {
@@ -147,15 +151,18 @@ std::string MetricsFile::text(double updated) const {
     text.sample(point, step_s_);
     text.family("mbench_loss", "gauge", "", "The loss of that step.");
     text.sample(point, loss_);
-    text.family("mbench_samples_per_second", "gauge", "", "Samples trained in a second, by that step or a soak's last window.");
+    text.family("mbench_samples_per_second", "gauge", "",
+                "Samples trained in a second, by that step or a soak's last window.");
     text.sample(point, samples_per_s_);
     if (window_) {
       text.family("mbench_clock_hertz", "gauge", "hertz", "Clocks of the ranks' devices in a soak's last window.");
       text.sample({{"point", id_}, {"of", "mean"}}, window_->clock_mhz * 1e6);
       text.sample({{"point", id_}, {"of", "least"}}, window_->least_clock_mhz * 1e6);
-      text.family("mbench_power_watts", "gauge", "watts", "Power of a rank's device in that window, the mean of the ranks.");
+      text.family("mbench_power_watts", "gauge", "watts",
+                  "Power of a rank's device in that window, the mean of the ranks.");
       text.sample(point, window_->power_w);
-      text.family("mbench_temperature_celsius", "gauge", "celsius", "The hottest of the ranks' devices in that window.");
+      text.family("mbench_temperature_celsius", "gauge", "celsius",
+                  "The hottest of the ranks' devices in that window.");
       text.sample(point, window_->hottest_c);
       if (!window_->throttle.empty()) {
         text.family("mbench_throttle", "info", "", "What held a device's clock down in that window, or none.");
@@ -164,7 +171,8 @@ std::string MetricsFile::text(double updated) const {
     }
     text.family("mbench_rank_silence_seconds", "gauge", "seconds", "Since a rank's last sign of life.");
     for (const auto& [rank, seconds] : silence_)
-      text.sample({{"point", id_}, {"rank", std::to_string(rank)}, {"host", host_of(rank, hosts_)}}, std::round(seconds * 10) / 10);
+      text.sample({{"point", id_}, {"rank", std::to_string(rank)}, {"host", host_of(rank, hosts_)}},
+                  std::round(seconds * 10) / 10);
   }
   text.family("mbench_outcome", "info", "", "What came of a point.");
   for (const Done& d : done_)
@@ -178,9 +186,10 @@ std::string MetricsFile::text(double updated) const {
   });
   results("mbench_result_samples_per_second", "", "Samples that a point trained in a second.",
           [](const PointResult& r) { return r.samples_per_s; });
-  results("mbench_result_peak_memory_bytes", "bytes", "Peak memory of a point, on its fullest rank.", [](const PointResult& r) {
-    return r.peak_memory_mib ? std::optional(*r.peak_memory_mib * 1048576) : std::nullopt;
-  });
+  results("mbench_result_peak_memory_bytes", "bytes", "Peak memory of a point, on its fullest rank.",
+          [](const PointResult& r) {
+            return r.peak_memory_mib ? std::optional(*r.peak_memory_mib * 1048576) : std::nullopt;
+          });
   return text.done();
 }
 

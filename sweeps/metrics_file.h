@@ -26,7 +26,8 @@ namespace mbench::sweeps {
 class MetricsFile {
  public:
   // `path` empty: nothing is written. `environment` as of a result file.
-  MetricsFile(std::string path, std::string sweep, std::string device, const nlohmann::ordered_json& environment, std::size_t points);
+  MetricsFile(std::string path, std::string sweep, std::string device, const nlohmann::ordered_json& environment,
+              std::size_t points);
 
   void begin(const SpecPoint& point);
   void take(const ProgressMessage& message);

@@ -67,8 +67,7 @@ std::vector<std::string> split_fields(const std::string& joined) {
     const std::size_t end = std::min(joined.find(',', begin), joined.size());
     std::string field = joined.substr(begin, end - begin);
     const std::size_t first = field.find_first_not_of(' ');
-    fields.push_back(
-        first == std::string::npos ? "" : field.substr(first, field.find_last_not_of(' ') + 1 - first));
+    fields.push_back(first == std::string::npos ? "" : field.substr(first, field.find_last_not_of(' ') + 1 - first));
     begin = end + 1;
   }
   return fields;
@@ -113,8 +112,7 @@ Filter::Filter(const std::vector<std::string>& options) {
     const Assignment a = parse_assignment(text, "--filter");
     const std::string where = "--filter " + text;
     if (a.fields.size() > 1) fail(ErrorKind::bad_input, where, "several fields, need one filter for each");
-    auto wanted =
-        std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.field == a.fields[0]; });
+    auto wanted = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.field == a.fields[0]; });
     if (wanted == wanted_.end()) wanted = wanted_.insert(wanted_.end(), Wanted{a.fields[0], {}, {}});
     if (a.fields[0].starts_with(kModelField)) {  // no other model need be able to have it
       wanted->parts.push_back(a.value);
@@ -131,7 +129,8 @@ Filter::Filter(const std::vector<std::string>& options) {
 bool Filter::keeps(const Point& point) const {
   return std::all_of(wanted_.begin(), wanted_.end(), [&](const Wanted& wanted) {
     if (!wanted.parts.empty())
-      return std::find(wanted.parts.begin(), wanted.parts.end(), point_field(point, wanted.field)) != wanted.parts.end();
+      return std::find(wanted.parts.begin(), wanted.parts.end(), point_field(point, wanted.field)) !=
+             wanted.parts.end();
     return std::any_of(wanted.values.begin(), wanted.values.end(), [&](const Point& value) {
       // By name: a preset with one field changed is still asked for by the preset's name.
       if (wanted.field == "model") return value.model.name == point.model.name;
@@ -142,7 +141,8 @@ bool Filter::keeps(const Point& point) const {
         const auto figure = point.machine.find(wanted.field.substr(kMachineField.size()));
         return figure != point.machine.end() && figure->second == value.machine.begin()->second;
       }
-      if (wanted.field == "precision" && point_field(value, wanted.field).is_string()) return value.precision == point.precision;
+      if (wanted.field == "precision" && point_field(value, wanted.field).is_string())
+        return value.precision == point.precision;
       return point_field(value, wanted.field) == point_field(point, wanted.field);
     });
   });

@@ -33,7 +33,7 @@ class Filter {
  private:
   struct Wanted {
     std::string field;
-    std::vector<Point> values;  // points that have one of the values in that field
+    std::vector<Point> values;                  // points that have one of the values in that field
     std::vector<nlohmann::ordered_json> parts;  // of a part of the model: the values themselves
   };
   std::vector<Wanted> wanted_;

@@ -35,10 +35,12 @@ void add_reason(PointResult& result, const std::string& reason) {
 // Of a run that ended before its ranks came up: what may have kept them from it.
 std::string early_end(const Point& point, bool silent) {
   // Those that loaders and launchers go by.
-  constexpr std::string_view kObeyed[] = {"PATH", "LD_", "HOME", "TMPDIR", "OMPI_", "OPAL_", "PRTE_", "PMIX_", "PMI_", "HYDRA_", "MPI", "SLURM_", "UCX_", "FI_"};
+  constexpr std::string_view kObeyed[] = {"PATH",  "LD_",  "HOME",   "TMPDIR", "OMPI_",  "OPAL_", "PRTE_",
+                                          "PMIX_", "PMI_", "HYDRA_", "MPI",    "SLURM_", "UCX_",  "FI_"};
   std::string names;
   for (const auto& [name, value] : point.env)
-    if (std::any_of(std::begin(kObeyed), std::end(kObeyed), [&](std::string_view begin) { return name.starts_with(begin); }))
+    if (std::any_of(std::begin(kObeyed), std::end(kObeyed),
+                    [&](std::string_view begin) { return name.starts_with(begin); }))
       names += (names.empty() ? "" : ", ") + name;
   if (names.empty()) return silent ? "nothing was printed" : "";
   return (silent ? "nothing was printed, and " : "") + ("the point's env sets " + names);
@@ -192,7 +194,8 @@ std::optional<ProgressMessage> read_progress(std::string_view line) {
 std::optional<SoakWindow> read_window(std::string_view line) {
   if (!line.starts_with("{\"window\"")) return std::nullopt;
   try {
-    const Soak soak = soak_from_json(json(parse_json(line, "standard output").at("window")), "standard output: $.window");
+    const Soak soak =
+        soak_from_json(json(parse_json(line, "standard output").at("window")), "standard output: $.window");
     return soak.windows.size() == 1 ? std::optional(soak.windows.front()) : std::nullopt;
   } catch (const std::exception&) {  // some program prints something like it: it goes to the log
     return std::nullopt;
@@ -203,7 +206,8 @@ std::optional<ReportedRecord> read_record(std::string_view line) {
   if (!line.starts_with("{\"record\"")) return std::nullopt;
   try {
     const json root(parse_json(line, "standard output"));
-    return ReportedRecord{result_from_json(root.at("record"), "standard output: $.record"), root.value("unwritten", "")};
+    return ReportedRecord{result_from_json(root.at("record"), "standard output: $.record"),
+                          root.value("unwritten", "")};
   } catch (const std::exception&) {  // some program prints something like it: it goes to the log
     return std::nullopt;
   }
@@ -226,7 +230,8 @@ std::vector<std::string> run_arguments(const PointRun& run, const SpecPoint& p) 
   if (elsewhere)
     arguments.insert(arguments.end(), {point_to_json(as_run(p)).dump(), "--result", "-"});
   else
-    arguments.insert(arguments.end(), {point_file(run.out, p.id, ".point.json"), "--result", point_file(run.out, p.id, ".json")});
+    arguments.insert(arguments.end(),
+                     {point_file(run.out, p.id, ".point.json"), "--result", point_file(run.out, p.id, ".json")});
   arguments.push_back("--progress");
   // The ranks tell that they are alive so often that this is seen in time, and a collective between GPUs that hangs is named by the
   // run itself.
@@ -271,7 +276,8 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   if (reported.record()) result = reported.record()->result;
   // A batch system tells the ranks to end when it tells this program: what its end makes of them is no crash.
   const bool cut_off = end.how == ProcessEnd::How::signalled || (end.how == ProcessEnd::How::exited && end.code != 0);
-  const bool interrupted = end.how == ProcessEnd::How::interrupted || (cut_off && run.interrupt && run.interrupt->pending());
+  const bool interrupted =
+      end.how == ProcessEnd::How::interrupted || (cut_off && run.interrupt && run.interrupt->pending());
   if (interrupted && (!result || !is_done(result->outcome))) {
     result = reported.interrupted(p.point);
     if (!result) return {};

@@ -58,7 +58,7 @@ struct PointRun {
   double soak_s = 0;                // it is trained for so long, and not for its iterations; 0: not
   std::optional<TakeTurns> turns;   // with another sweep
   double collective_timeout_s = 0;  // 0: 300, or half of the time-out where that is less
-  std::string trace;  // file of the timeline; empty: none
+  std::string trace;                // file of the timeline; empty: none
   Interrupt* interrupt = nullptr;
   std::function<void(const ProgressMessage&)> on_progress;
   std::function<void(const SoakWindow&)> on_window;

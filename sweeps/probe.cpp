@@ -23,7 +23,8 @@ std::optional<ReportedHosts> read_reported_hosts(std::string_view line) {
   }
 }
 
-ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device, double patience_s) {
+ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device,
+                          double patience_s) {
   const Command command = command_on_nodes(launcher, {program, "hosts", "--json", "--on", device});
   std::optional<ReportedHosts> reported;
   ProcessRequest request;
@@ -42,7 +43,8 @@ ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, 
     for (const Host& host : reported->hosts) ranks += host.ranks.size();
     if (ranks == static_cast<std::size_t>(launcher.nodes)) return *reported;
     fail(ErrorKind::launch_failed, launcher.program,
-         "starts jobs of {} rank{}, need one of {}: it is another MPI's, or speaks another PMI than this program; got it from: {}",
+         "starts jobs of {} rank{}, need one of {}: it is another MPI's, or speaks another PMI than this program; got "
+         "it from: {}",
          ranks, ranks == 1 ? "" : "s", launcher.nodes, shell_text(command));
   }
   const Failure failure = explain_failure(end, launcher, "", patience_s);
@@ -53,7 +55,8 @@ ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, 
 Launcher on_hosts(Launcher launcher, const std::vector<Host>& hosts) {
   if (hosts.empty()) return launcher;
   const auto least = [&](const auto& of) {
-    return of(*std::min_element(hosts.begin(), hosts.end(), [&](const Host& a, const Host& b) { return of(a) < of(b); }));
+    return of(
+        *std::min_element(hosts.begin(), hosts.end(), [&](const Host& a, const Host& b) { return of(a) < of(b); }));
   };
   launcher.nodes = static_cast<int>(hosts.size());
   launcher.cores = static_cast<int>(std::max<std::int64_t>(1, least([](const Host& h) { return h.cores; })));

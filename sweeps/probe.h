@@ -27,7 +27,8 @@ std::optional<ReportedHosts> read_reported_hosts(std::string_view line);
 // Starts `program hosts` with one rank on each node. Error of kind launch_failed with the reason if that does not work: no
 // point would.
 // `patience_s`: daemons of many nodes take their time.
-ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device, double patience_s = 120);
+ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device,
+                          double patience_s = 120);
 
 // The launcher with what the hosts have: how many they are, and of each what the least has.
 Launcher on_hosts(Launcher launcher, const std::vector<Host>& hosts);

@@ -24,8 +24,7 @@ std::optional<double> TimeLeft::left(double elapsed) const {
     if (forecasts_[i]) foreseen += *forecasts_[i], taken_of_foreseen += taken_[i];
   const double scale = foreseen > 0 ? taken_of_foreseen / foreseen : 1;
   std::optional<double> mean;
-  if (!taken_.empty())
-    mean = std::accumulate(taken_.begin(), taken_.end(), 0.0) / static_cast<double>(taken_.size());
+  if (!taken_.empty()) mean = std::accumulate(taken_.begin(), taken_.end(), 0.0) / static_cast<double>(taken_.size());
   double left = 0;
   for (std::size_t i = taken_.size(); i < forecasts_.size(); ++i) {
     if (!forecasts_[i] && !mean) return std::nullopt;
@@ -68,8 +67,7 @@ double ProgressLine::elapsed() const {
 }
 
 void ProgressLine::update(const ProgressMessage& m, std::optional<double> left_s) {
-  std::string text =
-      prefix_ + " | " + (m.of > 0 ? fmt::format("{} {}/{}", m.phase, m.iteration, m.of) : m.str());
+  std::string text = prefix_ + " | " + (m.of > 0 ? fmt::format("{} {}/{}", m.phase, m.iteration, m.of) : m.str());
   if (m.ms) text += fmt::format(" | {:.4g} ms", *m.ms);
   if (m.loss) text += fmt::format(" | loss {:.4f}", *m.loss);
   if (left_s) text += fmt::format(" | {} left", format_duration(*left_s));

@@ -6,8 +6,8 @@
 
 namespace mbench::sweeps {
 
-void check_published(const nlohmann::ordered_json& json, const std::string& where,
-                     const std::vector<Point>& points, bool changed) {
+void check_published(const nlohmann::ordered_json& json, const std::string& where, const std::vector<Point>& points,
+                     bool changed) {
   const Published published = read_published(json, where);
   std::vector<nlohmann::ordered_json> fields;
   for (const Point& point : points) fields.push_back(point_in_words(point));
@@ -22,8 +22,7 @@ void check_published(const nlohmann::ordered_json& json, const std::string& wher
            picked.empty() ? "none" : std::to_string(picked.size()), points.size());
     const PublishedRow*& owner = row_of[picked[0]];
     if (owner)
-      fail(ErrorKind::bad_input, row.place + ".where", "picks the point that {} picks, need each once",
-           owner->place);
+      fail(ErrorKind::bad_input, row.place + ".where", "picks the point that {} picks, need each once", owner->place);
     owner = &row;
   }
 }

@@ -25,7 +25,8 @@ bool holds(const std::vector<std::int64_t>& ranks, std::int64_t rank) {
 }
 
 std::string listed(const std::vector<std::string>& names) {
-  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostNamed)));
+  const std::vector<std::string> first(names.begin(),
+                                       names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostNamed)));
   return fmt::format("{}{}", fmt::join(first, ", "),
                      names.size() > kMostNamed ? fmt::format(" and {} more", names.size() - kMostNamed) : "");
 }
@@ -64,8 +65,7 @@ bool RankWatch::take(std::string_view line) {
   rank.in = in != reported.end() && in->is_string() ? printable(in->get<std::string>(), 100) : "";
   if (first)  // all ranks have come so far together: what another has not said yet it owes from now on
     for (const Host& host : hosts_)
-      for (const std::int64_t other : host.ranks)
-        ranks_.try_emplace(other, Rank{awake_, awake_, 0, "", false});
+      for (const std::int64_t other : host.ranks) ranks_.try_emplace(other, Rank{awake_, awake_, 0, "", false});
   return true;
 }
 
@@ -81,8 +81,9 @@ std::string RankWatch::look(double seconds) {
   last_ = seconds;
   if (!up_)
     return awake_ > limit_s_ + kSlowStart
-               ? fmt::format("no rank came up within {} of the launch: they or their launcher hang before they have begun",
-                             format_duration(limit_s_ + kSlowStart))
+               ? fmt::format(
+                     "no rank came up within {} of the launch: they or their launcher hang before they have begun",
+                     format_duration(limit_s_ + kSlowStart))
                : "";
   std::vector<std::int64_t> silent;
   bool hung = false, all_wait = true;
@@ -110,10 +111,12 @@ std::string RankWatch::say_silent(const std::vector<std::int64_t>& silent) {
   lost_hosts_.clear();
   std::vector<std::string> names;
   bool hosts_gone = false;
-  const bool all = std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& r) { return r.second.ended || holds(silent, r.first); });
+  const bool all = std::all_of(ranks_.begin(), ranks_.end(),
+                               [&](const auto& r) { return r.second.ended || holds(silent, r.first); });
   std::vector<std::int64_t> reported;  // with their host
   for (const Host& host : hosts_) {
-    const bool gone = !host.ranks.empty() && std::all_of(host.ranks.begin(), host.ranks.end(), [&](std::int64_t r) { return holds(silent, r); });
+    const bool gone = !host.ranks.empty() && std::all_of(host.ranks.begin(), host.ranks.end(),
+                                                         [&](std::int64_t r) { return holds(silent, r); });
     if (!gone || all) continue;
     lost_hosts_.push_back(host.name);
     names.push_back(fmt::format("{} on {}", numbers(host.ranks), host.name));
@@ -131,9 +134,11 @@ std::string RankWatch::say_silent(const std::vector<std::int64_t>& silent) {
 }
 
 std::string RankWatch::say_hung() const {
-  return fmt::format("no rank came further for {}, and all are alive: a link between their hosts is down, or they wait for one another; "
-                     "waiting: {}",
-                     format_duration(limit_s_), where_others_wait({}));
+  return fmt::format(
+      "no rank came further for {}, and all are alive: a link between their hosts is down, or they wait for one "
+      "another; "
+      "waiting: {}",
+      format_duration(limit_s_), where_others_wait({}));
 }
 
 }  // namespace mbench::sweeps

@@ -49,23 +49,22 @@ std::string heading(const Spec& spec, const RunnerOptions& options, const std::v
                     std::size_t kept) {
   const auto text_of = [&](const char* key) {
     const auto found = options.environment.find(key);
-    return found != options.environment.end() && found->is_string() ? found->get<std::string>()
-                                                                    : std::string("n/a");
+    return found != options.environment.end() && found->is_string() ? found->get<std::string>() : std::string("n/a");
   };
   const Point& first = spec.points.front().point;
   std::string text = fmt::format("{}: {} point{} on {}", spec.name, spec.points.size(),
                                  spec.points.size() == 1 ? "" : "s", first.device);
   if (first.simulated()) return text + ", simulated";
-  text += fmt::format(" of {} ({}, {} cores), launched by {}",
-                      options.launcher.nodes > 1 ? fmt::format("{} nodes as {}", options.launcher.nodes, text_of("host"))
-                                                 : text_of("host"),
-                      text_of("cpu"), options.launcher.cores, options.launcher.describe());
+  text +=
+      fmt::format(" of {} ({}, {} cores), launched by {}",
+                  options.launcher.nodes > 1 ? fmt::format("{} nodes as {}", options.launcher.nodes, text_of("host"))
+                                             : text_of("host"),
+                  text_of("cpu"), options.launcher.cores, options.launcher.describe());
   if (kept > 0) text += fmt::format("\n  {} of them are done already", kept);
   const std::string cannot = count_outcomes(forecasts);
   if (!cannot.empty()) text += "\n  cannot run, and are recorded as such: " + cannot;
   const auto seconds = total_seconds(forecasts);
-  const bool idle =
-      std::all_of(forecasts.begin(), forecasts.end(), [](const Forecast& f) { return f.outcome; });
+  const bool idle = std::all_of(forecasts.begin(), forecasts.end(), [](const Forecast& f) { return f.outcome; });
   text += idle      ? "\n  nothing to run"
           : seconds ? fmt::format("\n  about {}", format_duration(*seconds))
                     : "\n  for an unknown time";
@@ -92,7 +91,8 @@ class Sweep {
         interrupt_(options.interrupt ? *options.interrupt : own_interrupt_.emplace()),
         progress_(*options.progress, options.columns, options.quiet),
         store_(options.out, spec, options.environment, options.resume, options.render_tables),
-        metrics_(options.metrics, spec.name, spec.points.front().point.device, options.environment, spec.points.size()) {}
+        metrics_(options.metrics, spec.name, spec.points.front().point.device, options.environment,
+                 spec.points.size()) {}
 
   SweepEnd run() {
     announce();
@@ -206,8 +206,8 @@ class Sweep {
     launcher_ = remaining->launcher;
     lost_.insert(lost_.end(), remaining->lost.begin(), remaining->lost.end());
     progress_.message(fmt::format("{} {} not answer: the points that follow run on the {} other host{} ({})",
-                                  fmt::join(remaining->lost, ", "), remaining->lost.size() > 1 ? "do" : "does", launcher_.nodes,
-                                  launcher_.nodes > 1 ? "s" : "", launcher_.hostfile));
+                                  fmt::join(remaining->lost, ", "), remaining->lost.size() > 1 ? "do" : "does",
+                                  launcher_.nodes, launcher_.nodes > 1 ? "s" : "", launcher_.hostfile));
   }
 
   PointEnd run_one(const SpecPoint& p, const Forecast& forecast) {
@@ -219,7 +219,8 @@ class Sweep {
     if (session_) run.session = &*session_;
     if (options_.trace) run.trace = options_.trace(p.point);
     // A soak takes its time, and what lies around it may take as long as of any other point.
-    run.timeout_s = options_.timeout_s > 0 ? options_.timeout_s : options_.soak_s * 1.1 + std::max(600.0, 20 * forecast.seconds.value_or(0));
+    run.timeout_s = options_.timeout_s > 0 ? options_.timeout_s
+                                           : options_.soak_s * 1.1 + std::max(600.0, 20 * forecast.seconds.value_or(0));
     run.soak_s = options_.soak_s;
     run.turns = options_.turns;
     run.collective_timeout_s = options_.collective_timeout_s;
@@ -238,17 +239,19 @@ class Sweep {
 
   std::ptrdiff_t ended_points() {
     const auto& points = end_.file.points;
-    return std::count_if(points.begin(), points.end(), [&](const PointResult& r) { return r.outcome != Outcome::partial && store_.has(r.id); });
+    return std::count_if(points.begin(), points.end(),
+                         [&](const PointResult& r) { return r.outcome != Outcome::partial && store_.has(r.id); });
   }
 
   // What is kept of the point that was interrupted: "; 3 windows of the one that was cut off are kept too, and it runs again".
   std::string kept_partly() const {
     const auto& points = end_.file.points;
-    const auto cut = std::find_if(points.begin(), points.end(), [](const PointResult& r) { return r.outcome == Outcome::partial; });
+    const auto cut =
+        std::find_if(points.begin(), points.end(), [](const PointResult& r) { return r.outcome == Outcome::partial; });
     if (cut == points.end()) return "";
     const std::size_t n = cut->soak ? cut->soak->windows.size() : cut->partial_ms.size();
-    return fmt::format("; {} {}{} of the point that was cut off {} kept too, and it runs again", n, cut->soak ? "window" : "step",
-                       n == 1 ? "" : "s", n == 1 ? "is" : "are");
+    return fmt::format("; {} {}{} of the point that was cut off {} kept too, and it runs again", n,
+                       cut->soak ? "window" : "step", n == 1 ? "" : "s", n == 1 ? "is" : "are");
   }
 
   void finish() {
@@ -261,13 +264,13 @@ class Sweep {
       }
     }
     if (end_.interrupted)
-      progress_.message(fmt::format("Interrupted: {} of {} points are done and kept{}. To go on: {}", ended_points(), spec_.all_ids.size(),
-                                    kept_partly(), options_.resume_command));
+      progress_.message(fmt::format("Interrupted: {} of {} points are done and kept{}. To go on: {}", ended_points(),
+                                    spec_.all_ids.size(), kept_partly(), options_.resume_command));
     else if (!end_.failed || (!cut_off_ && !any_point_failed()))
       progress_.line(fmt::format("results: {}", store_.results_path()));
     else if (!cut_off_)
-      progress_.message(fmt::format("Some points failed: see {}, and the logs in {}/points",
-                                    store_.results_path(), options_.out));
+      progress_.message(
+          fmt::format("Some points failed: see {}, and the logs in {}/points", store_.results_path(), options_.out));
   }
 
   // What failed beside them has been said.
@@ -326,8 +329,7 @@ std::string describe_sweep(const Spec& spec, const RunnerOptions& options) {
   for (std::size_t i = 0; i < spec.points.size(); ++i) {
     const SpecPoint& p = spec.points[i];
     const Forecast& f = forecasts[i];
-    text +=
-        fmt::format("[{}/{}] {}  {} ranks  {}\n", i + 1, spec.points.size(), p.label, p.point.world(), p.id);
+    text += fmt::format("[{}/{}] {}  {} ranks  {}\n", i + 1, spec.points.size(), p.label, p.point.world(), p.id);
     if (f.outcome) {
       text += fmt::format("    {}: {}\n", name_of(*f.outcome), f.reason);
       continue;

@@ -25,19 +25,20 @@ struct RunnerOptions {
   std::string out;      // folder of the results
   Launcher launcher;
   bool resume = false;
-  bool quiet = false;          // no progress, only what went wrong and the tables
-  double timeout_s = 0;        // per point; 0: max(600, 20 x its forecast)
-  std::string metrics;         // file of OpenMetrics text that is kept up to date; empty: none
-  double soak_s = 0;           // each point is trained for so long, and not for its iterations; 0: not
+  bool quiet = false;              // no progress, only what went wrong and the tables
+  double timeout_s = 0;            // per point; 0: max(600, 20 x its forecast)
+  std::string metrics;             // file of OpenMetrics text that is kept up to date; empty: none
+  double soak_s = 0;               // each point is trained for so long, and not for its iterations; 0: not
   std::optional<TakeTurns> turns;  // with another sweep of this machine
-  double collective_timeout_s = 0;  // what may be waited for a rank; 0: 300, or half of the point's time-out where that is less
-  int columns = 0;             // of the terminal behind `progress`; 0 if it is none
+  double collective_timeout_s =
+      0;            // what may be waited for a rank; 0: 300, or half of the point's time-out where that is less
+  int columns = 0;  // of the terminal behind `progress`; 0 if it is none
   std::string resume_command;  // what to type to go on after Ctrl-C
   nlohmann::ordered_json environment;
-  std::function<Forecast(const Point&)> preflight;    // whether it can be, fits, and how long it takes
-  std::function<PointResult(const Point&)> simulate;  // for points of a simulated machine: no process
+  std::function<Forecast(const Point&)> preflight;              // whether it can be, fits, and how long it takes
+  std::function<PointResult(const Point&)> simulate;            // for points of a simulated machine: no process
   std::function<std::string(const ResultFile&)> render_tables;  // results.md, and the tables at the end
-  std::function<std::string(const Point&)> trace;  // file of the point's timeline; unset or empty: none
+  std::function<std::string(const Point&)> trace;               // file of the point's timeline; unset or empty: none
   Interrupt* interrupt = nullptr;    // whose signals end the sweep early; one of its own if null
   std::ostream* progress = nullptr;  // stderr
   std::ostream* tables = nullptr;    // stdout

@@ -22,27 +22,36 @@ ordered_json reference(const std::string& field) {
 ordered_json sweep_schema(const ordered_json& fields) {
   ordered_json properties = ordered_json::object();
   for (const auto& [field, values] : fields.items()) properties[field] = some(reference(field));
-  return {{"type", "object"},
-          {"properties", properties},
-          {"patternProperties",
-           {{"^[^,]*,.*$", some({{"type", "array"}, {"minItems", 2}})}, {"^machine\\.[^,]+$", some({{"type", "number"}})}}},
-          {"additionalProperties", false}};
+  return {
+      {"type", "object"},
+      {"properties", properties},
+      {"patternProperties",
+       {{"^[^,]*,.*$", some({{"type", "array"}, {"minItems", 2}})}, {"^machine\\.[^,]+$", some({{"type", "number"}})}}},
+      {"additionalProperties", false}};
 }
 
 ordered_json published_schema() {
   const ordered_json text = {{"type", "string"}};
-  ordered_json schema = {
-      {"type", "object"},
-      {"properties",
-       {{"source", text}, {"machine", text}, {"about", text}, {"flags", {{"type", "array"}, {"items", text}}}, {"rows", {{"type", "array"}, {"items", {{"type", "object"}}}}}}}};
+  ordered_json schema = {{"type", "object"},
+                         {"properties",
+                          {{"source", text},
+                           {"machine", text},
+                           {"about", text},
+                           {"flags", {{"type", "array"}, {"items", text}}},
+                           {"rows", {{"type", "array"}, {"items", {{"type", "object"}}}}}}}};
   schema["required"] = ordered_json::array({"source", "rows"});
   return schema;
 }
 
 // Bounds on metrics, of all points or of those that a `where` picks.
 ordered_json gates_schema() {
-  const ordered_json number = {{"type", "number"}}, bound = {{"anyOf", ordered_json::array({number, {{"type", "string"}, {"pattern", "^[0-9.]+%$"}}})}};
-  const ordered_json bounds = {{"type", "object"}, {"minProperties", 1}, {"properties", {{"at_most", bound}, {"at_least", bound}, {"of", number}}}, {"additionalProperties", false}};
+  const ordered_json number = {{"type", "number"}},
+                     bound = {
+                         {"anyOf", ordered_json::array({number, {{"type", "string"}, {"pattern", "^[0-9.]+%$"}}})}};
+  const ordered_json bounds = {{"type", "object"},
+                               {"minProperties", 1},
+                               {"properties", {{"at_most", bound}, {"at_least", bound}, {"of", number}}},
+                               {"additionalProperties", false}};
   const ordered_json gates = {{"type", "object"},
                               {"minProperties", 1},
                               {"properties", {{"where", {{"type", "object"}}}, {"source", {{"type", "string"}}}}},
@@ -96,7 +105,8 @@ ordered_json search_schema() {
   ordered_json properties = common_properties(), names = ordered_json::array();
   for (const auto& [field, values] : fields.items()) {
     names.push_back(field);
-    properties[field] = {{"anyOf", ordered_json::array({reference(field), {{"const", "any"}}, some(reference(field))})}};
+    properties[field] = {
+        {"anyOf", ordered_json::array({reference(field), {{"const", "any"}}, some(reference(field))})}};
   }
   properties["search"] = {
       {"anyOf", ordered_json::array({{{"const", "all"}}, {{"type", "array"}, {"items", {{"enum", names}}}}})}};

@@ -39,7 +39,8 @@ void remove_dead_sessions(const std::string& parent) {
   std::error_code error;
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(parent, error))
-    if (entry.path().filename().string().starts_with(prefix()) && is_own_folder(entry.path())) found.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(prefix()) && is_own_folder(entry.path()))
+      found.push_back(entry.path());
   for (const fs::path& path : found) {
     try {
       if (const auto lock = FolderLock::try_for(path.string())) fs::remove_all(path, error);
@@ -93,20 +94,19 @@ bool keeps_session_here(const Launcher& launcher) {
 std::map<std::string, std::string> session_variables(const std::string& folder,
                                                      const std::map<std::string, std::string>& point_env) {
   std::map<std::string, std::string> variables;
-  for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base", "OMPI_MCA_btl_vader_backing_directory",
-                           "OMPI_MCA_btl_sm_backing_directory"})
+  for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base",
+                           "OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_btl_sm_backing_directory"})
     if (std::getenv(name) == nullptr && !point_env.contains(name)) variables[name] = folder;
   return variables;
 }
 
 void end_with(const std::string& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    fail(ErrorKind::bad_input, folder, "the folder of the sweep cannot be opened: {}", std::strerror(errno));
+  if (fd < 0) fail(ErrorKind::bad_input, folder, "the folder of the sweep cannot be opened: {}", std::strerror(errno));
   std::thread([fd] {
     while (::flock(fd, LOCK_SH) != 0)
       if (errno != EINTR) return;  // no locks there: the launcher alone ends its ranks
-    ::close(fd);  // the folder is free for who removes it
+    ::close(fd);                   // the folder is free for who removes it
     ::kill(::getppid(), SIGCONT);
     std::this_thread::sleep_for(kGrace);
     ::kill(::getpid(), SIGKILL);

@@ -9,8 +9,8 @@
 #include "engine/point/model_changes.h"
 #include "engine/point/point_builder.h"
 #include "sweeps/found_layouts.h"
-#include "sweeps/options.h"
 #include "sweeps/gates.h"
+#include "sweeps/options.h"
 #include "sweeps/published.h"
 
 namespace mbench::sweeps {
@@ -57,8 +57,7 @@ Dimension read_dimension(const std::string& key, const ordered_json& values, con
   keys.erase(std::find(keys.begin(), keys.end(), "device"));
   for (const std::string& field : d.fields) require_field(field, where, keys);
   if (!values.is_array() || values.empty())
-    fail(ErrorKind::bad_input, where, "got {}, need an array of at least one value",
-         short_json(json(values)));
+    fail(ErrorKind::bad_input, where, "got {}, need an array of at least one value", short_json(json(values)));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", where, i);
     if (d.fields.size() == 1) {
@@ -66,8 +65,8 @@ Dimension read_dimension(const std::string& key, const ordered_json& values, con
       continue;
     }
     if (!values[i].is_array() || values[i].size() != d.fields.size())
-      fail(ErrorKind::bad_input, path, "got {}, need an array of {} values for {}",
-           short_json(json(values[i])), d.fields.size(), key);
+      fail(ErrorKind::bad_input, path, "got {}, need an array of {} values for {}", short_json(json(values[i])),
+           d.fields.size(), key);
     Setting setting;
     for (std::size_t j = 0; j < d.fields.size(); ++j)
       setting.push_back({d.fields[j], json(values[i][j]), fmt::format("{}[{}]", path, j)});
@@ -80,13 +79,11 @@ std::string read_name(const ordered_json& root, const std::string& path) {
   if (!root.contains("name")) return fs::path(path).stem().string();
   const std::string where = path + ": $.name";
   const std::string name = read_string(json(root.at("name")), where);
-  const bool plain =
-      !name.empty() && name[0] != '.' && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-        return std::isalnum(c) || c == '.' || c == '_' || c == '-' || c == '+';
-      });
+  const bool plain = !name.empty() && name[0] != '.' && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '_' || c == '-' || c == '+';
+  });
   if (!plain)
-    fail(ErrorKind::bad_input, where, "no name for a folder, got \"{}\", need letters, digits, . _ - or +",
-         name);
+    fail(ErrorKind::bad_input, where, "no name for a folder, got \"{}\", need letters, digits, . _ - or +", name);
   return name;
 }
 
@@ -97,9 +94,8 @@ std::string label_of(const Point& point, const std::vector<Dimension>& dimension
       const ordered_json value = point_field(point, field);
       const std::string text = field == "model"       ? label_of(point.model)
                                : field == "framework" ? name_of(point.framework)
-                               : value.is_string()
-                                   ? value.get<std::string>()
-                                   : value.dump(-1, ' ', false, json::error_handler_t::replace);
+                               : value.is_string()    ? value.get<std::string>()
+                                                      : value.dump(-1, ' ', false, json::error_handler_t::replace);
       label += fmt::format("{}{}={}", label.empty() ? "" : " ", field, text);
     }
   return label.empty() ? label_of(point.model) : label;
@@ -113,8 +109,7 @@ class Reader {
     top_ = spec_.path + ": $";
     take_out_of_results();
     if (!spec_.json.is_object()) fail(ErrorKind::bad_input, top_, "wrong type, need the object of a spec");
-    for (const std::string& text : options.set)
-      apply_set(spec_.json, parse_assignment(text, "--set"), "--set " + text);
+    for (const std::string& text : options.set) apply_set(spec_.json, parse_assignment(text, "--set"), "--set " + text);
     if (spec_.json.contains("sweep") && spec_.json["sweep"].is_object() && spec_.json["sweep"].empty())
       spec_.json.erase("sweep");
   }
@@ -136,8 +131,7 @@ class Reader {
     if (spec_.json.contains("gates"))
       check_gates(spec_.json.at("gates"), top_ + ".gates", all_points_, !options_.set.empty());
     if (spec_.points.empty())
-      fail(ErrorKind::bad_input, "--filter", "none of the {} points is left, need a value that a point has",
-           count);
+      fail(ErrorKind::bad_input, "--filter", "none of the {} points is left, need a value that a point has", count);
     return std::move(spec_);
   }
 
@@ -153,8 +147,7 @@ class Reader {
     if (!results.contains("environment") || !results.at("environment").is_object()) return;
     const ordered_json& environment = results.at("environment");
     if (environment.contains("spec_file"))
-      spec_.path =
-          read_string(json(environment.at("spec_file")), options_.path + ": $.environment.spec_file");
+      spec_.path = read_string(json(environment.at("spec_file")), options_.path + ": $.environment.spec_file");
   }
 
   void read_top_level() {
@@ -163,7 +156,9 @@ class Reader {
       const std::string where = top_ + "." + key;
       require_field(key, where, keys);
       if (key == "$schema") read_string(json(value), where);  // for editors: its text means nothing here
-      if (key == "$schema" || key == "name" || key == "sweep" || key == "tables" || key == "published" || key == "gates") continue;
+      if (key == "$schema" || key == "name" || key == "sweep" || key == "tables" || key == "published" ||
+          key == "gates")
+        continue;
       fixed_.push_back({key, json(value), where});
     }
   }
@@ -183,8 +178,7 @@ class Reader {
       for (const std::string& field : dimensions_.back().fields) {
         const auto [other, fresh] = place.emplace(field, path);
         if (!fresh)
-          fail(ErrorKind::bad_input, path, "\"{}\" stands at {} too, need it in one place", field,
-               other->second);
+          fail(ErrorKind::bad_input, path, "\"{}\" stands at {} too, need it in one place", field, other->second);
       }
     }
   }
@@ -244,8 +238,7 @@ std::string find_data(const std::string& data, const std::string& spec_path, con
   if (fs::exists(file, ignored)) return data;
   if (fs::exists(beside, ignored)) return data.substr(0, colon + 1) + beside.string();
   fail(ErrorKind::bad_input, where, "no such data file, got \"{}\", need a file in {} or {}", file.string(),
-       fs::current_path(ignored).string(),
-       beside.parent_path().empty() ? "." : beside.parent_path().string());
+       fs::current_path(ignored).string(), beside.parent_path().empty() ? "." : beside.parent_path().string());
 }
 
 Spec read_spec(const SpecOptions& options) {

@@ -28,9 +28,9 @@ namespace mbench::sweeps {
 
 struct SpecOptions {
   std::string path;
-  std::vector<std::string> set;     // "field=value"
-  std::vector<std::string> filter;  // "field=value"
-  std::string device = "cpu";       // of every point: --on
+  std::vector<std::string> set;                     // "field=value"
+  std::vector<std::string> filter;                  // "field=value"
+  std::string device = "cpu";                       // of every point: --on
   std::optional<nlohmann::ordered_json> json = {};  // what the file says, where it has another form than a spec
 };
 

@@ -37,8 +37,8 @@ std::vector<fs::path> point_results(const fs::path& out) {
 
 }  // namespace
 
-ResultStore::ResultStore(const std::string& out, const Spec& spec, nlohmann::ordered_json environment,
-                         bool resume, Render render)
+ResultStore::ResultStore(const std::string& out, const Spec& spec, nlohmann::ordered_json environment, bool resume,
+                         Render render)
     : out_(out), spec_(spec), render_(std::move(render)) {
   file_.spec = spec.json;
   if (!file_.spec.contains("name")) file_.spec["name"] = spec.name;
@@ -46,8 +46,7 @@ ResultStore::ResultStore(const std::string& out, const Spec& spec, nlohmann::ord
   for (const std::string& id : spec.all_ids) place_.emplace(id, place_.size());
   const bool used = holds_something(results_path()) || !point_results(out_).empty();
   if (used && !resume)
-    fail(ErrorKind::bad_input, out_,
-         "holds the results of a sweep, need --resume to go on with it or another --out");
+    fail(ErrorKind::bad_input, out_, "holds the results of a sweep, need --resume to go on with it or another --out");
   if (resume && !fs::is_directory(out_))
     fail(ErrorKind::bad_input, out_, "nothing to resume, need the folder of a sweep that was begun");
   make_folder();
@@ -106,8 +105,8 @@ void ResultStore::take_over_points(const std::string& why) {
     if (!why.empty()) check_expanded(id);
     if (!place_.contains(id) || has(id)) continue;
     try {
-      PointResult result = result_from_json(
-          nlohmann::json(parse_json(read_text_file(path.string()), path.string())), path.string() + ": $");
+      PointResult result = result_from_json(nlohmann::json(parse_json(read_text_file(path.string()), path.string())),
+                                            path.string() + ": $");
       adopted += adopt(std::move(result), id);
       ++readable;
     } catch (const Error&) {
@@ -118,15 +117,15 @@ void ResultStore::take_over_points(const std::string& why) {
     notes_.push_back(fmt::format("[{}] {}: rebuilt from {} of the {} files in points/{}", out_, why, readable,
                                  readable + unreadable, unreadable ? ", the others run again" : ""));
   else if (adopted > 0)
-    notes_.push_back(fmt::format("[{}] results.json lacks {} finished point{}: taken over from points/", out_,
-                                 adopted, adopted == 1 ? "" : "s"));
+    notes_.push_back(fmt::format("[{}] results.json lacks {} finished point{}: taken over from points/", out_, adopted,
+                                 adopted == 1 ? "" : "s"));
 }
 
 // Whether it is a finished result of the point of this id; bad_input if it is another's. A run that the sweep did not see end wrote its own
 // id and knew the data by where it was found, and its losses were held against no other's.
 bool ResultStore::adopt(PointResult result, const std::string& id) {
-  const auto p = std::find_if(spec_.points.begin(), spec_.points.end(),
-                              [&](const SpecPoint& known) { return known.id == id; });
+  const auto p =
+      std::find_if(spec_.points.begin(), spec_.points.end(), [&](const SpecPoint& known) { return known.id == id; });
   if (p != spec_.points.end() && result.point.data == p->data) result.point.data = p->point.data;
   if (point_id(result.point) != id) fail(ErrorKind::bad_input, id, "the fields are not that point's");
   result.id = id;
@@ -150,8 +149,8 @@ void ResultStore::take(const PointResult& row) {
 void ResultStore::check_expanded(const std::string& id) const {
   if (!place_.contains(id))
     fail(ErrorKind::bad_input, out_,
-         "holds point {}, which {} does not expand to, need the same spec, --set and --on, or another --out",
-         id, spec_.path);
+         "holds point {}, which {} does not expand to, need the same spec, --set and --on, or another --out", id,
+         spec_.path);
 }
 
 // A row whose fields someone has changed would pass for the point of the spec.
@@ -173,18 +172,18 @@ void ResultStore::check_environment(const nlohmann::ordered_json& older) const {
   }
   // The rows of a soak are of other steps than those of a run without one.
   const auto soak_of = [](const nlohmann::ordered_json& e) {
-    return e.is_object() && e.contains("soak") && e.at("soak").is_string() ? e.at("soak").get<std::string>() : std::string("none");
+    return e.is_object() && e.contains("soak") && e.at("soak").is_string() ? e.at("soak").get<std::string>()
+                                                                           : std::string("none");
   };
   if (soak_of(older) != soak_of(file_.environment))
-    fail(ErrorKind::bad_input, out_, "was measured with --soak {}, got --soak {}, need the same or another --out", soak_of(older),
-         soak_of(file_.environment));
+    fail(ErrorKind::bad_input, out_, "was measured with --soak {}, got --soak {}, need the same or another --out",
+         soak_of(older), soak_of(file_.environment));
 }
 
 // Rows stand in the order in which the spec expands: where this one is, or belongs.
 std::vector<PointResult>::iterator ResultStore::find_place(const std::string& id) {
-  return std::lower_bound(
-      file_.points.begin(), file_.points.end(), place_.at(id),
-      [&](const PointResult& row, std::size_t place) { return place_.at(row.id) < place; });
+  return std::lower_bound(file_.points.begin(), file_.points.end(), place_.at(id),
+                          [&](const PointResult& row, std::size_t place) { return place_.at(row.id) < place; });
 }
 
 bool ResultStore::has(const std::string& id) {
@@ -212,9 +211,7 @@ void ResultStore::keep(const PointResult& result) {
     insert(result);
     again_.erase(result.id);
   }
-  in_folder([&] {
-    write_file_atomically(point_file(out_, result.id, ".json"), dump_json(result_to_json(result)));
-  });
+  in_folder([&] { write_file_atomically(point_file(out_, result.id, ".json"), dump_json(result_to_json(result))); });
   write();
 }
 

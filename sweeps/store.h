@@ -27,8 +27,7 @@ class ResultStore {
   // steps or windows stay until their point has run again.
   // Refused: results of points the spec does not expand to, rows whose fields do not make their id, and
   // results measured on another processor.
-  ResultStore(const std::string& out, const Spec& spec, nlohmann::ordered_json environment, bool resume,
-              Render render);
+  ResultStore(const std::string& out, const Spec& spec, nlohmann::ordered_json environment, bool resume, Render render);
 
   bool has(const std::string& id);  // a row of this point that need not run again
   // Does what writes into the folder, which is made again if it was moved away or removed before or meanwhile. The
@@ -81,7 +80,7 @@ class ResultStore {
   std::vector<std::string> notes_;
   std::optional<FolderLock> lock_;
   std::set<std::string> again_;  // ids of rows taken over whose point runs again
-  bool learnt_ = false;  // from ranks
+  bool learnt_ = false;          // from ranks
   WriteSchedule schedule_{WriteSchedule::Clock::now()};
 };
 

@@ -14,7 +14,8 @@ std::string TakeTurns::text() const {
 }
 
 TakeTurns read_take_turns(const std::string& text) {
-  const std::size_t last = text.rfind(','), first = last == std::string::npos || last == 0 ? last : text.rfind(',', last - 1);
+  const std::size_t last = text.rfind(','),
+                    first = last == std::string::npos || last == 0 ? last : text.rfind(',', last - 1);
   TakeTurns turns;
   const auto is_number = [&](std::size_t begin, std::size_t end, auto& x) {
     const auto [stopped, error] = std::from_chars(text.data() + begin, text.data() + end, x);
@@ -22,7 +23,8 @@ TakeTurns read_take_turns(const std::string& text) {
   };
   if (first == std::string::npos || first == 0 || first == last || !is_number(first + 1, last, turns.number) ||
       !is_number(last + 1, text.size(), turns.steps) || (turns.number != 1 && turns.number != 2) || turns.steps < 1)
-    fail(ErrorKind::bad_input, "--take-turns", "not a folder, a side and a number of steps, got \"{}\", need FOLDER,N,K with N 1 or 2, as /tmp/turns,1,5",
+    fail(ErrorKind::bad_input, "--take-turns",
+         "not a folder, a side and a number of steps, got \"{}\", need FOLDER,N,K with N 1 or 2, as /tmp/turns,1,5",
          text);
   turns.folder = std::filesystem::absolute(text.substr(0, first)).string();
   return turns;

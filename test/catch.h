@@ -10,7 +10,9 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 // Version 3 calls by this name a matcher of ranges, whose header is not included here.
 namespace Catch::Matchers {
-inline StringContainsMatcher Contains(const std::string& text) { return ContainsSubstring(text); }
+inline StringContainsMatcher Contains(const std::string& text) {
+  return ContainsSubstring(text);
+}
 }  // namespace Catch::Matchers
 namespace Catch {
 using Matchers::Contains;

@@ -14,7 +14,8 @@ inline std::string_view name_of(Graph graph) {
 }
 
 inline FrameworkSpec keeps(Graph graph) {
-  return graph == Graph::fused ? FrameworkSpec() : FrameworkSpec{.preset = std::string(name_of(graph)), .host = "mbench"};
+  return graph == Graph::fused ? FrameworkSpec()
+                               : FrameworkSpec{.preset = std::string(name_of(graph)), .host = "mbench"};
 }
 
 }  // namespace mbench

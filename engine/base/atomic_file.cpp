@@ -27,14 +27,12 @@ int write_all(int fd, std::string_view text, bool keep) {
   return !keep || ::fsync(fd) == 0 ? 0 : errno;
 }
 
-[[noreturn]] void fail_write(const std::string& path, const std::string& folder, std::string_view text,
-                             int error) {
+[[noreturn]] void fail_write(const std::string& path, const std::string& folder, std::string_view text, int error) {
   struct statvfs room {};
   const bool known = ::statvfs(folder.c_str(), &room) == 0;
   fail(ErrorKind::bad_input, path, "could not be written: {}, need {}{}{}", std::strerror(error),
        format_bytes(text.size()),
-       known ? fmt::format(" and {} are free", format_bytes(std::uint64_t{room.f_bavail} * room.f_frsize))
-             : "",
+       known ? fmt::format(" and {} are free", format_bytes(std::uint64_t{room.f_bavail} * room.f_frsize)) : "",
        ::access(path.c_str(), F_OK) == 0 ? "; the older file stands" : "");
 }
 
@@ -91,8 +89,8 @@ void check_writable(const std::string& path) {
   const std::string temporary = temporary_of(path);
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0)
-    fail(ErrorKind::bad_input, path,
-         "cannot be written: {}, need a folder that is there and may be written to", std::strerror(errno));
+    fail(ErrorKind::bad_input, path, "cannot be written: {}, need a folder that is there and may be written to",
+         std::strerror(errno));
   ::close(fd);
   ::unlink(temporary.c_str());
 }

@@ -14,8 +14,8 @@ bool is_path(std::string_view name) {
   return name.find('/') != std::string_view::npos || name.ends_with(".json");
 }
 
-std::pair<nlohmann::ordered_json, std::string> load_file(const EmbeddedFiles& files, std::string_view kind, const std::string& name,
-                                                         const std::string& where) {
+std::pair<nlohmann::ordered_json, std::string> load_file(const EmbeddedFiles& files, std::string_view kind,
+                                                         const std::string& name, const std::string& where) {
   if (is_path(name)) return {parse_json(read_text_file(name), name), name};
   const auto found = files.find(name);
   if (found == files.end())

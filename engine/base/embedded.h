@@ -19,7 +19,7 @@ bool is_path(std::string_view name);
 
 // The JSON of a file by its built-in name or its path, and what messages call it. `kind` is "machine" or the like. bad_input at
 // `where` with the nearest name for one that is neither.
-std::pair<nlohmann::ordered_json, std::string> load_file(const EmbeddedFiles& files, std::string_view kind, const std::string& name,
-                                                         const std::string& where);
+std::pair<nlohmann::ordered_json, std::string> load_file(const EmbeddedFiles& files, std::string_view kind,
+                                                         const std::string& name, const std::string& where);
 
 }  // namespace mbench

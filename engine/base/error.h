@@ -33,8 +33,7 @@ class Error : public std::runtime_error {
 };
 
 template <class... Args>
-[[noreturn]] void fail(ErrorKind kind, std::string_view where, fmt::format_string<Args...> format,
-                       Args&&... args) {
+[[noreturn]] void fail(ErrorKind kind, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
   throw Error(kind, where, fmt::format(format, std::forward<Args>(args)...));
 }
 

@@ -14,15 +14,15 @@ struct Figure {
 };
 
 // bad_input at `where` for a value of 0 or less or above `high`, and for a figure without a source.
-Figure read_figure(const nlohmann::json& value, const std::string& where, double high = std::numeric_limits<double>::max());
+Figure read_figure(const nlohmann::json& value, const std::string& where,
+                   double high = std::numeric_limits<double>::max());
 
 // An object of figures; what was never asked for is refused at the end.
 class Figures {
  public:
   Figures(const nlohmann::json& object, const std::string& where) : reader_(object, where) {}
   double get(const std::string& key, double unit = 1, double high = std::numeric_limits<double>::max()) {
-    return read_figure(reader_.require(key, "a figure with its source"), reader_.path(key), high).value *
-           unit;
+    return read_figure(reader_.require(key, "a figure with its source"), reader_.path(key), high).value * unit;
   }
   double share(const std::string& key) { return get(key, 1, 1); }
   // The figure, or `otherwise` where the file has none.

@@ -11,8 +11,7 @@
 
 namespace mbench {
 
-FolderLock::FolderLock(const std::string& folder)
-    : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+FolderLock::FolderLock(const std::string& folder) : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (fd_ < 0) fail(ErrorKind::bad_input, folder, "the folder cannot be opened: {}", std::strerror(errno));
 }
 

@@ -30,8 +30,7 @@ constexpr float fp8_to_float(std::uint8_t bits) {
   }
   const std::uint32_t exponent = code >> T::kMantissa, mantissa = code & ((1u << T::kMantissa) - 1);
   if (exponent > 0)
-    return std::bit_cast<float>(sign | ((exponent + 127 - T::kBias) << 23) |
-                                (mantissa << (23 - T::kMantissa)));
+    return std::bit_cast<float>(sign | ((exponent + 127 - T::kBias) << 23) | (mantissa << (23 - T::kMantissa)));
   // Subnormal: so many times the smallest.
   const auto smallest = std::bit_cast<float>(static_cast<std::uint32_t>(128 - T::kBias - T::kMantissa) << 23);
   const float value = static_cast<float>(mantissa) * smallest;

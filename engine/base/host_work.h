@@ -15,8 +15,8 @@ enum class HostWork : std::uint8_t {
   step,         // an optimizer step begins
   next_step,    // a step has ended, and the inputs of the next are waited for
   loss,         // the loss of a micro batch has been computed
-  moe,      // a mixture of experts to which rows are sent begins its forward or its backward
-  gemm,      // of a layer's weight, by the framework's own module
+  moe,          // a mixture of experts to which rows are sent begins its forward or its backward
+  gemm,         // of a layer's weight, by the framework's own module
   call,         // a small op that the framework enqueues where the engine has none
   parameter     // a weight tensor of those that are about to be updated
 };
@@ -29,9 +29,12 @@ struct HostCost {
   bool required;
 };
 inline constexpr HostCost kHostCosts[] = {
-    {HostWork::micro_batch, "micro_batch", true}, {HostWork::recompute, "recompute_region", true},
-    {HostWork::step, "step", true},               {HostWork::moe, "mixture", false},
-    {HostWork::gemm, "product", false},        {HostWork::parameter, "parameter", false},
+    {HostWork::micro_batch, "micro_batch", true},
+    {HostWork::recompute, "recompute_region", true},
+    {HostWork::step, "step", true},
+    {HostWork::moe, "mixture", false},
+    {HostWork::gemm, "product", false},
+    {HostWork::parameter, "parameter", false},
 };
 
 // Seconds of each.

@@ -39,8 +39,7 @@ class Refusals {
         const auto key = value.get<std::string>();
         check_text(key);
         if (!levels_.back().seen.insert(key).second) refuse("the key \"{}\" stands twice, need it once", key);
-        if (levels_.back().seen.size() > kMostKeys)
-          refuse("an object of more than {} keys, need fewer", kMostKeys);
+        if (levels_.back().seen.size() > kMostKeys) refuse("an object of more than {} keys, need fewer", kMostKeys);
         levels_.back().key = key;
         break;
       }
@@ -117,8 +116,7 @@ ordered_json parse_json(std::string_view text, const std::string& file) {
     // byte counts from 1 and is one past the text when that ends too early.
     const std::size_t byte = std::min<std::size_t>(e.byte == 0 ? 0 : e.byte - 1, text.size());
     if (byte >= text.size())
-      fail(ErrorKind::bad_input, file, "cut short: the file ends at byte {} in the middle of its JSON",
-           text.size());
+      fail(ErrorKind::bad_input, file, "cut short: the file ends at byte {} in the middle of its JSON", text.size());
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n');
     fail(ErrorKind::bad_input, file, "not JSON at byte {} (line {}), got {}", byte, line,
          short_json(std::string(text.substr(byte, 20))));
@@ -158,8 +156,7 @@ std::string word_of(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-std::int64_t read_int(const nlohmann::json& value, const std::string& where, std::int64_t low,
-                      std::int64_t high) {
+std::int64_t read_int(const nlohmann::json& value, const std::string& where, std::int64_t low, std::int64_t high) {
   const bool fits = value.is_number_integer() &&
                     !(value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX});
   if (!fits || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high)
@@ -170,8 +167,8 @@ std::int64_t read_int(const nlohmann::json& value, const std::string& where, std
 
 std::uint64_t read_uint(const nlohmann::json& value, const std::string& where) {
   if (!value.is_number_integer() || (!value.is_number_unsigned() && value.get<std::int64_t>() < 0))
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need a whole number from 0 to {}",
-         short_json(value), std::numeric_limits<std::uint64_t>::max());
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need a whole number from 0 to {}", short_json(value),
+         std::numeric_limits<std::uint64_t>::max());
   return value.get<std::uint64_t>();
 }
 
@@ -181,8 +178,7 @@ double read_number(const nlohmann::json& value, const std::string& where, double
   if (!number || !std::isfinite(x) || x < low || x > high) {
     const bool open = high == std::numeric_limits<double>::max();
     fail(ErrorKind::bad_input, where, "{}, got {}, need a number {}", number ? "out of range" : "wrong type",
-         short_json(value),
-         open ? fmt::format("of {} or more", low) : fmt::format("from {} to {}", low, high));
+         short_json(value), open ? fmt::format("of {} or more", low) : fmt::format("from {} to {}", low, high));
   }
   return x;
 }
@@ -194,15 +190,13 @@ bool read_bool(const nlohmann::json& value, const std::string& where) {
 }
 
 std::string read_string(const nlohmann::json& value, const std::string& where) {
-  if (!value.is_string())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need a string", short_json(value));
+  if (!value.is_string()) fail(ErrorKind::bad_input, where, "wrong type, got {}, need a string", short_json(value));
   return value.get<std::string>();
 }
 
 ObjectReader::ObjectReader(const nlohmann::json& object, std::string where)
     : object_(object), where_(std::move(where)) {
-  if (!object.is_object())
-    fail(ErrorKind::bad_input, where_, "wrong type, got {}, need an object", short_json(object));
+  if (!object.is_object()) fail(ErrorKind::bad_input, where_, "wrong type, got {}, need an object", short_json(object));
 }
 
 const nlohmann::json* ObjectReader::find(const std::string& key) {

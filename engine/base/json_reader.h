@@ -36,8 +36,7 @@ std::string short_json(const nlohmann::json& value);
 // A text as it is, and anything else as its JSON.
 std::string word_of(const nlohmann::json& value);
 
-std::int64_t read_int(const nlohmann::json& value, const std::string& where, std::int64_t low,
-                      std::int64_t high);
+std::int64_t read_int(const nlohmann::json& value, const std::string& where, std::int64_t low, std::int64_t high);
 std::uint64_t read_uint(const nlohmann::json& value, const std::string& where);
 double read_number(const nlohmann::json& value, const std::string& where, double low = 0,
                    double high = std::numeric_limits<double>::max());

@@ -22,9 +22,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kKinds{
 
 // The kind of path, without the number of links: "NV18" is of kind "NV#".
 std::string_view kind_of(std::string_view link) {
-  const bool counted =
-      link.size() > 2 && link.starts_with("NV") && link[2] != '0' &&
-      std::all_of(link.begin() + 2, link.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool counted = link.size() > 2 && link.starts_with("NV") && link[2] != '0' &&
+                       std::all_of(link.begin() + 2, link.end(), [](char c) { return c >= '0' && c <= '9'; });
   return counted ? "NV#" : link;
 }
 
@@ -32,8 +31,7 @@ std::string_view kind_of(std::string_view link) {
 
 bool names_a_link(std::string_view word) {
   if (word == "?" || word == "NV#") return false;
-  return std::any_of(kKinds.begin(), kKinds.end(),
-                     [kind = kind_of(word)](const auto& k) { return k.first == kind; });
+  return std::any_of(kKinds.begin(), kKinds.end(), [kind = kind_of(word)](const auto& k) { return k.first == kind; });
 }
 
 std::string link_words() {

@@ -23,7 +23,8 @@ std::uint64_t number_in(const std::string& path, std::uint64_t otherwise) {
 std::uint64_t field_of(const std::string& path, const std::string& name, std::uint64_t otherwise) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with(name) || line.size() <= name.size() || (line[name.size()] != ':' && line[name.size()] != ' ')) continue;
+    if (!line.starts_with(name) || line.size() <= name.size() || (line[name.size()] != ':' && line[name.size()] != ' '))
+      continue;
     const std::string value = line.substr(name.size() + 1);
     char* end = nullptr;
     const std::uint64_t n = std::strtoull(value.c_str(), &end, 10);

@@ -13,7 +13,8 @@ namespace {
 using Words = std::vector<std::string>;
 
 // What model cards add to a name and no size depends on.
-constexpr std::string_view kWithoutSizes[] = {"hf", "instruct", "chat", "base", "it", "meta", "v0.1", "v0.2", "v0.3", "bf16", "fp16"};
+constexpr std::string_view kWithoutSizes[] = {"hf",   "instruct", "chat", "base", "it",  "meta",
+                                              "v0.1", "v0.2",     "v0.3", "bf16", "fp16"};
 
 bool without_sizes(const std::string& word) {
   return std::find(std::begin(kWithoutSizes), std::end(kWithoutSizes), word) != std::end(kWithoutSizes);
@@ -41,15 +42,18 @@ bool has_each(const Words& name, const Words& got) {
 bool stands_in(const Words& name, const Words& got) {
   std::size_t at = 0;
   for (const std::string& word : got)
-    if (at < name.size() && word == name[at]) ++at;
-    else if (!without_sizes(word)) return false;
+    if (at < name.size() && word == name[at])
+      ++at;
+    else if (!without_sizes(word))
+      return false;
   return at == name.size();
 }
 
 // Who makes a device and the line it is sold in, before the device itself: "NVIDIA GeForce RTX 4090" is the 4090.
 Words without_maker(Words words) {
   constexpr std::string_view kMakers[] = {"nvidia", "geforce", "rtx", "tesla", "amd", "instinct"};
-  while (words.size() > 1 && std::find(std::begin(kMakers), std::end(kMakers), words.front()) != std::end(kMakers)) words.erase(words.begin());
+  while (words.size() > 1 && std::find(std::begin(kMakers), std::end(kMakers), words.front()) != std::end(kMakers))
+    words.erase(words.begin());
   return words;
 }
 
@@ -74,7 +78,8 @@ std::vector<std::string> names_with(std::string_view got, const std::vector<std:
   for (const std::string& name : names)
     if (has_each(without_maker(words_of_name(name)), wanted)) found.push_back(name);
   for (const std::string& name : found)
-    if (std::all_of(found.begin(), found.end(), [&](const std::string& other) { return other.starts_with(name); })) return {name};
+    if (std::all_of(found.begin(), found.end(), [&](const std::string& other) { return other.starts_with(name); }))
+      return {name};
   return found;
 }
 

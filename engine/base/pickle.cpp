@@ -11,8 +11,8 @@ namespace {
 using nlohmann::json;
 
 // Opcodes of Python's pickletools.
-constexpr char kProto = '\x80', kStop = '.', kNone = 'N', kTrue = '\x88', kFalse = '\x89', kInt4 = 'J', kLong1 = '\x8a', kFloat = 'G',
-               kUnicode = 'X', kDict = '}', kList = ']', kMark = '(', kSetItems = 'u', kAppends = 'e';
+constexpr char kProto = '\x80', kStop = '.', kNone = 'N', kTrue = '\x88', kFalse = '\x89', kInt4 = 'J', kLong1 = '\x8a',
+               kFloat = 'G', kUnicode = 'X', kDict = '}', kList = ']', kMark = '(', kSetItems = 'u', kAppends = 'e';
 
 void little_endian(std::string& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
@@ -20,7 +20,8 @@ void little_endian(std::string& out, std::uint64_t value, int bytes) {
 
 void integer(std::string& out, std::uint64_t value, bool negative) {
   const auto as_signed = static_cast<std::int64_t>(value);
-  if (negative ? as_signed >= std::numeric_limits<std::int32_t>::min() : value <= std::numeric_limits<std::int32_t>::max()) {
+  if (negative ? as_signed >= std::numeric_limits<std::int32_t>::min()
+               : value <= std::numeric_limits<std::int32_t>::max()) {
     out += kInt4;
     return little_endian(out, value, 4);
   }

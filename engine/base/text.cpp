@@ -56,16 +56,9 @@ std::uint64_t parse_bytes(std::string_view text, std::string_view where) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string_view unit(end, text.data() + text.size() - end);
   while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
-  static constexpr std::pair<std::string_view, double> units[] = {{"", 1},
-                                                                  {"B", 1},
-                                                                  {"KiB", 1024.0},
-                                                                  {"MiB", 1048576.0},
-                                                                  {"GiB", 1073741824.0},
-                                                                  {"TiB", 1099511627776.0},
-                                                                  {"KB", 1e3},
-                                                                  {"MB", 1e6},
-                                                                  {"GB", 1e9},
-                                                                  {"TB", 1e12}};
+  static constexpr std::pair<std::string_view, double> units[] = {
+      {"", 1},     {"B", 1},    {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},     {"TB", 1e12}};
   constexpr double kMost = 1e18;
   if (error == std::errc{} && value >= 0)
     for (const auto& [name, factor] : units)

@@ -11,7 +11,7 @@
 namespace mbench {
 
 enum class TimePart : std::uint8_t {
-  gemms,     // matrix products with their epilogues
+  gemms,        // matrix products with their epilogues
   attention,    // fused attention, softmax of scores, masks
   elementwise,  // norms, activations, dropout, embedding, loss, routing: what streams through memory
   optimizer,    // the update and the gradient's norm
@@ -27,13 +27,21 @@ enum class TimePart : std::uint8_t {
   communication_pp,
   communication_other
 };
-inline constexpr std::array<std::string_view, 13> kTimePartNames = {
-    "products",         "attention",        "elementwise",      "optimizer",        "copies",
-    "host",             "bubble",           "communication_tp", "communication_cp", "communication_dp",
-    "communication_ep", "communication_pp", "communication_other"};
+inline constexpr std::array<std::string_view, 13> kTimePartNames = {"products",
+                                                                    "attention",
+                                                                    "elementwise",
+                                                                    "optimizer",
+                                                                    "copies",
+                                                                    "host",
+                                                                    "bubble",
+                                                                    "communication_tp",
+                                                                    "communication_cp",
+                                                                    "communication_dp",
+                                                                    "communication_ep",
+                                                                    "communication_pp",
+                                                                    "communication_other"};
 inline constexpr int kTimeParts = static_cast<int>(kTimePartNames.size());
-static_assert(static_cast<int>(TimePart::communication_other) == kTimeParts - 1,
-              "a name for each, in their order");
+static_assert(static_cast<int>(TimePart::communication_other) == kTimeParts - 1, "a name for each, in their order");
 
 constexpr std::string_view name_of(TimePart part) {
   return kTimePartNames[static_cast<std::size_t>(part)];

@@ -13,7 +13,8 @@ namespace {
 // the device has nothing to do meanwhile (Group::device_waits), and to the trace if an op has ended when its call returns.
 class Stopwatch {
  public:
-  Stopwatch(Device& device, double& seconds, std::optional<TimePart> part, const std::string& group, std::string_view what)
+  Stopwatch(Device& device, double& seconds, std::optional<TimePart> part, const std::string& group,
+            std::string_view what)
       : device_(device), seconds_(seconds), part_(part), group_(group), what_(what), start_(device.now()) {}
   ~Stopwatch() {
     const double end = device_.now();
@@ -117,7 +118,8 @@ std::unique_ptr<Pending> Group::started(std::string_view start, std::string_view
     Meter& meter = device_.meter();
     meter.communication_bytes += static_cast<double>(bytes);
     Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_.text, start);
-    return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, exposed(part_), name_.text, wait);
+    return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, exposed(part_), name_.text,
+                                          wait);
   });
 }
 
@@ -152,8 +154,8 @@ void Group::check_parts(std::string_view what, const Tensor& part, const Tensor&
          part.shape().str(), whole.shape().str(), size_);
   if (overlap(part, whole) && part.data() != whole.data() + static_cast<std::size_t>(rank_) * part.bytes())
     fail(ErrorKind::internal, fmt::format("{} {}", name_.text, what),
-         "{} lies within {} but not where the part of rank {} of {} does", part.shape().str(),
-         whole.shape().str(), rank_, size_);
+         "{} lies within {} but not where the part of rank {} of {} does", part.shape().str(), whole.shape().str(),
+         rank_, size_);
 }
 
 void Group::all_gather(const Tensor& in, const Tensor& out) {
@@ -234,8 +236,7 @@ Group::Rows Group::checked_rows(const Tensor& in, const Tensor& out, std::span<c
     fail(ErrorKind::internal, fmt::format("{} all_to_all", name_.text),
          "got {} in rows {} and {} in rows {} on rank {}, need rows of the same shape, a count for each of "
          "{} ranks, as many to itself as from itself, and memory apart",
-         in.shape().str(), fmt::join(send_rows, "+"), out.shape().str(), fmt::join(receive_rows, "+"), rank_,
-         size_);
+         in.shape().str(), fmt::join(send_rows, "+"), out.shape().str(), fmt::join(receive_rows, "+"), rank_, size_);
   return {{send_rows.begin(), send_rows.end()}, {receive_rows.begin(), receive_rows.end()}, false};
 }
 
@@ -281,7 +282,8 @@ void Group::forwarded_all_to_all(const std::vector<Parcel>& parcels, std::span<c
     for (const Parcel& p : parcels) device_.copy(p.in, p.out);
     return;
   }
-  collective("all_to_all", bytes, [this, parcels, rows, node_rows] { do_forwarded_all_to_all(parcels, rows, node_rows); });
+  collective("all_to_all", bytes,
+             [this, parcels, rows, node_rows] { do_forwarded_all_to_all(parcels, rows, node_rows); });
 }
 
 void Group::do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t) {
@@ -290,8 +292,8 @@ void Group::do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Ro
 
 std::unique_ptr<Pending> Group::start_shift(const Tensor& in, const Tensor& out) {
   if (in.shape() != out.shape() || in.shape().rank() == 0 || in.dtype() != out.dtype() || overlap(in, out))
-    fail(ErrorKind::internal, fmt::format("{} shift", name_.text),
-         "got {} and {}, need two tensors alike and apart", in.shape().str(), out.shape().str());
+    fail(ErrorKind::internal, fmt::format("{} shift", name_.text), "got {} and {}, need two tensors alike and apart",
+         in.shape().str(), out.shape().str());
   if (size_ == 1) {
     device_.copy(in, out);
     return std::make_unique<NothingPending>();
@@ -314,7 +316,8 @@ void Group::broadcast(const Tensor& x, int root) {
 
 std::unique_ptr<Pending> Group::start_broadcast(const Tensor& x, int root) {
   if (size_ == 1) return std::make_unique<NothingPending>();
-  return started("start broadcast", "wait broadcast", x.bytes(), [this, x, root] { return do_start_broadcast(x, root); });
+  return started("start broadcast", "wait broadcast", x.bytes(),
+                 [this, x, root] { return do_start_broadcast(x, root); });
 }
 
 void Group::reduce(const Tensor& x, int root) {
@@ -329,8 +332,8 @@ std::unique_ptr<Pending> Group::start_reduce(const Tensor& x, int root) {
 
 void Group::check_peer(std::string_view what, int peer) const {
   if (peer < 0 || peer >= size_ || peer == rank_)
-    fail(ErrorKind::internal, fmt::format("{} {}", name_.text, what), "rank, got {}, need another of {} than {}",
-         peer, size_, rank_);
+    fail(ErrorKind::internal, fmt::format("{} {}", name_.text, what), "rank, got {}, need another of {} than {}", peer,
+         size_, rank_);
 }
 
 std::unique_ptr<Pending> Group::start_send(const Tensor& x, int to, int tag) {

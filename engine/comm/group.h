@@ -56,11 +56,7 @@ class Group {
   using Bytes = std::vector<std::byte>;
 
   Group(Device& device, GroupName name, int rank, int size)
-      : device_(device),
-        name_(std::move(name)),
-        part_(communication_of(name_.axes)),
-        rank_(rank),
-        size_(size) {}
+      : device_(device), name_(std::move(name)), part_(communication_of(name_.axes)), rank_(rank), size_(size) {}
   virtual ~Group() = default;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -147,8 +143,7 @@ class Group {
   virtual void do_all_gather(const Tensor& in, const Tensor& out) = 0;
   virtual void do_reduce_scatter(const Tensor& in, const Tensor& out) = 0;
   virtual void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) = 0;
-  virtual std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
-                                                       const Rows& rows) = 0;
+  virtual std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) = 0;
   // One all_to_all after the other, unless a backend knows better.
   virtual void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows);
   // An all_to_all in which every rank has but one to send to, unless a backend knows better.
@@ -177,8 +172,7 @@ class Group {
   template <class Call>
   void collective(std::string_view what, std::size_t bytes, const Call& call);
   template <class Start>
-  std::unique_ptr<Pending> started(std::string_view start, std::string_view wait, std::size_t bytes,
-                                   const Start& call);
+  std::unique_ptr<Pending> started(std::string_view start, std::string_view wait, std::size_t bytes, const Start& call);
 
   std::optional<TimePart> exposed(TimePart part) const { return device_waits() ? std::optional(part) : std::nullopt; }
 

@@ -25,7 +25,8 @@ Pulse::Sight Pulse::look() const {
   if (turn_.load(std::memory_order_relaxed) != sight.turn) return {sight.turn + 1, ""};
   const std::scoped_lock lock(mutex_);
   sight.in = what;
-  if (group >= 0 && static_cast<std::size_t>(group) < groups_.size()) sight.in += " of " + groups_[static_cast<std::size_t>(group)];
+  if (group >= 0 && static_cast<std::size_t>(group) < groups_.size())
+    sight.in += " of " + groups_[static_cast<std::size_t>(group)];
   return sight;
 }
 

@@ -23,8 +23,7 @@ namespace mbench {
 class AllocationObserver {
  public:
   virtual ~AllocationObserver() = default;
-  virtual void allocated(const std::byte* block, std::size_t size, Category category,
-                         std::string_view what) = 0;
+  virtual void allocated(const std::byte* block, std::size_t size, Category category, std::string_view what) = 0;
   virtual void released(const std::byte* block) = 0;
   // What a block that has just been handed out is for.
   virtual void described(const std::byte* /*block*/, const Shape&, DType) {}

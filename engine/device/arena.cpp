@@ -5,10 +5,9 @@
 namespace mbench {
 
 void Arena::fail_full(std::string_view what, std::string_view category, std::size_t need) const {
-  std::string full =
-      fmt::format("out of memory at {} ({}), need {}, got {} in use and {} reserved of {}", what, category,
-                  format_bytes(need), format_bytes(use_.total), format_bytes(committed_),
-                  limit_ ? "the limit of " + format_bytes(limit_) : raw_->bound());
+  std::string full = fmt::format("out of memory at {} ({}), need {}, got {} in use and {} reserved of {}", what,
+                                 category, format_bytes(need), format_bytes(use_.total), format_bytes(committed_),
+                                 limit_ ? "the limit of " + format_bytes(limit_) : raw_->bound());
   if (library_ > 0) full += fmt::format(", {} of it held outside the arena", format_bytes(library_));
   throw OutOfMemory(ErrorKind::out_of_memory, "memory", full);
 }
@@ -25,8 +24,7 @@ void Arena::grow(std::size_t size, Category category, std::string_view what) {
   const std::size_t start = free_.begin_of_last(committed_);
   const std::size_t granule = raw_->granule();
   const std::size_t target = (start + size + granule - 1) / granule * granule;
-  if ((limit_ != 0 && target + library_ > limit_) || !raw_->commit(target))
-    fail_full(what, name_of(category), size);
+  if ((limit_ != 0 && target + library_ > limit_) || !raw_->commit(target)) fail_full(what, name_of(category), size);
   ++raw_allocations_;
   free_.give(committed_, target - committed_);
   committed_ = target;

@@ -3,11 +3,10 @@
 namespace mbench {
 
 void Device::copy(const Tensor& from, const Tensor& to) {
-  check(from.numel() == to.numel() && from.dtype() == to.dtype(), "copy", "{} of {}, got {} of {}",
-        from.shape(), name_of(from.dtype()), to.shape(), name_of(to.dtype()));
+  check(from.numel() == to.numel() && from.dtype() == to.dtype(), "copy", "{} of {}, got {} of {}", from.shape(),
+        name_of(from.dtype()), to.shape(), name_of(to.dtype()));
   if (from.bytes() == 0 || from.data() == to.data()) return;
-  check(!overlap(from, to), "copy", "{} into memory that it overlaps, need it apart or the same",
-        from.shape());
+  check(!overlap(from, to), "copy", "{} into memory that it overlaps, need it apart or the same", from.shape());
   if (recording_) recording_->add([this, from, to] { perform_copy(from, to); });
   perform_copy(from, to);
 }
@@ -42,8 +41,8 @@ std::unique_ptr<HostCopy> Device::do_start_copy(CopyWay, const Tensor&, const Te
 }
 
 std::unique_ptr<HostCopy> Device::start_copy(CopyWay way, const Tensor& from, const Tensor& to) {
-  check(from.numel() == to.numel() && from.dtype() == to.dtype(), "copy", "{} of {}, got {} of {}",
-        from.shape(), name_of(from.dtype()), to.shape(), name_of(to.dtype()));
+  check(from.numel() == to.numel() && from.dtype() == to.dtype(), "copy", "{} of {}, got {} of {}", from.shape(),
+        name_of(from.dtype()), to.shape(), name_of(to.dtype()));
   meter_.host_copy_bytes += static_cast<double>(from.bytes());
   if (!immediate()) return do_start_copy(way, from, to);
   const double begin = now();

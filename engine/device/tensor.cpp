@@ -5,8 +5,8 @@ namespace mbench {
 constinit thread_local int Borrowing::depth_ = 0;
 
 Tensor::Tensor(Allocator& memory, Shape shape, DType dtype, Category category, std::string_view what)
-    : storage_(std::make_shared<Storage>(memory, static_cast<std::size_t>(shape.numel()) * size_of(dtype),
-                                         category, what)),
+    : storage_(
+          std::make_shared<Storage>(memory, static_cast<std::size_t>(shape.numel()) * size_of(dtype), category, what)),
       dtype_(dtype),
       shape_(shape) {
   memory.describe(storage_->data, shape, dtype);
@@ -25,8 +25,8 @@ Tensor Tensor::view(const Shape& shape) const {
 
 Tensor Tensor::slice(std::int64_t begin, std::int64_t count) const {
   Shape shape = shape_;
-  check(shape.rank() > 0 && begin >= 0 && count >= 0 && begin + count <= shape[0], "tensor",
-        "slice [{}, {}) of {}", begin, begin + count, shape_);
+  check(shape.rank() > 0 && begin >= 0 && count >= 0 && begin + count <= shape[0], "tensor", "slice [{}, {}) of {}",
+        begin, begin + count, shape_);
   const std::int64_t row = shape[0] == 0 ? 0 : numel() / shape[0];
   shape[0] = count;
   return part(begin * row, shape);

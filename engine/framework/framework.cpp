@@ -19,11 +19,12 @@ using nlohmann::ordered_json;
 
 constexpr double kMicrosecond = 1e-6, kMebibyte = 1048576;
 
-constexpr Choices<LogitsGradient, 5> kLogitsGradients = {{{"in_place", LogitsGradient::in_place},
-                                                          {"exponentials_in_copy", LogitsGradient::exponentials_in_copy},
-                                                          {"exponentials_apart", LogitsGradient::exponentials_apart},
-                                                          {"gradients_apart", LogitsGradient::gradients_apart},
-                                                          {"gradients_in_16_bits", LogitsGradient::gradients_in_16_bits}}};
+constexpr Choices<LogitsGradient, 5> kLogitsGradients = {
+    {{"in_place", LogitsGradient::in_place},
+     {"exponentials_in_copy", LogitsGradient::exponentials_in_copy},
+     {"exponentials_apart", LogitsGradient::exponentials_apart},
+     {"gradients_apart", LogitsGradient::gradients_apart},
+     {"gradients_in_16_bits", LogitsGradient::gradients_in_16_bits}}};
 constexpr Choices<WeightGradients, 3> kWeightGradients = {{{"in_buffer", WeightGradients::in_buffer},
                                                            {"placeholder", WeightGradients::placeholder},
                                                            {"apart", WeightGradients::apart}}};
@@ -36,7 +37,8 @@ Keeps read_keeps(const json& value, const std::string& where) {
   ObjectReader reader(value, where);
   Keeps keeps;
   for (const auto& [name, member] : kKeepsFlags)
-    if (const json* flag = reader.find(std::string(name))) keeps.*member = read_bool(*flag, reader.path(std::string(name)));
+    if (const json* flag = reader.find(std::string(name)))
+      keeps.*member = read_bool(*flag, reader.path(std::string(name)));
   if (const json* rows = reader.find("vocab_multiple"))
     keeps.vocab_multiple = static_cast<int>(read_int(*rows, reader.path("vocab_multiple"), 1, 65536));
   if (const json* logits = reader.find("logits_gradient"))
@@ -54,7 +56,8 @@ HostCosts read_host(const json& value, const std::string& where) {
   host.collective = f.get("collective", kMicrosecond);
   host.message = f.get("message", kMicrosecond);
   for (const HostCost& cost : kHostCosts)
-    host.work[cost.work] = cost.required ? f.get(std::string(cost.key), kMicrosecond) : f.get_or(std::string(cost.key), 0, kMicrosecond);
+    host.work[cost.work] =
+        cost.required ? f.get(std::string(cost.key), kMicrosecond) : f.get_or(std::string(cost.key), 0, kMicrosecond);
   host.work[HostWork::call] = f.get_or("call", host.kernel, kMicrosecond);
   host.fill = f.get_or("fill", 0, kMicrosecond);
   host.call_fill = f.get_or("call_fill", host.fill, kMicrosecond);
@@ -65,8 +68,8 @@ HostCosts read_host(const json& value, const std::string& where) {
 
 AttentionKernels read_attention(const json& value, const std::string& where) {
   ObjectReader reader(value, where);
-  const AttentionKernels kernels =
-      read_choice(reader.require("value", "whose kernels fused attention runs on"), reader.path("value"), kAttentionKernels);
+  const AttentionKernels kernels = read_choice(reader.require("value", "whose kernels fused attention runs on"),
+                                               reader.path("value"), kAttentionKernels);
   read_string(reader.require("source", "where that stands"), reader.path("source"));
   reader.refuse_unknown();
   return kernels;
@@ -80,7 +83,8 @@ void read_allocator(const json& value, const std::string& where, FrameworkMemory
   memory.caching = name == "pytorch";
   if (const json* settings = reader.find("settings")) {
     if (!memory.caching)
-      fail(ErrorKind::bad_input, reader.path("settings"), "are of PyTorch's allocator, got the value \"mbench\", need \"pytorch\" or no settings");
+      fail(ErrorKind::bad_input, reader.path("settings"),
+           "are of PyTorch's allocator, got the value \"mbench\", need \"pytorch\" or no settings");
     memory.caching_settings = read_string(*settings, reader.path("settings"));
   }
   read_string(reader.require("source", "where that stands"), reader.path("source"));
@@ -102,7 +106,8 @@ FrameworkMemory read_memory(const json& value, const std::string& where) {
 
 Abilities read_abilities(const json& value, const std::string& where) {
   if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of fields and lists of their values", short_json(value));
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of fields and lists of their values",
+         short_json(value));
   Abilities can;
   if (!value.contains("source")) fail(ErrorKind::bad_input, where + ".source", "missing, need where that stands");
   for (const auto& [field, values] : value.items()) {
@@ -133,7 +138,8 @@ Framework read_body(const json& body, const std::string& file) {
   f.host = read_host(top.require("host_us", "what calls cost the host, in microseconds"), top.path("host_us"));
   Figures kernels(top.require("kernels", "how good its kernels are"), top.path("kernels"));
   f.traffic_efficiency = kernels.get("traffic_efficiency", 1, 2);
-  if (const json* attention = kernels.object().find("attention")) f.attention = read_attention(*attention, kernels.path("attention"));
+  if (const json* attention = kernels.object().find("attention"))
+    f.attention = read_attention(*attention, kernels.path("attention"));
   kernels.end();
   if (const json* memory = top.find("memory")) f.memory = read_memory(*memory, top.path("memory"));
   const auto flag = [&](const char* key, bool& member) {
@@ -145,8 +151,8 @@ Framework read_body(const json& body, const std::string& file) {
   if (const json* broadcasts = top.find("batch_broadcasts"))
     f.host.broadcasts = static_cast<int>(read_int(*broadcasts, top.path("batch_broadcasts"), 0, 100));
   if (const json* can = top.find("can")) f.can = read_abilities(*can, top.path("can"));
-  f.messages_block =
-      read_messages_block(top.require("messages_block", "true, false or \"unless_interleaved\""), top.path("messages_block"));
+  f.messages_block = read_messages_block(top.require("messages_block", "true, false or \"unless_interleaved\""),
+                                         top.path("messages_block"));
   top.refuse_unknown();
   return f;
 }
@@ -155,7 +161,8 @@ FormerWords read_formerly(const json& value, const std::string& where) {
   ObjectReader reader(value, where);
   FormerWords words;
   words.graph = read_string(reader.require("graph", "the former word for what it keeps"), reader.path("graph"));
-  words.framework = read_string(reader.require("framework", "the former word for its host costs"), reader.path("framework"));
+  words.framework =
+      read_string(reader.require("framework", "the former word for its host costs"), reader.path("framework"));
   if (const json* options = reader.find("options"))
     for (const auto& [name, choice] : options->items()) words.options[name] = word_of(choice);
   reader.refuse_unknown();
@@ -170,7 +177,8 @@ FrameworkOption read_option(const std::string& name, const json& value, const st
   if (const json* flag = reader.find("flag")) option.flag = read_string(*flag, reader.path("flag"));
   option.otherwise = word_of(reader.require("default", "the choice of a spec that does not say it"));
   const json& choices = reader.require("choices", "an object of choices");
-  if (!choices.is_object()) fail(ErrorKind::bad_input, reader.path("choices"), "got {}, need an object of choices", short_json(choices));
+  if (!choices.is_object())
+    fail(ErrorKind::bad_input, reader.path("choices"), "got {}, need an object of choices", short_json(choices));
   for (const auto& [choice, about] : choices.items()) {
     ObjectReader each(about, reader.path("choices") + "." + choice);
     FrameworkChoice read{choice, read_string(each.require("doc", "what the choice means"), each.path("doc")), false};
@@ -212,7 +220,9 @@ ChosenOption lasting(const std::string& name, const std::string& value, const Fr
 bool Abilities::has(const std::string& field, std::string_view value) const {
   const auto known = values.find(field);
   if (known == values.end()) return true;
-  const auto lists = [&](std::string_view name) { return std::find(known->second.begin(), known->second.end(), name) != known->second.end(); };
+  const auto lists = [&](std::string_view name) {
+    return std::find(known->second.begin(), known->second.end(), name) != known->second.end();
+  };
   if (lists(value)) return true;
   for (std::size_t begin = 0; begin <= value.size();) {
     const std::size_t end = std::min(value.find('+', begin), value.size());
@@ -258,9 +268,11 @@ FrameworkFile FrameworkFile::from_json(const ordered_json& root, const std::stri
   if (body.contains("options")) {
     options = body.at("options");
     body.erase("options");
-    if (!options.is_object()) fail(ErrorKind::bad_input, top + ".options", "got {}, need an object of options", short_json(options));
+    if (!options.is_object())
+      fail(ErrorKind::bad_input, top + ".options", "got {}, need an object of options", short_json(options));
     // In the order of the file.
-    for (const auto& [name, about] : root.at("options").items()) f.options_.push_back(read_option(name, options.at(name), top + ".options." + name));
+    for (const auto& [name, about] : root.at("options").items())
+      f.options_.push_back(read_option(name, options.at(name), top + ".options." + name));
   }
   read_body(body, file);
   for (const FrameworkOption& option : f.options_)
@@ -270,7 +282,8 @@ FrameworkFile FrameworkFile::from_json(const ordered_json& root, const std::stri
   return f;
 }
 
-Framework combined(const FrameworkFile& preset, const FrameworkFile& host, const std::map<std::string, std::string>& options) {
+Framework combined(const FrameworkFile& preset, const FrameworkFile& host,
+                   const std::map<std::string, std::string>& options) {
   const auto with_options = [&](const FrameworkFile& file) {
     json body = file.body_->at("body");
     for (const auto& [name, value] : options)
@@ -289,8 +302,10 @@ Framework combined(const FrameworkFile& preset, const FrameworkFile& host, const
   for (const auto& [name, value] : options) {
     const FrameworkOption* option = preset.option(name);
     const FrameworkChoice* choice = option ? option->find(value) : nullptr;
-    if (!choice) f.unknown.push_back(lasting(name, value, option));
-    else if (choice->simulated) f.simulated.push_back(lasting(name, value, option));
+    if (!choice)
+      f.unknown.push_back(lasting(name, value, option));
+    else if (choice->simulated)
+      f.simulated.push_back(lasting(name, value, option));
   }
   return f;
 }
@@ -322,8 +337,10 @@ const std::vector<FrameworkOption>& all_framework_options() {
     std::vector<FrameworkOption> options;
     for (const FrameworkFile& file : builtin_frameworks())
       for (const FrameworkOption& option : file.options()) {
-        const auto known = std::find_if(options.begin(), options.end(), [&](const FrameworkOption& o) { return o.name == option.name; });
-        if (known == options.end()) options.push_back(option);
+        const auto known = std::find_if(options.begin(), options.end(),
+                                        [&](const FrameworkOption& o) { return o.name == option.name; });
+        if (known == options.end())
+          options.push_back(option);
         else
           for (const FrameworkChoice& choice : option.choices)
             if (!known->find(choice.name)) known->choices.push_back(choice);

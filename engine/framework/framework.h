@@ -17,9 +17,9 @@ namespace mbench {
 // Seconds on the reference host (Xeon E5-2686 v4, one thread), besides the driver's launch.
 struct HostCosts {
   double kernel = 0, collective = 0, message = 0;  // a call of each
-  ByHostWork work;         // of `call`: one of the framework's small ops that stand where the engine has one
-  double fill = 0;         // what an op more costs where every tensor that it makes is filled first
-  double call_fill = 0;    // the same of a small op
+  ByHostWork work;          // of `call`: one of the framework's small ops that stand where the engine has one
+  double fill = 0;          // what an op more costs where every tensor that it makes is filled first
+  double call_fill = 0;     // the same of a small op
   double masked_token = 0;  // a loader's work for a token of masked language modelling, beside the host's
   int broadcasts = 0;       // over tp, of what a micro batch has: where one stage has all of it
 };
@@ -34,7 +34,7 @@ enum class AttentionKernels { best, flash_attention_1, flash_attention_2, flash_
 // Bytes that libraries take from a rank's allocator for good.
 struct FrameworkMemory {
   std::uint64_t always = 0;
-  std::uint64_t experts = 0;         // where the model has experts
+  std::uint64_t experts = 0;          // where the model has experts
   std::uint64_t tp_comm_overlap = 0;  // where tensor parallelism is overlapped
   // Whether tensors come from PyTorch's caching allocator; else from mbench's own (engine/device/allocator.h). And what the framework
   // itself puts into PYTORCH_CUDA_ALLOC_CONF.
@@ -63,12 +63,12 @@ struct Framework {
   AttentionKernels attention = AttentionKernels::best;
   FrameworkMemory memory;
   MessagesBlock messages_block = MessagesBlock::never;
-  bool loss_blocks = false;       // the host waits for the loss of each micro batch
-  bool interpreter_lock = false;  // of the threads of a process one at a time runs host code, but in backward
+  bool loss_blocks = false;               // the host waits for the loss of each micro batch
+  bool interpreter_lock = false;          // of the threads of a process one at a time runs host code, but in backward
   bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none runs beside them
-  Abilities can;                  // a search proposes nothing else
-  std::vector<ChosenOption> unknown;    // options that were chosen and that it does not have
-  std::vector<ChosenOption> simulated;  // choices that a real device cannot make
+  Abilities can;                          // a search proposes nothing else
+  std::vector<ChosenOption> unknown;      // options that were chosen and that it does not have
+  std::vector<ChosenOption> simulated;    // choices that a real device cannot make
 };
 
 // Choices of an option, and what they change.
@@ -78,7 +78,7 @@ struct FrameworkChoice {
 };
 struct FrameworkOption {
   std::string name, doc;
-  std::string flag;  // as the framework itself says it; empty: it has none
+  std::string flag;       // as the framework itself says it; empty: it has none
   std::string otherwise;  // the default
   std::vector<FrameworkChoice> choices;
   const FrameworkChoice* find(std::string_view value) const;
@@ -105,17 +105,20 @@ class FrameworkFile {
   const FormerWords& formerly() const { return formerly_; }
 
  private:
-  friend Framework combined(const FrameworkFile& preset, const FrameworkFile& host, const std::map<std::string, std::string>& options);
+  friend Framework combined(const FrameworkFile& preset, const FrameworkFile& host,
+                            const std::map<std::string, std::string>& options);
   std::string name_, description_;
   FormerWords formerly_;
   std::string file_;
   std::vector<FrameworkOption> options_;
-  std::shared_ptr<const nlohmann::json> body_;  // what it is with every option at its default, and under "options" what each choice changes
+  std::shared_ptr<const nlohmann::json>
+      body_;  // what it is with every option at its default, and under "options" what each choice changes
 };
 
 // A framework that keeps what `preset` does and costs what `host` does, with these options chosen, "true" and "false" for flags. An
 // option changes what of either file it names; of the host's it counts where that has it too.
-Framework combined(const FrameworkFile& preset, const FrameworkFile& host, const std::map<std::string, std::string>& options);
+Framework combined(const FrameworkFile& preset, const FrameworkFile& host,
+                   const std::map<std::string, std::string>& options);
 
 // Those that are built in, by name.
 const std::vector<FrameworkFile>& builtin_frameworks();

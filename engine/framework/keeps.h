@@ -8,10 +8,10 @@ namespace mbench {
 
 // Where the gradient of a linear layer's weight is made, beside the buffer in which gradients accumulate.
 enum class WeightGradients {
-  in_buffer,  // nowhere: the product adds to the buffer
+  in_buffer,    // nowhere: the product adds to the buffer
   placeholder,  // the product adds to the buffer, and autograd is given a tensor of the weight's size that nobody reads:
                 // one for each shape, kept for good
-  apart  // in a tensor of its own in the model's dtype, which is then added to the buffer
+  apart         // in a tensor of its own in the model's dtype, which is then added to the buffer
 };
 
 // What cross entropy makes of the logits, and keeps of it for backward beside the sums of their exponentials.
@@ -19,9 +19,9 @@ enum class LogitsGradient {
   in_place,              // the gradient, in forward, in their place
   exponentials_in_copy,  // exponentials, in place of an f32 copy that outlives the logits
   exponentials_apart,    // exponentials beside that copy, which goes after forward
-  gradients_apart,       // as before; in backward the loss's gradient by log-probability, zeros but for the targets', and that by
-                         // logit beside the exponentials, all in f32, and these twice where columns are split over ranks
-  gradients_in_16_bits   // log-probabilities beside the logits, and in backward both those gradients, all as the logits are
+  gradients_apart,  // as before; in backward the loss's gradient by log-probability, zeros but for the targets', and that by
+                    // logit beside the exponentials, all in f32, and these twice where columns are split over ranks
+  gradients_in_16_bits  // log-probabilities beside the logits, and in backward both those gradients, all as the logits are
 };
 
 struct Keeps {
@@ -34,17 +34,25 @@ struct Keeps {
   bool fused_residual_grad = true;    // residual gradient added inside the norm's gradient / by an op of its own
   bool fused_epilogues = true;        // bias, GELU and their gradients in the matrix products / ops of their own
   WeightGradients weight_gradients = WeightGradients::in_buffer;
-  bool zeroed_gradients = false;        // all of them set to zero before a step / a weight's by the product that makes it first
-  bool weights_within_experts = false;  // the router's weights multiply what goes into experts' second products / what comes back
-  bool grouped_experts = true;     // products of all experts of a rank in one call / one expert's after the other's
-  bool mask_in_batch = false;      // a causal mask [batch, seq, seq] comes with each micro batch and goes after its forward / none
-  bool unfused_rotary = false;     // the framework turns positions by small ops / by a kernel, as the engine does either way
-  bool down_separate = false;         // the framework has two products where latent attention goes down: queries', keys' / the engine's one
-  bool forwarding_kernels = false;  // kernels that send tokens to ranks gather them, and those that send back sum / ops do, beside the exchange
-  bool reads_expert_rows = false;   // the host waits for the rows of experts, though routing be balanced / not
-  bool deterministic_attention = true;  // gradients of fused attention are summed in one order / in whatever order parts arrive
-  int vocab_multiple = 128;  // tables of words have a multiple of so many rows on each rank of tp; 1: of the tp ranks alone
-  bool filled_tensors = false;      // every new tensor is filled before it is written, in simulation / as it comes
+  bool zeroed_gradients =
+      false;  // all of them set to zero before a step / a weight's by the product that makes it first
+  bool weights_within_experts =
+      false;  // the router's weights multiply what goes into experts' second products / what comes back
+  bool grouped_experts = true;  // products of all experts of a rank in one call / one expert's after the other's
+  bool mask_in_batch =
+      false;  // a causal mask [batch, seq, seq] comes with each micro batch and goes after its forward / none
+  bool unfused_rotary =
+      false;  // the framework turns positions by small ops / by a kernel, as the engine does either way
+  bool down_separate =
+      false;  // the framework has two products where latent attention goes down: queries', keys' / the engine's one
+  bool forwarding_kernels =
+      false;  // kernels that send tokens to ranks gather them, and those that send back sum / ops do, beside the exchange
+  bool reads_expert_rows = false;  // the host waits for the rows of experts, though routing be balanced / not
+  bool deterministic_attention =
+      true;  // gradients of fused attention are summed in one order / in whatever order parts arrive
+  int vocab_multiple =
+      128;  // tables of words have a multiple of so many rows on each rank of tp; 1: of the tp ranks alone
+  bool filled_tensors = false;  // every new tensor is filled before it is written, in simulation / as it comes
 
   bool operator==(const Keeps&) const = default;
 };
@@ -52,7 +60,7 @@ struct Keeps {
 // What a framework's file calls each flag.
 struct KeepsFlag {
   std::string_view name;
-  bool Keeps::* member;
+  bool Keeps::*member;
 };
 inline constexpr KeepsFlag kKeepsFlags[] = {
     {"fused_attention", &Keeps::fused_attention},

@@ -33,11 +33,10 @@ Parameter* tied_table(ParameterStore& store, const Plan& plan, Parameter* word) 
 }  // namespace
 
 WordHead::WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word)
-    : transform_(spec.transform
-                     ? std::optional<Transform>(Transform{Linear(store, plan, spec.transform->dense),
-                                                          ActivationFunction(spec.transform->activation),
-                                                          Norm(store, plan, spec.transform->norm)})
-                     : std::nullopt),
+    : transform_(spec.transform ? std::optional<Transform>(Transform{Linear(store, plan, spec.transform->dense),
+                                                                     ActivationFunction(spec.transform->activation),
+                                                                     Norm(store, plan, spec.transform->norm)})
+                                : std::nullopt),
       table_(spec.logits.tied ? tied_table(store, plan, word) : nullptr),
       logits_(spec.logits.tied ? Linear(store, plan, spec.logits, table_) : Linear(store, plan, spec.logits)),
       loss_(plan.model.vocab, plan.role(spec.logits.role).output.value, plan.mesh),
@@ -48,8 +47,7 @@ void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Ten
                        Saved& saved) const {
   Tensor logits;
   if (transform_) {
-    const Tensor active =
-        transform_->activation.forward(c, transform_->dense, x, saved.dense, saved.activation);
+    const Tensor active = transform_->activation.forward(c, transform_->dense, x, saved.dense, saved.activation);
     const Tensor normed = transform_->norm.forward(c, active, saved.norm);
     logits = logits_.forward_with_bias(c, normed, saved.logits);
   } else {
@@ -73,8 +71,8 @@ Tensor WordHead::backward(Context& c, const CrossEntropy::Targets& words, Saved&
                              : logits_.backward(c, dlogits, saved.logits);
   if (!transform_) return dx;
   const Tensor dactive = transform_->norm.backward(c, dx, Tensor(), saved.norm);
-  return transform_->dense.backward(
-      c, transform_->activation.backward(c, transform_->dense, dactive, saved.activation), saved.dense);
+  return transform_->dense.backward(c, transform_->activation.backward(c, transform_->dense, dactive, saved.activation),
+                                    saved.dense);
 }
 
 OrderHead::OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec)
@@ -83,8 +81,7 @@ OrderHead::OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Or
       classifier_(store, plan, spec.classifier, Plan::whole_on(plan.whole_share())),
       loss_(spec.classifier.out, Spread(), plan.mesh) {}
 
-void OrderHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, const Tensor& loss,
-                        Saved& saved) const {
+void OrderHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, const Tensor& loss, Saved& saved) const {
   const Tensor first = communicate(c, gather_.forward, x).slice(0, 1);
   saved.pooled = pooler_.forward_with_bias(c, first, saved.pooler);
   run(c.device, ops::Tanh{saved.pooled, saved.pooled});
@@ -93,8 +90,7 @@ void OrderHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, co
 }
 
 void OrderHead::backward(Context& c, const MicroBatch& batch, const Tensor& dx, Saved& saved) const {
-  const Tensor dpooled =
-      classifier_.backward(c, loss_.backward(c, order_targets(batch), saved.loss), saved.classifier);
+  const Tensor dpooled = classifier_.backward(c, loss_.backward(c, order_targets(batch), saved.loss), saved.classifier);
   run(c.device, ops::TanhGrad{dpooled, saved.pooled, dpooled});
   saved.pooled.reset();
   const Tensor dfirst = pooler_.backward(c, dpooled, saved.pooler);
@@ -123,7 +119,8 @@ Tensor Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved
     words_->forward(c, word_targets(batch), batch.loss, x.slice(0, rows), saved.words);
     saved.ahead.resize(ahead_);
     for (std::size_t d = 0; d < ahead_; ++d)
-      words_->forward(c, targets_ahead(batch, d), batch.ahead[d].loss, x.slice((static_cast<std::int64_t>(d) + 1) * rows, rows), saved.ahead[d]);
+      words_->forward(c, targets_ahead(batch, d), batch.ahead[d].loss,
+                      x.slice((static_cast<std::int64_t>(d) + 1) * rows, rows), saved.ahead[d]);
     return x;
   }
   const Tensor normed = norm_ ? norm_->forward(c, x, saved.norm) : x;
@@ -140,9 +137,11 @@ Tensor Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved
 Tensor Head::backward_ahead(Context& c, const MicroBatch& batch, Saved& saved) const {
   const Shape one = c.hidden_shape();
   const std::int64_t rows = one[0];
-  const Tensor dx = c.activation({(static_cast<std::int64_t>(ahead_) + 1) * rows, one[1], one[2]}, "gradient of the model's output and its depths'");
+  const Tensor dx = c.activation({(static_cast<std::int64_t>(ahead_) + 1) * rows, one[1], one[2]},
+                                 "gradient of the model's output and its depths'");
   for (std::size_t d = ahead_; d-- > 0;)
-    run(c.device, ops::Copy{words_->backward(c, targets_ahead(batch, d), saved.ahead[d]), dx.slice((static_cast<std::int64_t>(d) + 1) * rows, rows)});
+    run(c.device, ops::Copy{words_->backward(c, targets_ahead(batch, d), saved.ahead[d]),
+                            dx.slice((static_cast<std::int64_t>(d) + 1) * rows, rows)});
   run(c.device, ops::Copy{words_->backward(c, word_targets(batch), saved.words), dx.slice(0, rows)});
   return dx;
 }

@@ -50,8 +50,7 @@ class OrderHead {
     CrossEntropy::Saved loss;
   };
   OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec);
-  void forward(Context& context, const MicroBatch& batch, const Tensor& x, const Tensor& loss,
-               Saved& saved) const;
+  void forward(Context& context, const MicroBatch& batch, const Tensor& x, const Tensor& loss, Saved& saved) const;
   // Adds the gradient of the first position to that of all, dx.
   void backward(Context& context, const MicroBatch& batch, const Tensor& dx, Saved& saved) const;
 

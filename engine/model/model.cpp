@@ -20,8 +20,7 @@ ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan&
   }
   layers_.reserve(static_cast<std::size_t>(chunk.layers));
   for (std::int64_t i = chunk.first_layer; i < chunk.first_layer + chunk.layers; ++i) {
-    layers_.emplace_back(store, plan, layer_of(plan.model, i),
-                         plan.recompute.at(static_cast<std::size_t>(i)));
+    layers_.emplace_back(store, plan, layer_of(plan.model, i), plan.recompute.at(static_cast<std::size_t>(i)));
     parts_.push_back({store.close_unit()});
     names_.push_back({ModelPart::Kind::layer, static_cast<std::int32_t>(i)});
   }
@@ -83,7 +82,8 @@ Tensor part_of(Context& c, const Tensor& all, std::size_t index) {
 
 Tensor ModelChunk::depths_forward(Context& c, const MicroBatch& batch, Tensor hidden, Saved& saved) const {
   const Shape one = c.hidden_shape();
-  const Tensor all = c.activation({(static_cast<std::int64_t>(depths_.size()) + 1) * one[0], one[1], one[2]}, "the model's output and its depths'");
+  const Tensor all = c.activation({(static_cast<std::int64_t>(depths_.size()) + 1) * one[0], one[1], one[2]},
+                                  "the model's output and its depths'");
   run(c.device, ops::Copy{hidden, part_of(c, all, 0)});
   const std::size_t before = parts_.size() - depths_.size();
   for (std::size_t i = 0; i < depths_.size(); ++i) {
@@ -97,7 +97,8 @@ Tensor ModelChunk::depths_forward(Context& c, const MicroBatch& batch, Tensor hi
 
 // The gradient of what the depth read, to which that of what the head read of it is added: of the first a tensor of its own, of the
 // others the place in dy.
-Tensor ModelChunk::depth_backward(Context& c, const MicroBatch& batch, const Tensor& dy, std::size_t depth, Saved& saved) const {
+Tensor ModelChunk::depth_backward(Context& c, const MicroBatch& batch, const Tensor& dy, std::size_t depth,
+                                  Saved& saved) const {
   const Tensor d = depths_[depth].backward(c, batch, part_of(c, dy, depth + 1), saved.depths[depth]);
   const Tensor read = part_of(c, dy, depth);
   const Tensor sum = depth > 0 ? read : c.activation(c.hidden_shape(), "gradient of the model's output");
@@ -105,8 +106,7 @@ Tensor ModelChunk::depth_backward(Context& c, const MicroBatch& batch, const Ten
   return depth > 0 ? dy : sum;
 }
 
-ParameterStore::Use ModelChunk::use(std::size_t i, ParameterStore::Gradients gradients,
-                                    std::size_t next) const {
+ParameterStore::Use ModelChunk::use(std::size_t i, ParameterStore::Gradients gradients, std::size_t next) const {
   const auto units = [&](std::size_t part) { return part < parts_.size() ? parts_[part] : std::vector<int>(); };
   return store_.use(parts_[i], gradients, units(next), units(next + (next - i)));
 }
@@ -150,8 +150,7 @@ Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x,
   return Tensor();
 }
 
-Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved,
-                            const Ready& ready) const {
+Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const {
   // Through the parts from the last to the first; before the first there is none.
   std::size_t part = parts_.size();
   const auto through = [&](const auto& run) {
@@ -165,7 +164,9 @@ Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Save
   };
   if (parts_.empty()) return passed_on(c, dy);
   for (std::size_t i = depths_.size(); i-- > 0;)
-    through([&] { dy = head_ ? depths_[i].backward(c, batch, dy, saved.depths[i]) : depth_backward(c, batch, dy, i, saved); });
+    through([&] {
+      dy = head_ ? depths_[i].backward(c, batch, dy, saved.depths[i]) : depth_backward(c, batch, dy, i, saved);
+    });
   if (head_) through([&] { dy = head_->backward(c, batch, dy, saved.head); });
   if (norm_) through([&] { dy = norm_->backward(c, dy, Tensor(), saved.norm); });
   for (std::size_t i = layers_.size(); i-- > 0;)

@@ -34,8 +34,7 @@ class ModelChunk {
   // last.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   // `dy` is the gradient received, empty for the last chunk. Returns the one to send, empty for the first.
-  Tensor backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved,
-                  const Ready& ready) const;
+  Tensor backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const;
 
   // After the last backward of a step: the gradients of weights that it left (Context::deferred), of the head.
   void make_deferred(Context& context) const;
@@ -53,7 +52,8 @@ class ModelChunk {
   // Depths whose head is elsewhere: hidden activations of the model and of each depth, one behind the other along the first dim; and
   // from the gradient of these that of the model's.
   Tensor depths_forward(Context& context, const MicroBatch& batch, Tensor hidden, Saved& saved) const;
-  Tensor depth_backward(Context& context, const MicroBatch& batch, const Tensor& dy, std::size_t depth, Saved& saved) const;
+  Tensor depth_backward(Context& context, const MicroBatch& batch, const Tensor& dy, std::size_t depth,
+                        Saved& saved) const;
 
   std::optional<InputEmbedding> embedding_;
   std::vector<Layer> layers_;

@@ -26,12 +26,12 @@ ops::Matrix all_of(const Tensor& t) {
 
 }  // namespace
 
-PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth,
-                                 Parameter* word, const WordHead* head)
+PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, Parameter* word,
+                                 const WordHead* head)
     : PredictionDepth(store, plan, depth, depth_of(plan.model, depth, plan.vocab), word, head) {}
 
-PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth,
-                                 const DepthSpec& spec, Parameter* word, const WordHead* head)
+PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec,
+                                 Parameter* word, const WordHead* head)
     : depth_(static_cast<std::size_t>(depth)),
       lookup_(plan, word, embedding_of(plan.model, plan.vocab).scale),
       head_(head),
@@ -45,11 +45,9 @@ const Tensor& PredictionDepth::words_of(const MicroBatch& batch) const {
   return depth_ == 0 ? batch.labels : batch.ahead[depth_ - 1].labels;
 }
 
-Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tensor& hidden,
-                                Saved& saved) const {
+Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tensor& hidden, Saved& saved) const {
   const Shape shape = hidden.shape();
-  const Tensor joined =
-      c.activation({shape[0], shape[1], 2 * shape[2]}, "words and hidden activations, joined");
+  const Tensor joined = c.activation({shape[0], shape[1], 2 * shape[2]}, "words and hidden activations, joined");
   {
     const Tensor words = word_norm_.forward(c, lookup_.forward(c, words_of(batch)), saved.words);
     run(c.device, ops::CopyBlocks{all_of(words), half_of(joined, 0)});
@@ -61,8 +59,7 @@ Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tenso
   return normed;
 }
 
-Tensor PredictionDepth::backward(Context& c, const MicroBatch& batch, const Tensor& dused,
-                                 Saved& saved) const {
+Tensor PredictionDepth::backward(Context& c, const MicroBatch& batch, const Tensor& dused, Saved& saved) const {
   Tensor d = dused;
   if (head_) {
     d = head_->backward(c, targets_ahead(batch, depth_), saved.head);

@@ -17,8 +17,7 @@ class PredictionDepth {
     WordHead::Saved head;
   };
   // `depth`: from 0. `word`: the word table on this rank; `head`: the model's, null where it is on another one.
-  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, Parameter* word,
-                  const WordHead* head);
+  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, Parameter* word, const WordHead* head);
   // Writes the depth's loss, where the head is. hidden, and what is returned: as hidden activations lie, behind a norm.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& hidden, Saved& saved) const;
   // The gradient of hidden; frees what was saved. `dused`: that of what forward returned, if a further depth or another chunk used it.
@@ -26,8 +25,8 @@ class PredictionDepth {
   void after_step(Context& context) const { layer_.after_step(context); }
 
  private:
-  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec,
-                  Parameter* word, const WordHead* head);
+  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec, Parameter* word,
+                  const WordHead* head);
   const Tensor& words_of(const MicroBatch& batch) const;
 
   std::size_t depth_;

@@ -55,8 +55,7 @@ Tensor activate(Context& c, Activation kind, const Tensor& x, const Tensor& bias
   return y;
 }
 
-Tensor activation_gradient(Context& c, Activation kind, const Tensor& dy, const Tensor& x,
-                           const Tensor& bias) {
+Tensor activation_gradient(Context& c, Activation kind, const Tensor& dy, const Tensor& x, const Tensor& bias) {
   if (is_gated(kind)) {  // pairs for each output: the gradient takes the input's place
     run(c.device, ops::SwiGluGrad{dy, x, bias, x, Tensor(), Tensor(), Tensor(), gate_of(kind)});
     return x;
@@ -72,11 +71,10 @@ Tensor activation_gradient(Context& c, Activation kind, const Tensor& dy, const 
   return dy;
 }
 
-Tensor ActivationFunction::forward(Context& c, const Linear& first, const Tensor& x,
-                                   Linear::Saved& first_saved, Saved& saved) const {
+Tensor ActivationFunction::forward(Context& c, const Linear& first, const Tensor& x, Linear::Saved& first_saved,
+                                   Saved& saved) const {
   if (kind_ == Activation::gelu && first.fuses_output(c))
-    return first.forward(c, x, first_saved,
-                         {.bias = static_cast<bool>(first.bias()), .gelu_input = &saved.x});
+    return first.forward(c, x, first_saved, {.bias = static_cast<bool>(first.bias()), .gelu_input = &saved.x});
   saved = {first.forward(c, x, first_saved), true};
   return activate(c, kind_, saved.x, first.bias());
 }
@@ -89,8 +87,7 @@ Tensor ActivationFunction::backward(Context& c, const Linear& first, const Linea
   return backward(c, first, gradient, saved);
 }
 
-Tensor ActivationFunction::backward(Context& c, const Linear& first, const Tensor& gradient,
-                                    Saved& kept) const {
+Tensor ActivationFunction::backward(Context& c, const Linear& first, const Tensor& gradient, Saved& kept) const {
   const Saved saved = std::exchange(kept, {});
   return activation_gradient(c, kind_, gradient, saved.x, saved.separate_bias ? first.bias() : Tensor());
 }

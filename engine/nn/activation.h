@@ -12,8 +12,7 @@ ops::Gate gate_of(Activation kind);
 // activation(x + bias); an empty bias adds none. Gated: x holds (gate, up) of each output side by side.
 Tensor activate(Context& context, Activation kind, const Tensor& x, const Tensor& bias);
 // The gradient of x from that of the output, in the place of one of the two, which must be the caller's alone.
-Tensor activation_gradient(Context& context, Activation kind, const Tensor& dy, const Tensor& x,
-                           const Tensor& bias);
+Tensor activation_gradient(Context& context, Activation kind, const Tensor& dy, const Tensor& x, const Tensor& bias);
 
 class ActivationFunction {
  public:
@@ -27,8 +26,8 @@ class ActivationFunction {
   Tensor forward(Context& context, const Linear& first, const Tensor& x, Linear::Saved& first_saved,
                  Saved& saved) const;
   // From the gradient of second(activation): the gradient of the activation's input. Frees what was saved.
-  Tensor backward(Context& context, const Linear& first, const Linear& second, Tensor dy,
-                  Linear::Saved& second_saved, Saved& saved) const;
+  Tensor backward(Context& context, const Linear& first, const Linear& second, Tensor dy, Linear::Saved& second_saved,
+                  Saved& saved) const;
   // From the gradient of the activation's output, which is the callee's to overwrite, that of its input.
   Tensor backward(Context& context, const Linear& first, const Tensor& gradient, Saved& saved) const;
 

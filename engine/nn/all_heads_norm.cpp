@@ -50,7 +50,8 @@ void AllHeadsNorm::forward(Context& c, const Heads& x, const Heads& y, Tensor& r
 }
 
 void AllHeadsNorm::backward(Context& c, const Heads& dy, const Heads& x, Tensor& rstd) const {
-  const Tensor all = gathered(c, x, "columns of all heads"), dall = gathered(c, dy, "gradient of normed columns of all heads");
+  const Tensor all = gathered(c, x, "columns of all heads"),
+               dall = gathered(c, dy, "gradient of normed columns of all heads");
   norm_.backward(c, ops::Matrix(dall), ops::Matrix(all), ops::Matrix(dall), 1, rstd);
   take_own(c, dall, dy);
 }

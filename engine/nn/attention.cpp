@@ -16,8 +16,7 @@ namespace {
 LinearPlan uncut(const Plan& plan, Role role) {
   LinearPlan linear = plan.role(role);
   for (int i = 0; i < kAxes; ++i)
-    if (const Axis axis = static_cast<Axis>(i); linear.weight[axis].sharded(0))
-      linear.weight.set(axis, replicate);
+    if (const Axis axis = static_cast<Axis>(i); linear.weight[axis].sharded(0)) linear.weight.set(axis, replicate);
   return linear;
 }
 
@@ -89,7 +88,7 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
 
 AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {
   const std::int64_t heads = s[2] * group_;
-  AttentionSizes n{s[0],         s[1],        spec_.heads,  heads,  c.groups.over(head_axes_).rank() * heads,
+  AttentionSizes n{s[0],         s[1],        spec_.heads,  heads, c.groups.over(head_axes_).rank() * heads,
                    spec_.qk_dim, spec_.v_dim, spec_.causal, group_};
   n.own_scale = spec_.scale, n.window = spec_.window, n.softcap = spec_.softcap, n.alibi = spec_.alibi;
   if (sinks_ != nullptr) n.sinks = sinks_->value, n.dsinks = sinks_->gradient;
@@ -159,8 +158,7 @@ ops::Matrix Attention::heads_of(const Tensor& t, std::int64_t first, std::int64_
 void Attention::norm(Context& c, Saved& saved) const {
   const Shape& s = saved.qkv.shape();
   const std::int64_t batch = groups_in(saved.qkv);
-  saved.normed =
-      c.activation({s[0], s[1], s[2], (group_ + 1) * spec_.qk_dim}, "queries and keys after their norms");
+  saved.normed = c.activation({s[0], s[1], s[2], (group_ + 1) * spec_.qk_dim}, "queries and keys after their norms");
   if (all_q_norm_) {
     const std::int64_t queries = group_ * spec_.qk_dim;
     all_q_norm_->forward(c, {saved.qkv, 0, queries}, {saved.normed, 0, queries}, saved.q_rstd);
@@ -196,8 +194,7 @@ void Attention::turn(Context& c, const Tensor& qkv, const Tensor& kv, bool back)
   if (kv) run(c.device, ops::Rotary{kv, angles, 1, spec_.qk_dim, 0, back});
 }
 
-Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
-                          std::unique_ptr<Mixer::Saved>& keep) const {
+Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
@@ -220,8 +217,8 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x,
   }
   saved.separate_keys = kv_.has_value();
   if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
-  saved.qkv = by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear),
-                       kv_ ? queries : queries + key_and_value);
+  saved.qkv =
+      by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear), kv_ ? queries : queries + key_and_value);
   if (norms()) {
     norm(c, saved);
     turn(c, saved.normed, Tensor(), false);
@@ -244,8 +241,7 @@ Tensor Attention::attend(Context& c, const MicroBatch& batch, Saved& saved) cons
   return proj_.forward(c, context, saved.proj);
 }
 
-Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy,
-                           std::unique_ptr<Mixer::Saved>& kept) const {
+Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   Tensor dqkv, dkv;
   {

@@ -30,7 +30,7 @@ class Attention final : public Mixer {
     Tensor normed, q_rstd, k_rstd;
     AttentionCore::Saved core;
     Shape qkv_shape, kv_shape;
-    bool kept_by_core = false;  // Q, K and V, which are not here then
+    bool kept_by_core = false;   // Q, K and V, which are not here then
     bool separate_keys = false;  // whether kv_linear is there
     std::vector<Tensor*> inputs() override {
       if (separate_keys) return {&qkv_linear.x, &kv_linear.x};
@@ -41,7 +41,8 @@ class Attention final : public Mixer {
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                  std::unique_ptr<Mixer::Saved>& saved) const override;
   void keep_alternate_gemms(Mixer::Saved& saved) const override;
-  Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Mixer::Saved& saved, bool output) const override;
+  Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Mixer::Saved& saved,
+                     bool output) const override;
   Tensor bias() const override { return proj_.bias(); }
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
                   std::unique_ptr<Mixer::Saved>& saved) const override;

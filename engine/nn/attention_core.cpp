@@ -34,8 +34,8 @@ ops::Matrix scores_of(const Tensor& scores, const AttentionSizes& n, std::int64_
 }
 
 // y = a b for every group; or y += a b.
-void multiply(Context& c, const AttentionSizes& n, const ops::Matrix& a, const ops::Matrix& b,
-              const ops::Matrix& y, bool add = false) {
+void multiply(Context& c, const AttentionSizes& n, const ops::Matrix& a, const ops::Matrix& b, const ops::Matrix& y,
+              bool add = false) {
   ops::Matmul gemm{a, b, y};
   gemm.batch = n.groups();
   gemm.beta = add ? 1.0f : 0.0f;
@@ -48,12 +48,12 @@ class EagerCore final : public AttentionCore {
  public:
   Tensor forward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                  const AttentionParts& parts, Saved& saved) const override {
-    check(n.window == 0 && n.softcap == 0 && !n.alibi && !n.sinks, "attention", "scores op by op with a window, a cap, slopes or sinks");
+    check(n.window == 0 && n.softcap == 0 && !n.alibi && !n.sinks, "attention",
+          "scores op by op with a window, a cap, slopes or sinks");
     // Megatron's baddbmm takes a buffer of the scores' size as its (unused) input and writes to a new tensor.
     if (c.keeps().global_buffer) c.buffer.get(c.device, n.scores(), c.dtype());
     const Tensor scores = c.activation(n.scores(), "attention scores");
-    for (std::int64_t i = 0; i < n.group; ++i)
-      multiply(c, n, member(parts.q, i), parts.k.t(), scores_of(scores, n, i));
+    for (std::int64_t i = 0; i < n.group; ++i) multiply(c, n, member(parts.q, i), parts.k.t(), scores_of(scores, n, i));
     saved.probs = c.activation(n.scores(), "attention probabilities");
     ops::Softmax softmax{scores, saved.probs, n.scale(), n.causal, {}, {}};
     if (!softmax.causal)
@@ -64,8 +64,7 @@ class EagerCore final : public AttentionCore {
       saved.dropped = c.activation(n.scores(), "attention probabilities after dropout");
       if (c.keeps().stored_masks)
         saved.mask = c.device.empty(n.scores(), DType::u8, Category::activations, "attention dropout mask");
-      run(c.device,
-          ops::Dropout{saved.probs, saved.dropped, saved.mask, dropout(c, site), head_map(batch, n)});
+      run(c.device, ops::Dropout{saved.probs, saved.dropped, saved.mask, dropout(c, site), head_map(batch, n)});
     }
     const Tensor context = c.activation(n.context(), "attention context");
     for (std::int64_t i = 0; i < n.group; ++i)
@@ -98,9 +97,7 @@ class EagerCore final : public AttentionCore {
   }
 
  private:
-  static ops::DropoutSpec dropout(const Context& c, std::uint64_t site) {
-    return dropout_at(c, site);
-  }
+  static ops::DropoutSpec dropout(const Context& c, std::uint64_t site) { return dropout_at(c, site); }
 };
 
 // One op for all of it. attention "core" keeps the probabilities; "flash" only the statistics of each row.
@@ -110,12 +107,12 @@ class FusedCore final : public AttentionCore {
 
   Tensor forward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                  const AttentionParts& parts, Saved& saved) const override {
-    saved.lse = c.device.empty({n.batch, n.local_heads, n.seq}, DType::f32, Category::activations,
-                               "attention row statistics");
+    saved.lse =
+        c.device.empty({n.batch, n.local_heads, n.seq}, DType::f32, Category::activations, "attention row statistics");
     if (keep_probabilities_) saved.probs = c.activation(n.scores(), "attention probabilities");
     saved.context = c.activation(n.context(), "attention context");
-    run(c.device, ops::Attention{shape(c, batch, site, n), parts.q, parts.k, parts.v,
-                                 heads_of(saved.context, n), saved.lse, saved.probs});
+    run(c.device, ops::Attention{shape(c, batch, site, n), parts.q, parts.k, parts.v, heads_of(saved.context, n),
+                                 saved.lse, saved.probs});
     add_sinks(c, n, saved.context, saved.lse);
     return saved.context;
   }
@@ -123,9 +120,9 @@ class FusedCore final : public AttentionCore {
   void backward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                 const Tensor& dcontext, const AttentionParts& parts, const AttentionParts& gradients,
                 Saved& saved) const override {
-    run(c.device, ops::AttentionGrad{shape(c, batch, site, n), heads_of(dcontext, n), parts.q, parts.k,
-                                     parts.v, heads_of(saved.context, n), saved.lse, saved.probs, gradients.q,
-                                     gradients.k, gradients.v, c.keeps().deterministic_attention});
+    run(c.device, ops::AttentionGrad{shape(c, batch, site, n), heads_of(dcontext, n), parts.q, parts.k, parts.v,
+                                     heads_of(saved.context, n), saved.lse, saved.probs, gradients.q, gradients.k,
+                                     gradients.v, c.keeps().deterministic_attention});
     sinks_back(c, n, dcontext, saved.context, saved.lse);
     saved = {};
   }

@@ -21,7 +21,7 @@ struct AttentionSizes {
   std::int64_t head0 = 0;  // the first local head
   std::int64_t qk_dim = 0, v_dim = 0;
   bool causal = true;
-  std::int64_t group = 1;  // heads that share keys and values
+  std::int64_t group = 1;   // heads that share keys and values
   float own_scale = 0;      // of scores, where it is not 1 / sqrt(qk_dim)
   std::int64_t window = 0;  // as ops::AttentionShape has them
   float softcap = 0;
@@ -44,12 +44,12 @@ class AttentionCore {
   };
   virtual ~AttentionCore() = default;
   // Returns [seq, batch, local heads * v_dim]. `site` names the dropout.
-  virtual Tensor forward(Context& context, const MicroBatch& batch, std::uint64_t site,
-                         const AttentionSizes& sizes, const AttentionParts& parts, Saved& saved) const = 0;
+  virtual Tensor forward(Context& context, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& sizes,
+                         const AttentionParts& parts, Saved& saved) const = 0;
   // Writes the gradients of Q, K and V; frees what was saved.
-  virtual void backward(Context& context, const MicroBatch& batch, std::uint64_t site,
-                        const AttentionSizes& sizes, const Tensor& dcontext, const AttentionParts& parts,
-                        const AttentionParts& gradients, Saved& saved) const = 0;
+  virtual void backward(Context& context, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& sizes,
+                        const Tensor& dcontext, const AttentionParts& parts, const AttentionParts& gradients,
+                        Saved& saved) const = 0;
   // Whether forward keeps Q, K and V elsewhere, so that backward does not read the parts that it is given.
   virtual bool keeps_parts() const { return false; }
 };
@@ -60,7 +60,8 @@ ops::Matrix heads_of(const Tensor& t, const AttentionSizes& sizes, std::int64_t 
 // Attention with sinks from attention without, of `rows` positions: the output and the statistics change; and the sinks' gradient.
 // Nothing without sinks.
 void add_sinks(Context& context, const AttentionSizes& sizes, const Tensor& out, const Tensor& lse);
-void sinks_back(Context& context, const AttentionSizes& sizes, const Tensor& dout, const Tensor& out, const Tensor& lse);
+void sinks_back(Context& context, const AttentionSizes& sizes, const Tensor& dout, const Tensor& out,
+                const Tensor& lse);
 
 // The axes along which heads are split: those that cut the rows of the weights of that role.
 Axes axes_of_heads(const Plan& plan, Role role);

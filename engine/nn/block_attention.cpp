@@ -58,8 +58,7 @@ int rank_of_blocks(Context& c, const SequenceShare& share, const AttentionSizes&
 // What all blocks of one call have in common.
 class Blocks {
  public:
-  Blocks(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
-         const AttentionParts& parts)
+  Blocks(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n, const AttentionParts& parts)
       : c_(c),
         batch_(batch),
         site_(site),
@@ -84,9 +83,7 @@ class Blocks {
     return own;
   }
   ops::Matrix keys_in(const Tensor& t, std::int64_t rows) const { return columns(t, rows, 0, n_.qk_dim); }
-  ops::Matrix values_in(const Tensor& t, std::int64_t rows) const {
-    return columns(t, rows, n_.qk_dim, n_.v_dim);
-  }
+  ops::Matrix values_in(const Tensor& t, std::int64_t rows) const { return columns(t, rows, n_.qk_dim, n_.v_dim); }
   ops::Matrix queries(int chunk) const {
     ops::Matrix q = parts_.q;
     q.rows = length_;
@@ -96,13 +93,10 @@ class Blocks {
   // A chunk of rows, and of statistics.
   Tensor chunk(const Tensor& t, int i) const { return t.slice(i * length_, length_); }
   Tensor statistics(const Tensor& lse, int i) const { return lse.slice(i, 1).view(lse_shape()); }
-  ops::Matrix heads(const Tensor& rows, std::int64_t width) const {
-    return heads_of(rows, n_, length_, width);
-  }
+  ops::Matrix heads(const Tensor& rows, std::int64_t width) const { return heads_of(rows, n_, length_, width); }
 
   ops::AttentionShape shape(const Block& b) const {
-    const ops::HeadMap map{n_.heads,          n_.head0,           batch_.sample0,
-                           c_.training().seq, b.query0 * length_, b.key0 * length_};
+    const ops::HeadMap map{n_.heads, n_.head0, batch_.sample0, c_.training().seq, b.query0 * length_, b.key0 * length_};
     return {n_.batch,
             n_.local_heads,
             length_,
@@ -141,14 +135,14 @@ class BlockAttention final : public AttentionCore {
   Tensor forward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
                  const AttentionParts& parts, Saved& saved) const override {
     const Blocks all(c, batch, site, n, parts);
-    saved.lse = c.device.empty({all.share().chunks(), n.batch, n.local_heads, all.share().length()},
-                               DType::f32, Category::activations, "attention row statistics");
+    saved.lse = c.device.empty({all.share().chunks(), n.batch, n.local_heads, all.share().length()}, DType::f32,
+                               Category::activations, "attention row statistics");
     saved.context = c.activation(n.context(), "attention context");
     // Sums of 16-bit outputs are rounded once, at the end.
     const bool separate = c.dtype() != DType::f32;
-    const Tensor sum =
-        separate ? c.device.empty(n.context(), DType::f32, Category::activations, "attention context in f32")
-              : saved.context;
+    const Tensor sum = separate
+                           ? c.device.empty(n.context(), DType::f32, Category::activations, "attention context in f32")
+                           : saved.context;
     const Tensor part = c.activation(all.rows_shape(n.v_dim), "attention context of a block"),
                  part_lse = c.device.empty(all.lse_shape(), DType::f32, Category::activations,
                                            "attention row statistics of a block");
@@ -159,8 +153,8 @@ class BlockAttention final : public AttentionCore {
         const Tensor k = all.chunk(share, b.keys), to = all.chunk(sum, b.queries),
                      lse = all.statistics(saved.lse, b.queries), out = b.first && !separate ? to : part;
         run(c.device, ops::Attention{all.shape(b), all.queries(b.queries), all.keys_in(k, k.shape()[0]),
-                                     all.values_in(k, k.shape()[0]), all.heads(out, n.v_dim),
-                                     b.first ? lse : part_lse, Tensor()});
+                                     all.values_in(k, k.shape()[0]), all.heads(out, n.v_dim), b.first ? lse : part_lse,
+                                     Tensor()});
         const Shape by_head{k.shape()[0], n.batch, n.local_heads, n.v_dim};
         if (!b.first)
           run(c.device, ops::AttentionMerge{to.view(by_head), lse, part.view(by_head), part_lse});
@@ -168,7 +162,8 @@ class BlockAttention final : public AttentionCore {
           run(c.device, ops::Copy{part, to});
       });
     }
-    for (int i = 0; n.sinks && i < all.share().chunks(); ++i) add_sinks(c, n, all.chunk(sum, i), all.statistics(saved.lse, i));
+    for (int i = 0; n.sinks && i < all.share().chunks(); ++i)
+      add_sinks(c, n, all.chunk(sum, i), all.statistics(saved.lse, i));
     if (separate) run(c.device, ops::Copy{sum, saved.context});
     return saved.context;
   }
@@ -181,21 +176,19 @@ class BlockAttention final : public AttentionCore {
     const std::int64_t length = all.share().length();
     const Tensor dq = c.activation({n.seq, n.batch, n.local_heads * n.qk_dim}, "gradient of queries");
     const Tensor part_dq = c.activation(all.rows_shape(n.qk_dim), "gradient of queries of a block"),
-                 part_dkeys =
-                     c.activation({length, n.groups(), all.key_width()}, "gradient of keys of a block");
+                 part_dkeys = c.activation({length, n.groups(), all.key_width()}, "gradient of keys of a block");
     SharedKeys keys(c, way_, all.own_keys());
     SharedKeyGradients dkeys(c, way_, all.keys_shape());
     for (int step = 0; step < all.share().ranks(); ++step) {
       const Tensor share = keys.share(step), place = dkeys.place(step);
       for_blocks(all.share(), all.rank(), step, n, [&](const Block& b) {
         const Tensor k = all.chunk(share, b.keys), to = all.chunk(dq, b.queries);
-        run(c.device,
-            ops::AttentionGrad{all.shape(b), all.heads(all.chunk(dcontext, b.queries), n.v_dim),
-                               all.queries(b.queries), all.keys_in(k, length), all.values_in(k, length),
-                               all.heads(all.chunk(saved.context, b.queries), n.v_dim),
-                               all.statistics(saved.lse, b.queries), Tensor(),
-                               all.heads(b.first ? to : part_dq, n.qk_dim), all.keys_in(part_dkeys, length),
-                               all.values_in(part_dkeys, length), c.keeps().deterministic_attention});
+        run(c.device, ops::AttentionGrad{all.shape(b), all.heads(all.chunk(dcontext, b.queries), n.v_dim),
+                                         all.queries(b.queries), all.keys_in(k, length), all.values_in(k, length),
+                                         all.heads(all.chunk(saved.context, b.queries), n.v_dim),
+                                         all.statistics(saved.lse, b.queries), Tensor(),
+                                         all.heads(b.first ? to : part_dq, n.qk_dim), all.keys_in(part_dkeys, length),
+                                         all.values_in(part_dkeys, length), c.keeps().deterministic_attention});
         if (!b.first) run(c.device, ops::Add{to, part_dq, to});
         const Tensor sum = all.chunk(place, b.keys);
         run(c.device, ops::Add{sum, part_dkeys, sum});

@@ -6,11 +6,9 @@
 
 namespace mbench {
 
-ColumnsNorm::ColumnsNorm(ParameterStore& store, const NormSpec& spec, const Spread& tokens,
-                         const Spread& outputs)
+ColumnsNorm::ColumnsNorm(ParameterStore& store, const NormSpec& spec, const Spread& tokens, const Spread& outputs)
     : eps_(spec.eps), gamma_(store.add(gamma_of(spec), Spread(), tokens, outputs)) {
-  check(spec.kind == NormKind::rms_norm, "columns norm", "{}, got {}, need rms_norm", spec.name,
-        name_of(spec.kind));
+  check(spec.kind == NormKind::rms_norm, "columns norm", "{}, got {}, need rms_norm", spec.name, name_of(spec.kind));
 }
 
 void ColumnsNorm::forward(Context& c, const ops::Matrix& x, const ops::Matrix& y, std::int64_t batch,

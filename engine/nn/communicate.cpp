@@ -25,8 +25,7 @@ Tensor like(Context& c, const Tensor& x, const Shape& shape, std::string_view wh
 
 // The parts of x along `dim` one behind the other along dim 0: what collectives cut.
 Tensor packed(Context& c, const Tensor& x, int dim, int parts) {
-  check(x.shape()[dim] % parts == 0, "communicate", "dim {} of {}, need a multiple of {}", dim, x.shape(),
-        parts);
+  check(x.shape()[dim] % parts == 0, "communicate", "dim {} of {}, need a multiple of {}", dim, x.shape(), parts);
   if (dim == 0) return x;
   Shape shape = x.shape();
   shape[0] *= parts;

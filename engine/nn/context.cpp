@@ -13,8 +13,7 @@ template <class F>
 void for_each_cut(const Plan& plan, const Groups& groups, const F& f) {
   for (int i = kAxes; i-- > 0;) {
     const Axis axis = static_cast<Axis>(i);
-    if (axis != Axis::cp && plan.hidden.value[axis].sharded(0))
-      f(plan.mesh.size(axis), groups.coordinate(axis));
+    if (axis != Axis::cp && plan.hidden.value[axis].sharded(0)) f(plan.mesh.size(axis), groups.coordinate(axis));
   }
 }
 
@@ -39,8 +38,7 @@ void RouterLoad::add(std::span<const std::int64_t> counts) {
   const std::int64_t most = *std::max_element(counts.begin(), counts.end()),
                      all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   const double ratio =
-      all == 0 ? 1
-               : static_cast<double>(most) * static_cast<double>(counts.size()) / static_cast<double>(all);
+      all == 0 ? 1 : static_cast<double>(most) * static_cast<double>(counts.size()) / static_cast<double>(all);
   sum += ratio;
   largest = std::max(largest, ratio);
   ++count;

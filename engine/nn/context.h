@@ -55,8 +55,7 @@ struct Context {
   GlobalBuffer buffer;
   std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
   RotaryAngles angles{};
-  std::map<std::pair<std::int64_t, std::int64_t>, Tensor>
-      placeholders{};  // of weights' gradients, by [out, in]
+  std::map<std::pair<std::int64_t, std::int64_t>, Tensor> placeholders{};  // of weights' gradients, by [out, in]
   Fp8Weights fp8_weights{};
   RouterLoad router_load{};
   std::vector<DeferredGemm> deferred{};  // of this step
@@ -103,9 +102,7 @@ struct MicroBatch {
   Tensor loss;               // [1] f32, written by the head
   float gradient_scale = 1;  // of d(loss): loss scale over the number of micro batches
 
-  Tensor factors_of(std::int64_t loss) const {
-    return factors ? factors.slice(loss, 1).view({2}) : Tensor();
-  }
+  Tensor factors_of(std::int64_t loss) const { return factors ? factors.slice(loss, 1).view({2}) : Tensor(); }
 };
 
 // 1 = a real key, [batch, keys]: of the whole sequence, or of a chunk of it, counted along the sequence. Empty where the model

@@ -20,8 +20,7 @@ std::int64_t CrossEntropy::first_column(const Context& c, std::int64_t n) const 
   return split_.empty() ? 0 : c.groups.over(split_).rank() * n;
 }
 
-void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Tensor& loss,
-                           Saved& saved) const {
+void CrossEntropy::forward(Context& c, Tensor logits, const Targets& t, const Tensor& loss, Saved& saved) const {
   if (!is_replicated(c)) return compute(c, std::move(logits), t, loss, saved);
   saved.own = logits.shape();
   const Tensor all = gather_to_first(c, logits, Category::activations, "logits of all replicas");
@@ -47,7 +46,8 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
     return c.device.empty({rows}, DType::f32, Category::activations, what);
   };
   const LogitsGradient style = c.keeps().logits_gradient;
-  const bool in_16_bits = style == LogitsGradient::gradients_in_16_bits, keep_exp = style != LogitsGradient::in_place && !in_16_bits;
+  const bool in_16_bits = style == LogitsGradient::gradients_in_16_bits,
+             keep_exp = style != LogitsGradient::in_place && !in_16_bits;
   if (keep_exp && logits.dtype() != DType::f32) {
     const Tensor copy = c.device.empty(logits.shape(), DType::f32, Category::activations, "logits in f32");
     run(c.device, ops::Copy{logits, copy});
@@ -96,7 +96,8 @@ Tensor CrossEntropy::gradient_in_16_bits(Context& c, const Targets& t, Saved& sa
   run(c.device, ops::Fill{of_loss, 0});
   const Tensor gradient = c.activation(saved.logits.shape(), "logits gradient");
   run(c.device, ops::CrossEntropyGrad{saved.logits, Tensor(), saved.max, saved.sum, t.labels, t.weights,
-                                      t.gradient_scale * t.inv_weight_sum, 0, std::min(columns_, n), gradient, t.gradient_factor()});
+                                      t.gradient_scale * t.inv_weight_sum, 0, std::min(columns_, n), gradient,
+                                      t.gradient_factor()});
   saved = {};
   return gradient;
 }
@@ -121,8 +122,9 @@ Tensor CrossEntropy::compute_gradient(Context& c, const Targets& t, Saved& saved
     }
     gradient = f32_logits("logits gradient in f32");
   }
-  run(c.device, ops::CrossEntropyGrad{Tensor(), saved.exp, Tensor(), saved.sum, t.labels, t.weights,
-                                      t.gradient_scale * t.inv_weight_sum, first, valid, gradient, t.gradient_factor()});
+  run(c.device,
+      ops::CrossEntropyGrad{Tensor(), saved.exp, Tensor(), saved.sum, t.labels, t.weights,
+                            t.gradient_scale * t.inv_weight_sum, first, valid, gradient, t.gradient_factor()});
   of_loss.reset(), exp_again.reset();
   saved = {};
   if (c.dtype() == DType::f32) return gradient;

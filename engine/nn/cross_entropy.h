@@ -10,8 +10,9 @@ class CrossEntropy {
   struct Saved {
     Tensor exp, sum;  // eager: exponentials and their sums, for the gradient
     Tensor dlogits;   // fused: the gradient itself, computed in place of the logits
-    Tensor logits, max, log_probabilities;  // PyTorch's in 16 bits: what the gradient comes from, and what autograd keeps for it
-    Shape own;        // of this replica's logits, where the first one computes the loss of all
+    Tensor logits, max,
+        log_probabilities;  // PyTorch's in 16 bits: what the gradient comes from, and what autograd keeps for it
+    Shape own;              // of this replica's logits, where the first one computes the loss of all
   };
   struct Targets {
     Tensor labels;             // [rows]
@@ -27,8 +28,7 @@ class CrossEntropy {
   // `logits`: how they lie; their last dim is 2.
   CrossEntropy(std::int64_t columns, const Spread& logits, const Mesh& mesh);
   // Writes the loss; the logits are the callee's to overwrite.
-  void forward(Context& context, Tensor logits, const Targets& targets, const Tensor& loss,
-               Saved& saved) const;
+  void forward(Context& context, Tensor logits, const Targets& targets, const Tensor& loss, Saved& saved) const;
   // d(loss)/d(logits), in the model's dtype.
   Tensor backward(Context& context, const Targets& targets, Saved& saved) const;
 

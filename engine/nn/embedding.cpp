@@ -17,8 +17,7 @@ void add_to(Context& c, const Tensor& ids, const Tensor& dy, Parameter& table, s
   zero_if_stale(c.device, table);
   if (c.keeps().weight_gradients == WeightGradients::in_buffer)
     return run(c.device, ops::EmbeddingGrad{ids, dy, table.gradient, first});
-  const Tensor made =
-      c.device.empty(table.gradient.shape(), c.dtype(), Category::gradients, "gradient of a table");
+  const Tensor made = c.device.empty(table.gradient.shape(), c.dtype(), Category::gradients, "gradient of a table");
   run(c.device, ops::Fill{made, 0});
   run(c.device, ops::EmbeddingGrad{ids, dy, made, first});
   run(c.device, ops::Add{table.gradient, made, table.gradient});
@@ -70,8 +69,7 @@ Tensor InputEmbedding::forward(Context& c, const MicroBatch& batch, Saved& saved
 
 void InputEmbedding::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved) const {
   const float p = c.dropout();
-  if (p > 0)
-    run(c.device, ops::DropoutGrad{dy, dy, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
+  if (p > 0) run(c.device, ops::DropoutGrad{dy, dy, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
   if (norm_) dy = norm_->backward(c, dy, Tensor(), saved.norm);
   saved = {};
   const auto add = [&](const Tensor& ids, Parameter& table) {

@@ -57,8 +57,8 @@ void charge_gemms(Context& c, const Tensor& weights, int times = 1) {
   c.device.host_work(HostWork::gemm, c.keeps().grouped_experts ? times : times * static_cast<int>(weights.shape()[0]));
 }
 
-void multiply(Context& c, Gemm gemm, const Tensor& x, const Tensor& w, const Tensor& y,
-              const ExpertRows& rows, float beta = 0) {
+void multiply(Context& c, Gemm gemm, const Tensor& x, const Tensor& w, const Tensor& y, const ExpertRows& rows,
+              float beta = 0) {
   charge_gemms(c, w);
   if (!c.keeps().grouped_experts)
     return for_each_expert(rows, w.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
@@ -72,17 +72,18 @@ void multiply(Context& c, Gemm gemm, const Tensor& x, const Tensor& w, const Ten
   run(c.device, m);
 }
 
-void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const Tensor& y,
-                         const ExpertRows& rows) {
+void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const Tensor& y, const ExpertRows& rows) {
   if (!c.keeps().grouped_experts) {
     charge_gemms(c, weight.gradient);
-    return for_each_expert(rows, weight.gradient.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-      WeightGradient made(c, weight, weight.gradient.slice(e, 1));
-      ops::Matmul m = batched(Gemm::weight_gradient, x.slice(first, count), made.target(), y.slice(first, count), count);
-      m.beta = made.beta();
-      run(c.device, m);
-      made.finish();
-    });
+    return for_each_expert(
+        rows, weight.gradient.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
+          WeightGradient made(c, weight, weight.gradient.slice(e, 1));
+          ops::Matmul m =
+              batched(Gemm::weight_gradient, x.slice(first, count), made.target(), y.slice(first, count), count);
+          m.beta = made.beta();
+          run(c.device, m);
+          made.finish();
+        });
   }
   WeightGradient made(c, weight, weight.gradient);
   multiply(c, Gemm::weight_gradient, x, made.target(), y, rows, made.beta());
@@ -100,8 +101,8 @@ Parameter* add(ParameterStore& store, const Plan& plan, const LinearSpec& linear
 Tensor swapped(Context& c, const Tensor& x, std::int64_t outer, std::int64_t inner) {
   const Tensor y = c.device.empty(x.shape(), x.dtype(), Category::activations, "rows in another order");
   const std::int64_t n = x.numel() / (outer * inner);
-  run(c.device, ops::CopyBlocks{ops::Matrix(x, inner, n, n, 0, inner * n),
-                                ops::Matrix(y, inner, n, outer * n, 0, n), outer});
+  run(c.device,
+      ops::CopyBlocks{ops::Matrix(x, inner, n, n, 0, inner * n), ops::Matrix(y, inner, n, outer * n, 0, n), outer});
   return y;
 }
 
@@ -117,7 +118,10 @@ Tensor in_order(Context& c, const Tensor& x, const Tensor& order) {
 }  // namespace
 
 Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
-    : activation_(spec.activation), activation_checkpoint_(drop.has(Region::moe_act)), fc1_(add(store, plan, spec.fc1)), fc2_(add(store, plan, spec.fc2)) {
+    : activation_(spec.activation),
+      activation_checkpoint_(drop.has(Region::moe_act)),
+      fc1_(add(store, plan, spec.fc1)),
+      fc2_(add(store, plan, spec.fc2)) {
   if (!plan.precision.fp8) return;
   fp8_1_.emplace(store, *fc1_, plan);
   fp8_2_.emplace(store, *fc2_, plan);
@@ -213,8 +217,8 @@ std::vector<ops::Fp8Operand> weights_in_fp8(Context& c, const Fp8Gemms& gemms, c
 }
 
 // y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them, if it is to keep them.
-std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& x,
-                                             const Tensor& w, const Tensor& y, std::int64_t rows, bool keep) {
+std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& x, const Tensor& w,
+                                             const Tensor& y, std::int64_t rows, bool keep) {
   const std::int64_t experts = w.shape()[0];
   charge_gemms(c, w);
   std::vector<ops::Fp8Operand> in, kept;
@@ -257,8 +261,8 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
   });
   in_one_call(c, experts, [&](std::int64_t e) {
     const auto i = static_cast<std::size_t>(e);
-    Fp8Gemms::multiply(c, std::exchange(out[i].transposed, {}), std::exchange(inputs[i], {}), made.target().slice(e, 1).view(one),
-                          made.beta());
+    Fp8Gemms::multiply(c, std::exchange(out[i].transposed, {}), std::exchange(inputs[i], {}),
+                       made.target().slice(e, 1).view(one), made.beta());
   });
   made.finish();
 }
@@ -333,8 +337,7 @@ ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows) const 
   return t;
 }
 
-ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows,
-                                                 const std::vector<std::int64_t>& sent,
+ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows, const std::vector<std::int64_t>& sent,
                                                  const std::vector<std::int64_t>& received) const {
   const auto sum = [](const std::vector<std::int64_t>& n) {
     return std::accumulate(n.begin(), n.end(), std::int64_t{0});
@@ -345,9 +348,8 @@ ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows,
   t.context_ = &c;
   t.in_ = std::move(rows);
   t.out_ = c.device.empty(shape, t.in_.dtype(), Category::activations, "rows of other ranks");
-  t.pending_ =
-      c.groups.over({Axis::ep})
-          .start_all_to_all(t.in_.slice(0, sum(sent)), t.out_.slice(0, sum(received)), sent, received);
+  t.pending_ = c.groups.over({Axis::ep})
+                   .start_all_to_all(t.in_.slice(0, sum(sent)), t.out_.slice(0, sum(received)), sent, received);
   return t;
 }
 

@@ -49,34 +49,31 @@ DType Fp8Gemms::type_of(Operand operand) const {
 }
 
 Fp8Tensor Fp8Gemms::quantise(Context& c, Operand operand, const Tensor& x, Fp8Ways ways, Fp8Tensor q,
-                                const std::vector<Axis>& parts_of) const {
+                             const std::vector<Axis>& parts_of) const {
   const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
   const bool blocks = recipe_ == Fp8Recipe::blockwise, squares = operand == kWeight;
   const Category category = operand == kWeight ? Category::weights : Category::activations;
   const auto make = [&](Tensor& t, const Shape& shape, DType type, std::string_view what) {
     if (!t) t = c.device.empty(shape, type, category, what);
   };
-  const auto open = [&](ops::Fp8Operand& side, std::int64_t outer, std::int64_t inner,
-                        std::string_view what) {
+  const auto open = [&](ops::Fp8Operand& side, std::int64_t outer, std::int64_t inner, std::string_view what) {
     make(side.codes, {outer, inner}, type_of(operand), what);
     if (!blocks) return;
     side.blocks = squares ? ops::Fp8Blocks::squares : ops::Fp8Blocks::rows;
-    make(side.inverse, ops::QuantiseBlocks::scales_of(outer, inner, squares), DType::f32,
-         "scales of FP8 blocks");
+    make(side.inverse, ops::QuantiseBlocks::scales_of(outer, inner, squares), DType::f32, "scales of FP8 blocks");
   };
   if (ways != Fp8Ways::transposed) open(q.straight, rows, cols, "FP8 operand");
   if (ways != Fp8Ways::straight) open(q.transposed, cols, rows, "transposed FP8 operand");
   if (blocks) {
-    run(c.device, ops::QuantiseBlocks{x, q.straight.codes, q.straight.inverse, q.transposed.codes,
-                                      q.transposed.inverse, squares});
+    run(c.device, ops::QuantiseBlocks{x, q.straight.codes, q.straight.inverse, q.transposed.codes, q.transposed.inverse,
+                                      squares});
     return q;
   }
   Tensor scale, inverse, amax;
   if (recipe_ == Fp8Recipe::delayed) {
     const DType type = type_of(operand);
     const int slot = slots_[operand];
-    scale = scales_->scale(type, slot), inverse = scales_->inverse(type, slot),
-    amax = scales_->amax(type, slot);
+    scale = scales_->scale(type, slot), inverse = scales_->inverse(type, slot), amax = scales_->amax(type, slot);
   } else {
     make(q.figures, {3}, DType::f32, "scale of an FP8 tensor");
     const Tensor most = q.figures.slice(0, 1);
@@ -116,8 +113,7 @@ ops::Fp8Operand turned(Context& c, const ops::Fp8Operand& w, ops::Fp8Operand int
 
 }  // namespace
 
-Fp8Tensor Fp8Gemms::input(Context& c, const Tensor& x, Fp8Ways ways,
-                             const std::vector<Axis>& parts_of) const {
+Fp8Tensor Fp8Gemms::input(Context& c, const Tensor& x, Fp8Ways ways, const std::vector<Axis>& parts_of) const {
   return quantise(c, kInput, x, ways, {}, parts_of);
 }
 
@@ -133,7 +129,8 @@ Fp8Tensor Fp8Gemms::weight(Context& c, const Tensor& w, Fp8Ways ways, std::int64
   return kept.tensor;
 }
 
-Fp8Tensor Fp8Gemms::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways, std::int64_t part, std::int64_t row) const {
+Fp8Tensor Fp8Gemms::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways, std::int64_t part,
+                                  std::int64_t row) const {
   Fp8Tensor q;
   q.straight = parameters_->operand(*weight_, part, codes, row);
   if (sharded_) {
@@ -151,8 +148,7 @@ Fp8Tensor Fp8Gemms::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways,
 
 ops::Fp8Operand Fp8Gemms::transpose(Context& c, const ops::Fp8Operand& x) {
   const Shape& s = x.codes.shape();
-  const Tensor y =
-      c.device.empty({s[1], s[0]}, x.codes.dtype(), Category::activations, "transposed FP8 operand");
+  const Tensor y = c.device.empty({s[1], s[0]}, x.codes.dtype(), Category::activations, "transposed FP8 operand");
   run(c.device, ops::Fp8Transpose{x.codes, y});
   return {y, x.inverse};
 }
@@ -160,11 +156,11 @@ ops::Fp8Operand Fp8Gemms::transpose(Context& c, const ops::Fp8Operand& x) {
 ops::Fp8Operand Fp8Gemms::part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count) {
   constexpr std::int64_t block = ops::QuantiseBlocks::kBlock;
   const bool blocks = w.blocks != ops::Fp8Blocks::tensor;
-  return {w.codes.slice(first, count), blocks ? w.inverse.slice(first / block, ops::QuantiseBlocks::blocks(count)) : w.inverse, w.blocks};
+  return {w.codes.slice(first, count),
+          blocks ? w.inverse.slice(first / block, ops::QuantiseBlocks::blocks(count)) : w.inverse, w.blocks};
 }
 
-void Fp8Gemms::multiply(Context& c, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out,
-                           float beta) {
+void Fp8Gemms::multiply(Context& c, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out, float beta) {
   run(c.device, ops::Fp8Matmul{a, b, out, beta});
 }
 

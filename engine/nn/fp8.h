@@ -53,15 +53,17 @@ class Fp8Gemms {
   Fp8Gemms(ParameterStore& store, Parameter& weight, const Plan& plan);
 
   // Of the layer's input [rows, in]. `parts_of`: ranks along these axes hold the other parts of a tensor that has one scale.
-  Fp8Tensor input(Context& context, const Tensor& x, Fp8Ways ways,
-                  const std::vector<Axis>& parts_of = {}) const;
-  Fp8Tensor gradient(Context& context, const Tensor& dy, Fp8Ways ways = Fp8Ways::both, const std::vector<Axis>& parts_of = {}) const;
+  Fp8Tensor input(Context& context, const Tensor& x, Fp8Ways ways, const std::vector<Axis>& parts_of = {}) const;
+  Fp8Tensor gradient(Context& context, const Tensor& dy, Fp8Ways ways = Fp8Ways::both,
+                     const std::vector<Axis>& parts_of = {}) const;
   // Of the weight [out, in], or a part of it: a matrix of several, its rows from `row` on. Made once a step, both ways, and kept; but where
   // weights are sharded made for this use. Of what lives in FP8 alone the other way round is.
   Fp8Tensor weight(Context& context, const Tensor& w, Fp8Ways ways, std::int64_t part = 0, std::int64_t row = 0) const;
 
   // Of rows of the weight that are multiplied apart; for this use.
-  ops::Fp8Operand rows(Context& context, const Tensor& w) const { return quantise(context, kWeight, w, Fp8Ways::straight, {}).straight; }
+  ops::Fp8Operand rows(Context& context, const Tensor& w) const {
+    return quantise(context, kWeight, w, Fp8Ways::straight, {}).straight;
+  }
 
   // Whether what is quantised can be gathered, and transposed after that: not where scales are of blocks.
   bool travels() const { return recipe_ != Fp8Recipe::blockwise; }
@@ -71,13 +73,14 @@ class Fp8Gemms {
   std::int64_t multiple_of_rows() const { return travels() ? ops::Fp8Matmul::kMultiple : ops::QuantiseBlocks::kBlock; }
 
   // out = a b^T, or added to beta times what is there.
-  static void multiply(Context& context, const ops::Fp8Operand& a, const ops::Fp8Operand& b,
-                       const Tensor& out, float beta = 0);
+  static void multiply(Context& context, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out,
+                       float beta = 0);
 
  private:
   enum Operand { kInput, kWeight, kGradient };
   DType type_of(Operand operand) const;
-  Fp8Tensor weight_in_fp8(Context& context, const Tensor& codes, Fp8Ways ways, std::int64_t part, std::int64_t row) const;
+  Fp8Tensor weight_in_fp8(Context& context, const Tensor& codes, Fp8Ways ways, std::int64_t part,
+                          std::int64_t row) const;
   // Into the tensors that `into` has, or new ones.
   Fp8Tensor quantise(Context& context, Operand operand, const Tensor& x, Fp8Ways ways, Fp8Tensor into,
                      const std::vector<Axis>& parts_of = {}) const;

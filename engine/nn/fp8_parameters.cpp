@@ -34,8 +34,7 @@ void Fp8Parameters::allocate_figures(Device& device, const Plan& plan) {
   for (const Matrix& m : matrices_) figures_[owners_of(*m.parameter)].count += shape_of(m).numel();
   for (auto& [axes, figures] : figures_) {
     figures.scales = device.empty({figures.count}, DType::f32, Category::weights, "scales of FP8 weights");
-    figures.inverses =
-        device.empty({figures.count}, DType::f32, Category::weights, "inverse scales of FP8 weights");
+    figures.inverses = device.empty({figures.count}, DType::f32, Category::weights, "inverse scales of FP8 weights");
   }
   for (Matrix& m : matrices_) {
     const Figures& figures = figures_[owners_of(*m.parameter)];
@@ -52,9 +51,8 @@ void Fp8Parameters::allocate(Device& device, const Plan& plan, const StateLayout
   recipe_ = *plan.precision.fp8;
   sharded_ = plan.state.sharded();
   const bool weights_sharded = plan.state.weights.sharded();
-  codes_ =
-      device.empty({weights_sharded ? layout.owned() - layout.fp8_at() : layout.size() - layout.fp8_begin()},
-                   DType::e4m3, Category::weights, "weights in FP8");
+  codes_ = device.empty({weights_sharded ? layout.owned() - layout.fp8_at() : layout.size() - layout.fp8_begin()},
+                        DType::e4m3, Category::weights, "weights in FP8");
   if (recipe_ != Fp8Recipe::delayed) {
     allocate_figures(device, plan);
   } else {
@@ -68,13 +66,11 @@ void Fp8Parameters::allocate(Device& device, const Plan& plan, const StateLayout
     const std::int64_t elements = m.rows * m.cols;
     m.begin = m.parameter->offset + m.index * elements;
     for (const StateLayout::Own& own : layout.own()) {
-      const std::int64_t from = std::max(own.begin, m.begin), to = std::min(own.end, m.begin + elements),
-                         n = to - from;
+      const std::int64_t from = std::max(own.begin, m.begin), to = std::min(own.end, m.begin + elements), n = to - from;
       if (n <= 0) continue;
       const std::int64_t at = own.at + from - own.begin;
-      parts_.push_back(
-          {i, from - m.begin, main.part(sharded_ ? at : from, {n}),
-           codes_.part(weights_sharded ? at - layout.fp8_at() : from - layout.fp8_begin(), {n})});
+      parts_.push_back({i, from - m.begin, main.part(sharded_ ? at : from, {n}),
+                        codes_.part(weights_sharded ? at - layout.fp8_at() : from - layout.fp8_begin(), {n})});
     }
   }
 }
@@ -112,10 +108,8 @@ ops::Fp8Operand Fp8Parameters::operand(const Parameter& p, std::int64_t index, c
   const Matrix& m = matrices_[static_cast<std::size_t>(p.fp8 + index)];
   if (recipe_ != Fp8Recipe::blockwise) return {codes, m.inverse};
   constexpr std::int64_t kBlock = ops::QuantiseBlocks::kBlock;
-  check(row % kBlock == 0, "FP8 weight", "rows of {} from {} on, need a multiple of {}", p.name(), row,
-        kBlock);
-  return {codes, m.inverse.slice(row / kBlock, ops::QuantiseBlocks::blocks(codes.shape()[0])),
-          ops::Fp8Blocks::squares};
+  check(row % kBlock == 0, "FP8 weight", "rows of {} from {} on, need a multiple of {}", p.name(), row, kBlock);
+  return {codes, m.inverse.slice(row / kBlock, ops::QuantiseBlocks::blocks(codes.shape()[0])), ops::Fp8Blocks::squares};
 }
 
 }  // namespace mbench

@@ -24,22 +24,20 @@ class Fp8Parameters {
   bool empty() const { return matrices_.empty(); }
 
   // Once it is built and laid out. `main`: the f32 originals, as they are sharded.
-  void allocate(Device& device, const Plan& plan, const StateLayout& layout, const Tensor& main,
-                ScaleHistory& scales);
+  void allocate(Device& device, const Plan& plan, const StateLayout& layout, const Tensor& main, ScaleHistory& scales);
   // As a step begins, before anything is gathered.
   void quantise(Device& device, const Groups& groups);
 
   const Tensor& codes() const { return codes_; }
   // What stands for the rows from `row` on of a matrix of the parameter: those codes, with the inverse of their scales.
-  ops::Fp8Operand operand(const Parameter& parameter, std::int64_t matrix, const Tensor& codes,
-                          std::int64_t row) const;
+  ops::Fp8Operand operand(const Parameter& parameter, std::int64_t matrix, const Tensor& codes, std::int64_t row) const;
 
  private:
   struct Matrix {
     const Parameter* parameter;
     std::int64_t index, rows, cols;
     int slot;
-    std::int64_t begin = 0;  // in the space of the layout
+    std::int64_t begin = 0;     // in the space of the layout
     Tensor scale{}, inverse{};  // the scale's place has the largest values first
     Tensor amax{};              // of delayed scaling, whose scales are there before
   };

@@ -18,8 +18,7 @@ struct Fp8Weights {
     Fp8Tensor tensor;
     std::int64_t step = -1;  // of which it is
   };
-  std::map<std::pair<const void*, std::int64_t>, Kept>
-      kept;  // by products and part of the weight (Fp8Gemms)
+  std::map<std::pair<const void*, std::int64_t>, Kept> kept;  // by products and part of the weight (Fp8Gemms)
 };
 
 }  // namespace mbench

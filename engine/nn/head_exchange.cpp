@@ -39,8 +39,7 @@ class HeadsForPositions final : public AttentionCore {
       const Tensor dwhole = communicate(c, kToHeads, dcontext);
       const Tensor exchanged = std::exchange(saved.exchanged, Tensor());
       const Tensor dexchanged = packed(c, whole, "gradient of all positions");
-      core_->backward(c, batch, site, whole, dwhole, parts_in(exchanged, whole), parts_in(dexchanged, whole),
-                      saved);
+      core_->backward(c, batch, site, whole, dwhole, parts_in(exchanged, whole), parts_in(dexchanged, whole), saved);
       dmine = communicate(c, kToPositions, dexchanged);
     }
     const AttentionParts from = parts_in(dmine, n);
@@ -65,8 +64,7 @@ class HeadsForPositions final : public AttentionCore {
     return {part(0, n.qk_dim), part(queries, n.qk_dim), part(queries + n.qk_dim, n.v_dim)};
   }
   // `heads` side by side of every group.
-  static void copy(Context& c, const AttentionSizes& n, ops::Matrix from, ops::Matrix to,
-                   std::int64_t heads) {
+  static void copy(Context& c, const AttentionSizes& n, ops::Matrix from, ops::Matrix to, std::int64_t heads) {
     from.cols *= heads;
     to.cols *= heads;
     run(c.device, ops::CopyBlocks{from, to, n.groups()});

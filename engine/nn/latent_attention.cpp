@@ -45,12 +45,10 @@ ColumnsNorm latent_norm(ParameterStore& store, const Plan& plan, const LatentAtt
 
 }  // namespace
 
-LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const LatentAttentionSpec& spec,
-                                 Regions drop)
+LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const LatentAttentionSpec& spec, Regions drop)
     : spec_(spec),
       head_axes_(axes_of_heads(plan, spec.kv.role)),
-      shared_(
-          Transition::between(plan.role(spec.down.role).output, plan.role(spec.kv.role).consumed, plan.mesh)),
+      shared_(Transition::between(plan.role(spec.down.role).output, plan.role(spec.kv.role).consumed, plan.mesh)),
       down_(store, plan, spec.down),
       q_norm_(spec.q_norm ? std::optional(latent_norm(store, plan, spec, *spec.q_norm)) : std::nullopt),
       kv_norm_(latent_norm(store, plan, spec, spec.kv_norm)),
@@ -105,17 +103,15 @@ Tensor LatentAttention::make_keys_and_values(Context& c, Saved& saved) const {
   const Shape& s = saved.latents.shape();
   const std::int64_t own = spec_.plain_dim + spec_.v_dim;
   Tensor shared = c.activation({s[0], s[1], spec_.turned_dim}, "turned columns of keys");
-  run(c.device, ops::CopyBlocks{columns(saved.latents, spec_.q_rank + spec_.kv_rank, spec_.turned_dim),
-                                ops::Matrix(shared)});
+  run(c.device,
+      ops::CopyBlocks{columns(saved.latents, spec_.q_rank + spec_.kv_rank, spec_.turned_dim), ops::Matrix(shared)});
   shared = communicate(c, shared_.forward, shared);
   turn(c, by_head(shared, spec_.turned_dim), false);
   Tensor latent = c.activation({s[0], s[1], spec_.kv_rank}, "latent of keys and values");
-  kv_norm_.forward(c, columns(saved.latents, spec_.q_rank, spec_.kv_rank), ops::Matrix(latent), 1,
-                   saved.up.kv_rstd);
+  kv_norm_.forward(c, columns(saved.latents, spec_.q_rank, spec_.kv_rank), ops::Matrix(latent), 1, saved.up.kv_rstd);
   const Tensor kv = by_head(kv_.forward_with_bias(c, std::move(latent), saved.up.kv), own);
   const Shape& heads = kv.shape();
-  const Tensor all =
-      c.activation({heads[0], heads[1], heads[2], spec_.turned_dim + own}, "keys and values of heads");
+  const Tensor all = c.activation({heads[0], heads[1], heads[2], spec_.turned_dim + own}, "keys and values of heads");
   run(c.device, ops::CopyBlocks{columns(kv, 0, own), columns(all, spec_.turned_dim, own)});
   run(c.device, ops::CopyBlocks{ops::Matrix(shared), columns_by_head(all, 0, spec_.turned_dim), heads[2]});
   return all;
@@ -145,18 +141,16 @@ Tensor LatentAttention::forward(Context& c, const MicroBatch& batch, Tensor x,
   return proj_.forward(c, context, saved.proj);
 }
 
-Tensor LatentAttention::queries_back(Context& c, Tensor gradient, const Tensor& dlatents,
-                                     Saved& saved) const {
+Tensor LatentAttention::queries_back(Context& c, Tensor gradient, const Tensor& dlatents, Saved& saved) const {
   turn(c, gradient, true);
   const Tensor dx = q_.backward(c, flat(std::exchange(gradient, Tensor())), saved.up.q);
   if (!q_norm_) return dx;
-  q_norm_->backward(c, ops::Matrix(dx), columns(saved.latents, 0, spec_.q_rank),
-                    columns(dlatents, 0, spec_.q_rank), 1, saved.up.q_rstd);
+  q_norm_->backward(c, ops::Matrix(dx), columns(saved.latents, 0, spec_.q_rank), columns(dlatents, 0, spec_.q_rank), 1,
+                    saved.up.q_rstd);
   return {};
 }
 
-void LatentAttention::keys_and_values_back(Context& c, Tensor gradient, const Tensor& dlatents,
-                                           Saved& saved) const {
+void LatentAttention::keys_and_values_back(Context& c, Tensor gradient, const Tensor& dlatents, Saved& saved) const {
   const Shape s = gradient.shape();
   const std::int64_t own = spec_.plain_dim + spec_.v_dim;
   {
@@ -164,8 +158,8 @@ void LatentAttention::keys_and_values_back(Context& c, Tensor gradient, const Te
     run(c.device, ops::SumBlocks{columns_by_head(gradient, 0, spec_.turned_dim), ops::Matrix(dshared), s[2]});
     turn(c, by_head(dshared, spec_.turned_dim), true);
     dshared = communicate(c, shared_.backward, dshared);
-    run(c.device, ops::CopyBlocks{ops::Matrix(dshared),
-                                  columns(dlatents, spec_.q_rank + spec_.kv_rank, spec_.turned_dim)});
+    run(c.device,
+        ops::CopyBlocks{ops::Matrix(dshared), columns(dlatents, spec_.q_rank + spec_.kv_rank, spec_.turned_dim)});
   }
   Tensor dkv = c.activation({s[0], s[1], s[2], own}, "gradient of keys and values");
   run(c.device, ops::CopyBlocks{columns(gradient, spec_.turned_dim, own), columns(dkv, 0, own)});
@@ -189,8 +183,7 @@ Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
     core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
     dqueries = c.activation(saved.queries_shape, "gradient of queries");
     dkeys_and_values = c.activation(saved.keys_shape, "gradient of keys and values of heads");
-    core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqueries, dkeys_and_values),
-                    saved.core);
+    core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqueries, dkeys_and_values), saved.core);
   }
   saved.up.queries.reset();
   saved.up.keys_and_values.reset();

@@ -40,8 +40,7 @@ Tensor Branch::mix_back(Context& c, const MicroBatch& batch, Tensor dy, Saved& s
       for (Tensor* input : saved.mixer->inputs()) *input = normed;
     }
   });
-  mixer_checkpoint_.restore(
-      c, [&] { mixer_->forward(c, batch, std::exchange(saved.input, Tensor()), saved.mixer); });
+  mixer_checkpoint_.restore(c, [&] { mixer_->forward(c, batch, std::exchange(saved.input, Tensor()), saved.mixer); });
   const Tensor dx = mixer_->backward(c, batch, std::move(dy), saved.mixer);
   saved.mixer.reset();
   return dx;
@@ -50,8 +49,7 @@ Tensor Branch::mix_back(Context& c, const MicroBatch& batch, Tensor dy, Saved& s
 Tensor Branch::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   if (place_ == NormPlace::post) {
     const Tensor mixed = mix(c, batch, x, saved);
-    return norm_->forward(c, residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual),
-                         saved.norm);
+    return norm_->forward(c, residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual), saved.norm);
   }
   Tensor mixed = mix(c, batch, norm_ ? norm_->forward(c, x, saved.norm) : x, saved), bias = mixer_->bias();
   if (output_norm_) {
@@ -100,8 +98,7 @@ Tensor Layer::run_branches(Context& c, const MicroBatch& batch, const Tensor& x,
   if (parallel_) return parallel_->forward(c, batch, x, saved.parallel);
   saved.branches.resize(branches_.size());
   Tensor hidden = x;
-  for (std::size_t i = 0; i < branches_.size(); ++i)
-    hidden = branches_[i].forward(c, batch, hidden, saved.branches[i]);
+  for (std::size_t i = 0; i < branches_.size(); ++i) hidden = branches_[i].forward(c, batch, hidden, saved.branches[i]);
   return hidden;
 }
 

@@ -43,7 +43,8 @@ class Branch {
 class Layer {
  public:
   struct Saved {
-    Tensor input;  // all that is left of a layer that is dropped, and what one is made again of that keeps every second product
+    Tensor
+        input;  // all that is left of a layer that is dropped, and what one is made again of that keeps every second product
     std::vector<Branch::Saved> branches;
     ParallelBranches::Saved parallel;
   };

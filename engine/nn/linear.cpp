@@ -88,11 +88,12 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
   const Tensor w = rows(weight_->value);
   if (leaves_in_pieces()) {
     const Tensor whole = communicate_briefly(c, input_.forward, x);
-    return scatter_in_pieces(c, output_.forward.front(), {whole.shape()[0], whole.shape()[1], w.shape()[0]}, 1,
-                             [&](const Tensor& piece, std::int64_t first) {
-                               const Tensor part = w.slice(first, piece.shape()[2]);
-                               run(c.device, ops::Matmul{ops::Matrix(whole), ops::Matrix(part).t(), ops::Matrix(piece)});
-                             });
+    return scatter_in_pieces(
+        c, output_.forward.front(), {whole.shape()[0], whole.shape()[1], w.shape()[0]}, 1,
+        [&](const Tensor& piece, std::int64_t first) {
+          const Tensor part = w.slice(first, piece.shape()[2]);
+          run(c.device, ops::Matmul{ops::Matrix(whole), ops::Matrix(part).t(), ops::Matrix(piece)});
+        });
   }
   const bool by_parts = rings(input_.forward);
   const Tensor whole = by_parts ? Tensor() : communicate_briefly(c, input_.forward, x);
@@ -116,8 +117,12 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
   return communicate(c, output_.forward, y);
 }
 
-bool Linear::rings(const Exchanges& exchanges) const { return overlaps_ && gathers_sequence(exchanges); }
-bool Linear::leaves_in_pieces() const { return overlaps_ && scatters_sequence(output_.forward); }
+bool Linear::rings(const Exchanges& exchanges) const {
+  return overlaps_ && gathers_sequence(exchanges);
+}
+bool Linear::leaves_in_pieces() const {
+  return overlaps_ && scatters_sequence(output_.forward);
+}
 
 Tensor Linear::forward_with_bias(Context& c, const Tensor& x, Saved& saved) const {
   if (!bias_ || fuses_output(c) || bias_of_gemm_) return forward(c, x, saved, {.bias = bias_ != nullptr});
@@ -270,9 +275,10 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
     saved.quantised = fp8_->input(c, matrix(x), Fp8Ways::straight, {Axis::tp});
     const ops::Fp8Operand operand = weight(), &own = saved.quantised.straight;
     const Tensor y = c.activation({x.shape()[0] * c.groups.over({Axis::tp}).size(), batch, out}, "linear output");
-    gather_by_ring(c, input_.forward.front(), own.codes.view(x.shape()), false, [&](const Tensor& part, std::int64_t first) {
-      Fp8Gemms::multiply(c, {matrix(part), own.inverse}, operand, matrix(y.slice(first, part.shape()[0])));
-    });
+    gather_by_ring(
+        c, input_.forward.front(), own.codes.view(x.shape()), false, [&](const Tensor& part, std::int64_t first) {
+          Fp8Gemms::multiply(c, {matrix(part), own.inverse}, operand, matrix(y.slice(first, part.shape()[0])));
+        });
     return communicate(c, output_.forward, y);
   }
   ops::Fp8Operand in = arrive_in_fp8(c, x, keep_input_, saved);
@@ -281,7 +287,8 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
     const ops::Fp8Operand operand = weight();
     return scatter_in_pieces(c, output_.forward.front(), {tokens / batch, batch, out}, fp8_->multiple_of_rows(),
                              [&](const Tensor& piece, std::int64_t first) {
-                               Fp8Gemms::multiply(c, in, Fp8Gemms::part(operand, first, piece.shape()[2]), matrix(piece));
+                               Fp8Gemms::multiply(c, in, Fp8Gemms::part(operand, first, piece.shape()[2]),
+                                                  matrix(piece));
                              });
   }
   const Tensor y = c.activation({tokens / batch, batch, out}, "linear output");
@@ -307,8 +314,7 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   ops::Fp8Operand& kept = saved.quantised.straight;
   std::optional<Communication> input;
   if (saved.x || kept.codes)
-    input.emplace(c, input_.forward, saved.x ? saved.x : kept.codes.view(saved.shape),
-                  Communication::Use::brief);
+    input.emplace(c, input_.forward, saved.x ? saved.x : kept.codes.view(saved.shape), Communication::Use::brief);
   const Tensor w = rows(weight_->value);
   Tensor dx = c.activation({s[0], s[1], w.shape()[1]}, "linear input gradient");
   const ops::Fp8Operand weight = fp8_->weight(c, w, Fp8Ways::transposed, 0, begin_).transposed;

@@ -28,8 +28,8 @@ class Linear {
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec);
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear);
   // With parameters of its own that are whole on every rank, of whose outputs this rank makes [begin, begin + count) alone.
-  Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear,
-         std::int64_t begin, std::int64_t count);
+  Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear, std::int64_t begin,
+         std::int64_t count);
   // On a table that lives elsewhere (a tied embedding); the bias, if the layer has one, is its own.
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, Parameter* table);
 
@@ -98,7 +98,7 @@ class Linear {
   Parameter* weight_;
   Parameter* bias_ = nullptr;
   std::int64_t begin_ = 0, count_ = 0;  // 0: all of the parameter's
-  std::int64_t gemms_ = 0;           // that gather the input each for itself; 0: it is gathered once for all
+  std::int64_t gemms_ = 0;              // that gather the input each for itself; 0: it is gathered once for all
   bool table_ = false;                  // the weight is a table of words
   Transition input_, output_;
   bool bias_of_gemm_ = false;  // is added before outputs are gathered, not to the output

@@ -40,7 +40,8 @@ Tensor Linear::forward_separate(Context& c, const Tensor& x, Saved& saved) const
   for (const Block& block : blocks_of(w.shape()[0], gemms_)) {
     const Tensor& whole = saved.gathered.emplace_back(communicate(c, input_.forward, x));
     if (!y) y = c.activation({whole.shape()[0], whole.shape()[1], w.shape()[0]}, "linear output");
-    run(c.device, ops::Matmul{ops::Matrix(whole), ops::Matrix(w.slice(block.first, block.count)).t(), columns(y, block)});
+    run(c.device,
+        ops::Matmul{ops::Matrix(whole), ops::Matrix(w.slice(block.first, block.count)).t(), columns(y, block)});
   }
   return communicate(c, output_.forward, y);
 }
@@ -54,10 +55,12 @@ Tensor Linear::backward_separate(Context& c, const Tensor& dy, Saved& saved) con
   for (const Block& block : blocks_of(w.shape()[0], gemms_)) {
     const Tensor whole = std::exchange(saved.gathered[i++], Tensor());
     Tensor dx = c.activation(whole.shape(), "linear input gradient");
-    run(c.device, ops::Matmul{columns(dproduct, block), ops::Matrix(w.slice(block.first, block.count)), ops::Matrix(dx)});
+    run(c.device,
+        ops::Matmul{columns(dproduct, block), ops::Matrix(w.slice(block.first, block.count)), ops::Matrix(dx)});
     Communication travelling(c, input_.backward, dx);
     dx.reset();
-    ops::Matmul weight_gradient{columns(dproduct, block).t(), ops::Matrix(whole), ops::Matrix(made.target().slice(block.first, block.count))};
+    ops::Matmul weight_gradient{columns(dproduct, block).t(), ops::Matrix(whole),
+                                ops::Matrix(made.target().slice(block.first, block.count))};
     weight_gradient.beta = made.beta();
     run(c.device, weight_gradient);
     const Tensor part = travelling.finish();

@@ -20,14 +20,12 @@ bool drops_mixer(const BranchSpec& branch, Regions drop) {
          (std::holds_alternative<MoeSpec>(branch.mixer) && drop.has(Region::moe));
 }
 
-std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const BranchSpec& branch,
-                                  Regions drop) {
+std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const BranchSpec& branch, Regions drop) {
   if (const auto* attention = std::get_if<AttentionSpec>(&branch.mixer))
     return std::make_unique<Attention>(store, plan, *attention, drop);
   if (const auto* attention = std::get_if<LatentAttentionSpec>(&branch.mixer))
     return std::make_unique<LatentAttention>(store, plan, *attention, drop);
-  if (const auto* mlp = std::get_if<MlpSpec>(&branch.mixer))
-    return std::make_unique<Mlp>(store, plan, *mlp, drop);
+  if (const auto* mlp = std::get_if<MlpSpec>(&branch.mixer)) return std::make_unique<Mlp>(store, plan, *mlp, drop);
   return std::make_unique<Moe>(store, plan, std::get<MoeSpec>(branch.mixer), drop);
 }
 

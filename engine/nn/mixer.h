@@ -18,8 +18,7 @@ class Mixer {
   };
   virtual ~Mixer() = default;
   // Hidden activations to hidden activations, without the bias of the last linear layer: the residual sum adds it.
-  virtual Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
-                         std::unique_ptr<Saved>& saved) const = 0;
+  virtual Tensor forward(Context& context, const MicroBatch& batch, Tensor x, std::unique_ptr<Saved>& saved) const = 0;
   // Of a layer that keeps every second product (Region::alternate_gemms): frees the others and what was made of products;
   // and makes it again, from x as it was. The output is made again too where it is asked for.
   virtual void keep_alternate_gemms(Saved& saved) const;
@@ -33,8 +32,7 @@ class Mixer {
 };
 
 // `drop`: the regions of the layer that its forward drops; a mixer knows those inside itself.
-std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const BranchSpec& branch,
-                                  Regions drop);
+std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const BranchSpec& branch, Regions drop);
 
 // Whether a forward drops all that the branch's mixer keeps.
 bool drops_mixer(const BranchSpec& branch, Regions drop);

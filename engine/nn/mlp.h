@@ -17,7 +17,8 @@ class Mlp final : public Mixer {
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                  std::unique_ptr<Mixer::Saved>& saved) const override;
   void keep_alternate_gemms(Mixer::Saved& saved) const override;
-  Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Mixer::Saved& saved, bool output) const override;
+  Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Mixer::Saved& saved,
+                     bool output) const override;
   Tensor bias() const override { return fc2_.bias(); }
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
                   std::unique_ptr<Mixer::Saved>& saved) const override;

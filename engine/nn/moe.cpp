@@ -19,8 +19,7 @@ namespace {
 using Towards = ExpertExchange::Towards;
 
 // Rows of an expert where all have the same number, for that many dispatched tokens; 0 where they follow the data.
-std::int64_t capacity_of(const RouterMode& mode, std::int64_t tokens, std::int64_t active,
-                         std::int64_t experts) {
+std::int64_t capacity_of(const RouterMode& mode, std::int64_t tokens, std::int64_t active, std::int64_t experts) {
   switch (mode.routing) {
     case Routing::balanced:
       return tokens * active / experts;
@@ -48,11 +47,12 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
       mode_(plan.router),
       communication_(plan.ep_communication),
       own_(communication_ != EpCommunication::all_to_all),
-      tokens_(Transition::between(plan.role(spec.expert.fc1.role).input,
-                                  plan.role(spec.expert.fc1.role).consumed, plan.mesh)),
-      sums_(Transition::between(plan.role(spec.expert.fc2.role).gemm,
-                                plan.role(spec.expert.fc2.role).output, plan.mesh)),
-      counted_apart_(sequence_axes(own_ ? plan.hidden.value : plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
+      tokens_(Transition::between(plan.role(spec.expert.fc1.role).input, plan.role(spec.expert.fc1.role).consumed,
+                                  plan.mesh)),
+      sums_(
+          Transition::between(plan.role(spec.expert.fc2.role).gemm, plan.role(spec.expert.fc2.role).output, plan.mesh)),
+      counted_apart_(
+          sequence_axes(own_ ? plan.hidden.value : plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       router_(store, plan, spec),
       experts_(store, plan, spec.expert, drop),
       exchange_(plan) {
@@ -71,13 +71,15 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
   ops::DispatchPlan plan;
   plan.experts = experts;
   plan.capacity = capacity_of(mode_, tokens, active_, experts_number_);
-  plan.rows = saved.rows =
-      visits_ ? RankVisits::of_received(c, experts.shape(), DType::i64, saved.visits, "rows of tokens") : integers(experts.shape(), "rows of tokens");
+  plan.rows = saved.rows = visits_
+                               ? RankVisits::of_received(c, experts.shape(), DType::i64, saved.visits, "rows of tokens")
+                               : integers(experts.shape(), "rows of tokens");
   plan.counts = integers({here}, "tokens of experts");
   plan.offsets = integers({here + 1}, "first rows of experts");
   std::int64_t most = plan.capacity > 0 ? here * plan.capacity : experts.numel();
   // Without values experts have their share, however few tokens come.
-  if (visits_ && plan.capacity == 0) most = std::max(most, (tokens * active_ + experts_number_ - 1) / experts_number_ * here);
+  if (visits_ && plan.capacity == 0)
+    most = std::max(most, (tokens * active_ + experts_number_ - 1) / experts_number_ * here);
   plan.pairs = saved.pairs = integers({most}, "tokens of rows");
   if (own_) plan.first = c.groups.over({Axis::ep}).rank() * here;
   run(c.device, plan);
@@ -205,7 +207,8 @@ Tensor Moe::shared_forward(Context& c, const MicroBatch& batch, Tensor x, Saved&
 
 Tensor Moe::shared_backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved) const {
   if (!shared_gate_) return shared_->backward(c, batch, std::move(dy), saved.shared);
-  const Tensor dgate = c.device.empty(saved.gate.shape(), DType::f32, Category::activations, "gradient of the shared expert's gate"),
+  const Tensor dgate = c.device.empty(saved.gate.shape(), DType::f32, Category::activations,
+                                      "gradient of the shared expert's gate"),
                dlogits = c.activation(saved.gate.shape(), "gradient of the gate's logits"),
                doutput = c.activation(dy.shape(), "gradient of the shared expert's output");
   run(c.device, ops::ScaleRowsGrad{dy, std::exchange(saved.shared_output, Tensor()), saved.gate, doutput, dgate});
@@ -216,8 +219,7 @@ Tensor Moe::shared_backward(Context& c, const MicroBatch& batch, Tensor dy, Save
   return dx;
 }
 
-Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
-                    std::unique_ptr<Mixer::Saved>& keep) const {
+Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
@@ -244,7 +246,8 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
   if (shared_) shared = shared_forward(c, batch, std::move(x), saved);
   x.reset();
   Tensor arrived = travelling.finish();
-  Tensor made = experts_.forward(c, saved.sizes, std::move(arrived), within ? weights.finish() : Tensor(), saved.experts);
+  Tensor made =
+      experts_.forward(c, saved.sizes, std::move(arrived), within ? weights.finish() : Tensor(), saved.experts);
   Tensor output = exchange_.send(c, std::move(made), experts_.count(), saved.way, Towards::tokens).finish();
   Tensor sum = for_tokens(c, whole, saved, "combined outputs of experts");
   if (within) {
@@ -264,8 +267,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x,
   return y;
 }
 
-Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
-                     std::unique_ptr<Mixer::Saved>& kept) const {
+Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   charge_sending(c);
   Tensor dsum = communicate(c, sums_.backward, dy);
@@ -294,7 +296,8 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy,
   Tensor drows = experts_.backward(c, saved.sizes, travelling.finish(), saved.experts, dweights_of_rows);
   drows = exchange_.send(c, std::move(drows), experts_.count(), saved.way, Towards::tokens).finish();
   if (within) {
-    const Tensor back = exchange_.send(c, std::move(dweights_of_rows), experts_.count(), saved.way, Towards::tokens).finish();
+    const Tensor back =
+        exchange_.send(c, std::move(dweights_of_rows), experts_.count(), saved.way, Towards::tokens).finish();
     const Shape pairs{dweights.numel(), 1};
     run(c.device, ops::DispatchGrad{back, saved.rows.view(pairs), dweights.view(pairs)});
   }

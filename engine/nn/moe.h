@@ -69,9 +69,9 @@ class Moe final : public Mixer {
   std::int64_t experts_number_, active_;
   RouterMode mode_;
   EpCommunication communication_;
-  bool own_;  // the plan is of this rank's own experts alone, and of all tokens that come to it
+  bool own_;                  // the plan is of this rank's own experts alone, and of all tokens that come to it
   Transition tokens_, sums_;  // hidden activations to where they are dispatched; summed outputs back
-  Axes counted_apart_;  // along which other ranks dispatch tokens that are balanced together with this rank's
+  Axes counted_apart_;        // along which other ranks dispatch tokens that are balanced together with this rank's
   Router router_;
   Experts experts_;
   ExpertExchange exchange_;

@@ -48,9 +48,8 @@ Tensor Norm::backward(Context& c, const Tensor& dy, const Tensor& residual, Save
     run(c.device, ops::LayerNormGrad{dy, saved.x, saved.mean, saved.rstd, value_of(gamma_), added, dx,
                                      gradient_of(gamma_), gradient_of(beta_)});
   else
-    run(c.device,
-        ops::RmsNormGrad{ops::Matrix(dy), ops::Matrix(saved.x), saved.rstd, value_of(gamma_),
-                         added ? ops::Matrix(added) : ops::Matrix(), ops::Matrix(dx), gradient_of(gamma_)});
+    run(c.device, ops::RmsNormGrad{ops::Matrix(dy), ops::Matrix(saved.x), saved.rstd, value_of(gamma_),
+                                   added ? ops::Matrix(added) : ops::Matrix(), ops::Matrix(dx), gradient_of(gamma_)});
   if (residual && !fused) run(c.device, ops::Add{dx, residual, dx});
   saved = {};
   return dx;

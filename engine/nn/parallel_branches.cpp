@@ -14,7 +14,8 @@ namespace {
 // The mixers' input is there, and their output stays where their last products make it.
 std::unique_ptr<Plan> plan_inside(const Plan& plan) {
   auto inside = std::make_unique<Plan>(plan);
-  LinearPlan &column = inside->linear[static_cast<std::size_t>(Role::column)], &row = inside->linear[static_cast<std::size_t>(Role::row)];
+  LinearPlan &column = inside->linear[static_cast<std::size_t>(Role::column)],
+             &row = inside->linear[static_cast<std::size_t>(Role::row)];
   column.input = column.consumed;
   row.output = row.gemm;
   return inside;
@@ -30,7 +31,8 @@ Tensor side_by_side(Context& c, const std::vector<Tensor>& all, std::string_view
   const std::int64_t width = shape[2];
   shape[2] *= static_cast<std::int64_t>(all.size());
   const Tensor together = c.activation(shape, what);
-  for (std::size_t i = 0; i < all.size(); ++i) run(c.device, ops::CopyBlocks{ops::Matrix(all[i]), part_of(together, i, width)});
+  for (std::size_t i = 0; i < all.size(); ++i)
+    run(c.device, ops::CopyBlocks{ops::Matrix(all[i]), part_of(together, i, width)});
   return together;
 }
 
@@ -58,14 +60,16 @@ ParallelBranches::ParallelBranches(ParameterStore& store, const Plan& plan, cons
   inside.add(Region::norm);
   for (const BranchSpec& branch : spec.branches) {
     if (branch.norm) norms_.emplace_back(store, plan, *branch.norm);
-    parts_.push_back({norms_.size() - 1, make_mixer(store, *inside_, branch, inside), Checkpoint(drops_mixer(branch, drop))});
+    parts_.push_back(
+        {norms_.size() - 1, make_mixer(store, *inside_, branch, inside), Checkpoint(drops_mixer(branch, drop))});
   }
 }
 
 std::vector<Tensor> ParallelBranches::arrive(Context& c, const std::vector<Tensor>& normed) const {
   if (gather_.forward.empty()) return normed;
   if (normed.size() == 1) return {communicate_briefly(c, gather_.forward, normed.front())};
-  const Tensor together = communicate_briefly(c, gather_.forward, side_by_side(c, normed, "outputs of norms, side by side"));
+  const Tensor together =
+      communicate_briefly(c, gather_.forward, side_by_side(c, normed, "outputs of norms, side by side"));
   return apart(c, together, normed.size(), "gathered output of a norm");
 }
 

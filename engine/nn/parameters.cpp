@@ -59,8 +59,8 @@ void ParameterStore::lay_out() {
     items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit, p->shared_by_ends, p->fp8 >= 0});
   const auto bucket_elements =
       static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
-  layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements,
-                        plan_.optimizer.alignment(), [&](Axes data) {
+  layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements, plan_.optimizer.alignment(),
+                        [&](Axes data) {
                           const Group& group = groups_.over(data & kStateAxes);
                           return StateLayout::Peers{group.rank(), group.size()};
                         });
@@ -98,8 +98,8 @@ void ParameterStore::begin_gradients() {
   fill_to(gradients_.numel());
 }
 
-ParameterStore::Use ParameterStore::use(std::vector<int> units, Gradients gradients,
-                                        const std::vector<int>& next, const std::vector<int>& then) {
+ParameterStore::Use ParameterStore::use(std::vector<int> units, Gradients gradients, const std::vector<int>& next,
+                                        const std::vector<int>& then) {
   for (const int unit : units) begin_use(unit, gradients);
   if (state().weights.sharded())
     for (const int unit : next)
@@ -118,8 +118,8 @@ void ParameterStore::begin_use(int index, Gradients gradients) {
       wait_for(b);
     }
     for (Parameter* p : unit.parameters)
-      p->value = state().weights.sharded() ? within(bucket(bucket_of(*p)).weights, *p)
-                                           : weights_at(p->offset, p->local);
+      p->value =
+          state().weights.sharded() ? within(bucket(bucket_of(*p)).weights, *p) : weights_at(p->offset, p->local);
   }
   if (gradients == Gradients::no || unit.gradient_users++ > 0) return;
   if (state().gradients.sharded())
@@ -196,8 +196,8 @@ void ParameterStore::fetch_updated() {
         arriving.push_back(peers.start_broadcast(weights, part.owner));
     }
     if (all.parts.empty())
-      arriving.push_back(peers.start_all_gather(own_weights(layout_.own_of(b).front()),
-                                                weights_at(all.begin, {all.size()})));
+      arriving.push_back(
+          peers.start_all_gather(own_weights(layout_.own_of(b).front()), weights_at(all.begin, {all.size()})));
   }
   if (plan_.overlap_param_gather) return;
   for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) wait_for(b);
@@ -231,8 +231,7 @@ Tensor ParameterStore::bucket_gradients(int b) const {
 Tensor ParameterStore::own_gradient(const Parameter& p) const {
   if (!state().sharded()) return gradient_of(p);
   for (const StateLayout::Own& own : layout_.own_of(bucket_of(p))) {
-    const std::int64_t begin = std::max(own.begin, p.offset),
-                       end = std::min(own.end, p.offset + p.local.numel());
+    const std::int64_t begin = std::max(own.begin, p.offset), end = std::min(own.end, p.offset + p.local.numel());
     if (begin < end) return own_gradients(own).part(begin - own.begin, {end - begin});
   }
   return Tensor();
@@ -248,11 +247,10 @@ void ParameterStore::allocate_and_initialise() {
   const Shape weights{state().weights.sharded() ? layout_.fp8_at() : layout_.fp8_begin()};
   Device &weights_home = at(state().weights_at), &optimizer_home = at(state().optimizer_at);
   weights_ = weights_home.empty(weights, precision.model, Category::weights, "weights");
-  gradients_ =
-      device_.empty(elements(state().gradients), precision.gradients, Category::gradients, "gradients");
+  gradients_ = device_.empty(elements(state().gradients), precision.gradients, Category::gradients, "gradients");
   main_ = main_separate() ? optimizer_home.empty(elements(state().optimizer), precision.main, Category::optimizer,
-                                              "f32 main weights")
-                       : weights_;
+                                                 "f32 main weights")
+                          : weights_;
   fp8_.allocate(device_, plan_, layout_, main_, scales_);
   run(optimizer_home, ops::Fill{main_, 0});
   run(device_, ops::Fill{gradients_, 0});
@@ -278,18 +276,15 @@ void ParameterStore::initialise_by_blocks(const Parameter& p) {
   for (std::int64_t row = 0; row < rows; row += step) {
     // Without values one whole block stands for all: the memory that each takes is free again when the next one comes.
     if (drawn && !device_.real()) row = std::max(row, rows / step * step);
-    const std::int64_t count = std::min(step, rows - row), begin = p.offset + row * cols,
-                       end = begin + count * cols;
+    const std::int64_t count = std::min(step, rows - row), begin = p.offset + row * cols, end = begin + count * cols;
     if (count == 0) break;
     const auto owned = layout_.own_of(bucket_of(p));
     const bool kept = (!state().weights.sharded() && p.fp8 < 0) ||
-                      std::any_of(owned.begin(), owned.end(), [&](const StateLayout::Own& own) {
-                        return own.begin < end && begin < own.end;
-                      });
+                      std::any_of(owned.begin(), owned.end(),
+                                  [&](const StateLayout::Own& own) { return own.begin < end && begin < own.end; });
     if (!kept) continue;
     drawn = drawn || count == step;
-    const Tensor block =
-        device_.empty({count, cols}, DType::f32, Category::workspace, "initial values being drawn");
+    const Tensor block = device_.empty({count, cols}, DType::f32, Category::workspace, "initial values being drawn");
     set_rows(p, block, row);
     keep_block(block.view({count * cols}), p, begin);
   }
@@ -352,8 +347,7 @@ void ParameterStore::set_rows(const Parameter& p, const Tensor& target, std::int
 }
 
 // Rows of `target` from row and column (row0, col0) of the parameter on, drawn as those of the weight that they are of.
-void ParameterStore::draw_rows(const Parameter& p, const Tensor& target, std::int64_t row0,
-                               std::int64_t col0) {
+void ParameterStore::draw_rows(const Parameter& p, const Tensor& target, std::int64_t row0, std::int64_t col0) {
   const std::string& name = p.spec.rows_of ? p.spec.rows_of->whole : p.name();
   const std::int64_t rows = target.shape().rows();
   for (std::int64_t r = 0; r < rows;) {

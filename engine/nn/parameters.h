@@ -32,9 +32,7 @@ struct Parameter {
   bool stale = false;
 
   const std::string& name() const { return spec.name; }
-  bool decays() const {
-    return spec.shape.rank() > 1;
-  }  // weight decay acts on matrices, not on biases and norms
+  bool decays() const { return spec.shape.rank() > 1; }  // weight decay acts on matrices, not on biases and norms
 };
 
 // Within a Use, before anything adds to a gradient.
@@ -46,8 +44,7 @@ class ParameterStore {
       : device_(device), plan_(plan), groups_(groups) {}
 
   // While the model is built. `tokens` and `outputs`: where the activations lie that the weight acts on, and what it makes.
-  Parameter* add(const WeightSpec& spec, const Spread& placement, const Spread& tokens,
-                 const Spread& outputs);
+  Parameter* add(const WeightSpec& spec, const Spread& placement, const Spread& tokens, const Spread& outputs);
   Parameter* add(const WeightSpec& spec, const Spread& placement, const Spread& tokens) {
     return add(spec, placement, tokens, tokens);
   }
@@ -77,9 +74,7 @@ class ParameterStore {
       for (const int unit : units_) store_->end_use(unit, gradients_);
     }
     Use(Use&& other) noexcept
-        : store_(std::exchange(other.store_, nullptr)),
-          units_(std::move(other.units_)),
-          gradients_(other.gradients_) {}
+        : store_(std::exchange(other.store_, nullptr)), units_(std::move(other.units_)), gradients_(other.gradients_) {}
     Use& operator=(Use&&) = delete;
 
    private:
@@ -116,9 +111,7 @@ class ParameterStore {
   const Tensor& gradients() const { return gradients_; }
   // What the optimizer updates: f32, or the weights themselves where those have its type and are in the same memory.
   const Tensor& main() const { return main_; }
-  bool main_separate() const {
-    return plan_.precision.main_weights() || state().weights_at != state().optimizer_at;
-  }
+  bool main_separate() const { return plan_.precision.main_weights() || state().weights_at != state().optimizer_at; }
   // In whose memory that is.
   Device& at(Residence where) const { return where == Residence::host ? device_.host() : device_; }
 

@@ -49,11 +49,13 @@ void RankVisits::plan(Context& c, const Tensor& experts, RankWay& way) const {
   way.received = sum_of(way.receive);
   way.pairs = plan.pairs.slice(0, way.sent);
   const std::int64_t nodes = ranks_ / peers.ranks_on_node();
-  way.node_rows = nodes > 1 && ranks_ % nodes == 0 ? sum_of(ops::balanced_visits(tokens, experts_, active_, nodes)) : way.sent;
+  way.node_rows =
+      nodes > 1 && ranks_ % nodes == 0 ? sum_of(ops::balanced_visits(tokens, experts_, active_, nodes)) : way.sent;
 }
 
 void RankVisits::read_counts(Context& c, const Tensor& counts, RankWay& way) const {
-  const Tensor theirs = c.device.empty(counts.shape(), DType::i64, Category::activations, "tokens that come from each rank");
+  const Tensor theirs =
+      c.device.empty(counts.shape(), DType::i64, Category::activations, "tokens that come from each rank");
   c.groups.over({Axis::ep}).all_to_all(counts, theirs);
   if (!c.device.real()) {
     c.device.read(theirs, 0);
@@ -103,7 +105,8 @@ Tensor RankVisits::to_ranks(Context& c, const Tensor& x, const RankWay& way) con
   return arrived.view({arrived.shape()[0], 1, arrived.shape()[1]});
 }
 
-std::vector<Tensor> RankVisits::back(Context& c, std::vector<Tensor> made, const std::vector<Shape>& whole, const RankWay& way) const {
+std::vector<Tensor> RankVisits::back(Context& c, std::vector<Tensor> made, const std::vector<Shape>& whole,
+                                     const RankWay& way) const {
   std::vector<Tensor> sums;
   std::vector<Group::Parcel> parcels;
   for (Tensor& x : made) {

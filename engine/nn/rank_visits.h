@@ -10,18 +10,22 @@ namespace mbench {
 
 // The way of a micro batch's tokens.
 struct RankWay {
-  Tensor rows;   // [..., k] i64, like the tokens' experts: the row sent for the slot; -1 where an earlier slot's is the same
-  Tensor pairs;  // [sent] i64: each row's token and slot
+  Tensor
+      rows;  // [..., k] i64, like the tokens' experts: the row sent for the slot; -1 where an earlier slot's is the same
+  Tensor pairs;                             // [sent] i64: each row's token and slot
   std::vector<std::int64_t> send, receive;  // rows to and from each rank
   std::int64_t sent = 0, received = 0;      // of all of them
-  std::int64_t room = 1;                    // the most rows that come to any rank, at least one: what tensors of them take
-  std::int64_t node_rows = 0;               // sent, one for each node that a token visits
+  std::int64_t room = 1;       // the most rows that come to any rank, at least one: what tensors of them take
+  std::int64_t node_rows = 0;  // sent, one for each node that a token visits
 };
 
 class RankVisits {
  public:
   RankVisits(const Plan& plan, const MoeSpec& spec)
-      : ranks_(plan.mesh.size(Axis::ep)), experts_(spec.experts), active_(spec.active), balanced_(plan.router.routing == Routing::balanced) {}
+      : ranks_(plan.mesh.size(Axis::ep)),
+        experts_(spec.experts),
+        active_(spec.active),
+        balanced_(plan.router.routing == Routing::balanced) {}
 
   // `experts`: [..., k] i64 of the tokens that this rank dispatches. How many go where is known beforehand where routing is balanced,
   // else the host reads it, and it does where the graph does that always.
@@ -33,11 +37,13 @@ class RankVisits {
     Tensor weights;  // [received, k] f32
   };
   // `x`: [..., hidden], `weights`: [..., k] f32 of the same tokens.
-  Tokens to_ranks(Context& context, const Tensor& x, const Tensor& experts, const Tensor& weights, const RankWay& way) const;
+  Tokens to_ranks(Context& context, const Tensor& x, const Tensor& experts, const Tensor& weights,
+                  const RankWay& way) const;
   Tensor to_ranks(Context& context, const Tensor& x, const RankWay& way) const;  // x alone
 
   // What came for each token that visits this rank, `made`, goes back, and of all ranks is summed: like `whole`. Tensors travel together.
-  std::vector<Tensor> back(Context& context, std::vector<Tensor> made, const std::vector<Shape>& whole, const RankWay& way) const;
+  std::vector<Tensor> back(Context& context, std::vector<Tensor> made, const std::vector<Shape>& whole,
+                           const RankWay& way) const;
 
   // [received, ...] of `row` elements: as much memory on every rank, where routing is balanced.
   static Tensor of_received(Context& context, Shape row, DType dtype, const RankWay& way, std::string_view what);

@@ -24,8 +24,8 @@ Tensor ResidualDropout::forward(Context& c, const MicroBatch& batch, const Tenso
   if (p > 0 && c.keeps().stored_masks)
     saved.mask = c.device.empty(branch.shape(), DType::u8, Category::activations, "residual dropout mask");
   const Tensor y = c.activation(branch.shape(), "residual sum");
-  run(c.device, ops::BiasDropoutAdd{
-                    branch, bias, residual, y, saved.mask, dropout_at(c, site_), hidden_map(c, batch), scale_});
+  run(c.device,
+      ops::BiasDropoutAdd{branch, bias, residual, y, saved.mask, dropout_at(c, site_), hidden_map(c, batch), scale_});
   return y;
 }
 
@@ -35,7 +35,8 @@ Tensor ResidualDropout::backward(Context& c, const MicroBatch& batch, const Tens
   const Tensor dbranch = c.activation(dy.shape(), "branch gradient");
   if (scale_ != 1) run(c.device, ops::Scale{dy, dbranch, scale_});
   if (p == 0) return dbranch;
-  run(c.device, ops::DropoutGrad{scale_ != 1 ? dbranch : dy, dbranch, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
+  run(c.device,
+      ops::DropoutGrad{scale_ != 1 ? dbranch : dy, dbranch, saved.mask, dropout_at(c, site_), hidden_map(c, batch)});
   saved = {};
   return dbranch;
 }

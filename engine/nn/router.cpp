@@ -73,14 +73,12 @@ Tensor Router::backward(Context& c, const MicroBatch& batch, const Tensor& dweig
   ops::RouterLosses losses = losses_;
   losses.tokens = saved.logits.shape().rows() * c.groups.over(cut_).size();
   // The loss is linear in the counts.
-  if (saved.counted > 0)
-    losses.balance *= static_cast<float>(losses.tokens) / static_cast<float>(saved.counted);
+  if (saved.counted > 0) losses.balance *= static_cast<float>(losses.tokens) / static_cast<float>(saved.counted);
   if (c.router_losses && (losses.balance > 0 || losses.z > 0))
     run(c.device, ops::RouterLoss{saved.logits, saved.counts, active_, rule_.score, losses, c.router_losses});
   losses.balance *= batch.gradient_scale;
   losses.z *= batch.gradient_scale;
-  run(c.device,
-      ops::RouteGrad{dweights, saved.logits, saved.experts, rule_, losses, saved.counts, saved.logits});
+  run(c.device, ops::RouteGrad{dweights, saved.logits, saved.experts, rule_, losses, saved.counts, saved.logits});
   saved.experts.reset();
   saved.counts.reset();
   return linear_.backward(c, std::exchange(saved.logits, Tensor()), saved.linear);

@@ -12,9 +12,9 @@ class Router {
  public:
   struct Saved {
     Linear::Saved linear;
-    Tensor logits;   // [seq, batch, experts] of this rank's hidden activations
-    Tensor experts;  // [seq, batch, k] i64
-    Tensor counts;   // [experts] i64: pairs that chose each, of all tokens whose losses are balanced together
+    Tensor logits;             // [seq, batch, experts] of this rank's hidden activations
+    Tensor experts;            // [seq, batch, k] i64
+    Tensor counts;             // [experts] i64: pairs that chose each, of all tokens whose losses are balanced together
     std::int64_t counted = 0;  // those tokens; more than there are where several ranks dispatch the same ones
   };
   Router(ParameterStore& store, const Plan& plan, const MoeSpec& spec);
@@ -40,8 +40,7 @@ class Router {
   // Where choices are corrected: [experts] each.
   float speed_ = 0;
   Tensor correction_, load_;
-  mutable std::int64_t counted_ =
-      0;  // tokens in load_; a layer that is computed again counts its tokens again
+  mutable std::int64_t counted_ = 0;  // tokens in load_; a layer that is computed again counts its tokens again
 };
 
 }  // namespace mbench

@@ -9,8 +9,7 @@
 namespace mbench {
 namespace {
 
-constexpr std::string_view kShare = "keys and values of other ranks",
-                           kGradients = "gradient of shared keys and values";
+constexpr std::string_view kShare = "keys and values of other ranks", kGradients = "gradient of shared keys and values";
 
 Shape of_all(Shape share, const Group& ranks) {
   share[0] *= ranks.size();

@@ -27,10 +27,10 @@ class StateLayout {
  public:
   struct Item {  // a parameter
     std::int64_t elements = 0;
-    Axes data;           // of kDataAxes: where the weight is replicated and its gradient partial
-    int unit = 0;        // ascending
+    Axes data;              // of kDataAxes: where the weight is replicated and its gradient partial
+    int unit = 0;           // ascending
     bool separate = false;  // a bucket of its own: another stage has it too, beside other neighbours
-    bool fp8 = false;    // its weight is in FP8 alone
+    bool fp8 = false;       // its weight is in FP8 alone
   };
   struct Units {
     int count = 0;
@@ -70,8 +70,8 @@ class StateLayout {
 
   StateLayout() = default;
   // Places are multiples of `alignment` elements. `bucket_elements` fill a bucket; where weights are sharded it takes no more than a run, since those travel by unit.
-  StateLayout(const StatePlan& plan, const std::vector<Item>& items, const Units& units,
-              std::int64_t bucket_elements, std::int64_t alignment, const PeersOver& peers);
+  StateLayout(const StatePlan& plan, const std::vector<Item>& items, const Units& units, std::int64_t bucket_elements,
+              std::int64_t alignment, const PeersOver& peers);
 
   std::int64_t size() const { return size_; }    // of the space, alignment and padding included
   std::int64_t owned() const { return owned_; }  // of tensors of what is owned; all where nothing is sharded

@@ -22,16 +22,21 @@ bool is_one(const Exchanges& exchanges, Collective what) {
 
 }  // namespace
 
-bool gathers_sequence(const Exchanges& exchanges) { return is_one(exchanges, Collective::all_gather); }
-bool scatters_sequence(const Exchanges& exchanges) { return is_one(exchanges, Collective::reduce_scatter); }
+bool gathers_sequence(const Exchanges& exchanges) {
+  return is_one(exchanges, Collective::all_gather);
+}
+bool scatters_sequence(const Exchanges& exchanges) {
+  return is_one(exchanges, Collective::reduce_scatter);
+}
 
 Tensor gather_by_ring(Context& c, const Exchange& e, const Tensor& own, bool keep, const EachPart& each) {
   Group& ranks = c.groups.over({e.axis});
   const std::int64_t rows = own.shape()[0], n = ranks.size();
   Shape shape = own.shape();
   shape[0] *= n;
-  Tensor whole = !keep && c.keeps().global_buffer ? c.buffer.get(c.device, shape, own.dtype())
-                                                  : c.device.empty(shape, own.dtype(), Category::activations, "gathered activations");
+  Tensor whole = !keep && c.keeps().global_buffer
+                     ? c.buffer.get(c.device, shape, own.dtype())
+                     : c.device.empty(shape, own.dtype(), Category::activations, "gathered activations");
   if (keep) c.device.copy(own, whole.slice(ranks.rank() * rows, rows));
   const OneCall call(c.device);
   for (std::int64_t i = 0; i < n; ++i) {
@@ -58,7 +63,8 @@ Tensor scatter_in_pieces(Context& c, const Exchange& e, const Shape& shape, std:
   std::vector<Travelling> all;
   const OneCall call(c.device);
   for (std::int64_t i = 0; i < pieces; ++i) {
-    Travelling t{c.activation(piece, "a piece of a linear output"), c.activation(mine, "a piece of scattered activations"), nullptr};
+    Travelling t{c.activation(piece, "a piece of a linear output"),
+                 c.activation(mine, "a piece of scattered activations"), nullptr};
     make(t.made, i * width);
     t.pending = ranks.start_reduce_scatter(t.made, t.arrived);
     all.push_back(std::move(t));

@@ -41,8 +41,7 @@ struct AdafactorMoments {
   bool mean_of_rows = true;         // whether all rows are here, or else all columns
   float beta2 = 0;
   void check() const {
-    for (const Tensor* t : {&row_sum, &column_sum, &row, &column, &mean})
-      need_dtype(name, "tensors", *t, DType::f32);
+    for (const Tensor* t : {&row_sum, &column_sum, &row, &column, &mean}) need_dtype(name, "tensors", *t, DType::f32);
     need_shape(name, "row", row, row_sum.shape());
     need_shape(name, "column", column, column_sum.shape());
     need_shape(name, "mean", mean, {1});
@@ -94,8 +93,7 @@ struct AdafactorUpdate {
     need_shape(name, "column", column, {param.shape().cols()});
     need_shape(name, "mean", mean, {1});
     need_shape(name, "squares", squares, {1});
-    for (const Tensor* t : {&row, &column, &mean, &squares})
-      need_dtype(name, "factors and squares", *t, DType::f32);
+    for (const Tensor* t : {&row, &column, &mean, &squares}) need_dtype(name, "factors and squares", *t, DType::f32);
     if (model) need_shape(name, "model", model, param.shape());
     mbench::check(elements > 0, name, "elements, got {}, need more", elements);
   }

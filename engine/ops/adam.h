@@ -23,7 +23,8 @@ enum AdamStep { kStepRate, kStepMScale, kStepVScale, kStepUnscale, kStepGradScal
 struct Adam {
   static constexpr std::string_view name = "adam";
   static constexpr TimePart part = TimePart::optimizer;
-  Tensor param;  // f32, the main weights; bf16: the model's own, which have no others and take the step rounded to nearest
+  Tensor
+      param;  // f32, the main weights; bf16: the model's own, which have no others and take the step rounded to nearest
   Tensor grad;   // f32, bf16 or f16
   Tensor m, v;   // moments, f32 or bf16
   Tensor model;  // optional 16-bit weights that the model computes with: rewritten from param

@@ -80,8 +80,8 @@ struct AdamBlockwise {
     if (model) need_shape(name, "model", model, param.shape());
     need_ranges(name, "undecayed", undecayed, param.numel());
     for (const ElementRange& r : undecayed)
-      mbench::check(r.begin % kBlock == 0, name, "undecayed, got a range from {}, need whole blocks of {}",
-                    r.begin, kBlock);
+      mbench::check(r.begin % kBlock == 0, name, "undecayed, got a range from {}, need whole blocks of {}", r.begin,
+                    kBlock);
   }
   // Of a nearest code: a search in 8 steps, for each moment.
   Cost cost() const {

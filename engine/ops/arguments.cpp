@@ -14,8 +14,7 @@ void need_dtype(std::string_view op, std::string_view argument, const Tensor& t,
 
 void need_float(std::string_view op, std::string_view argument, const Tensor& t) {
   check(static_cast<bool>(t), op, "{} is missing", argument);
-  check(is_float(t.dtype()), op, "dtype of {}, got {}, need a floating-point type", argument,
-        name_of(t.dtype()));
+  check(is_float(t.dtype()), op, "dtype of {}, got {}, need a floating-point type", argument, name_of(t.dtype()));
 }
 
 void need_same(std::string_view op, std::string_view argument, const Tensor& t, const Tensor& like) {

@@ -26,9 +26,7 @@ struct HiddenMap {
   std::int64_t sample0 = 0;  // first local sample within the global batch
   // Rows from `turn` on (0: none) are another part of the sequence, from position `seq1` on.
   std::int64_t turn = 0, seq1 = 0;
-  constexpr std::int64_t position(std::int64_t s) const {
-    return turn == 0 || s < turn ? seq0 + s : seq1 + s - turn;
-  }
+  constexpr std::int64_t position(std::int64_t s) const { return turn == 0 || s < turn ? seq0 + s : seq1 + s - turn; }
 };
 
 // Likewise for attention probabilities, local [batch, heads, queries, keys]: global element

@@ -13,8 +13,8 @@ void need_view(std::string_view op, std::string_view argument, const AttentionSh
   mbench::check(!m.transposed && m.rows == s.seq && m.cols == dim, op,
                 "{} must be [{}, {}] for each head, got [{}, {}]", argument, s.seq, dim, m.rows, m.cols);
   const std::int64_t last = m.offset + (s.groups() - 1) * m.batch_stride + (s.seq - 1) * m.ld + heads * dim;
-  mbench::check(last <= m.data.numel(), op, "{} reaches past its tensor, got end {}, need at most {}",
-                argument, last, m.data.numel());
+  mbench::check(last <= m.data.numel(), op, "{} reaches past its tensor, got end {}, need at most {}", argument, last,
+                m.data.numel());
 }
 
 void need_queries(std::string_view op, std::string_view argument, const AttentionShape& s, const Matrix& m) {
@@ -31,8 +31,8 @@ void need_outputs(std::string_view op, std::string_view argument, const Attentio
 }
 
 void need_statistics(std::string_view op, const AttentionShape& s, const Tensor& lse, const Tensor& probs) {
-  mbench::check(s.group > 0 && s.heads % s.group == 0, op, "heads, got {}, need a multiple of the group {}",
-                s.heads, s.group);
+  mbench::check(s.group > 0 && s.heads % s.group == 0, op, "heads, got {}, need a multiple of the group {}", s.heads,
+                s.group);
   need_shape(op, "lse", lse, {s.batch, s.heads, s.seq});
   need_dtype(op, "lse", lse, DType::f32);
   if (probs) need_shape(op, "probs", probs, {s.batch, s.heads, s.seq, s.seq});
@@ -42,7 +42,8 @@ void need_statistics(std::string_view op, const AttentionShape& s, const Tensor&
 // One product of [seq, seq, dim] for every head. A causal kernel skips the hidden half of the blocks, and one with a window those
 // before it.
 double gemm_flops(const AttentionShape& s, std::int64_t dim) {
-  const double seq = static_cast<double>(s.seq), heads = static_cast<double>(s.batches()), width = static_cast<double>(dim);
+  const double seq = static_cast<double>(s.seq), heads = static_cast<double>(s.batches()),
+               width = static_cast<double>(dim);
   if (s.window > 0) return 2 * heads * s.visible_pairs() * width;
   return 2 * heads * seq * seq * width * (s.causal ? 0.5 : 1);
 }
@@ -50,7 +51,8 @@ double gemm_flops(const AttentionShape& s, std::int64_t dim) {
 void need_positions(std::string_view op, const AttentionShape& s, const Tensor& probs) {
   mbench::check(s.window >= 0 && s.softcap >= 0, op, "window {} and softcap {}, need at least 0", s.window, s.softcap);
   mbench::check(s.plain() || !probs, op, "kept probabilities with a window, a softcap or slopes, need none");
-  mbench::check(!s.causal || s.ahead() == 0, op, "causal block of query {} and key {}, need the same", s.map.q0, s.map.k0);
+  mbench::check(!s.causal || s.ahead() == 0, op, "causal block of query {} and key {}, need the same", s.map.q0,
+                s.map.k0);
 }
 
 // Of queries and outputs, and of keys and values.

@@ -20,9 +20,9 @@ struct AttentionShape {
   HeadMap map;
   std::int64_t group = 1;
   std::int64_t value_dim = 0;  // width of values and outputs; 0: head_dim
-  std::int64_t window = 0;  // keys that a query sees: so many up to its own position; 0: all
-  float softcap = 0;        // c: a scaled score becomes c tanh(score / c); 0: none
-  bool alibi = false;       // then a score falls by slope(head) for each position that its key is before the query
+  std::int64_t window = 0;     // keys that a query sees: so many up to its own position; 0: all
+  float softcap = 0;           // c: a scaled score becomes c tanh(score / c); 0: none
+  bool alibi = false;          // then a score falls by slope(head) for each position that its key is before the query
 
   // Query 0 is so many positions after key 0: of a block of a longer sequence.
   std::int64_t ahead() const { return map.q0 - map.k0; }
@@ -66,7 +66,8 @@ struct AttentionGrad {
   Tensor lse;
   Tensor probs;       // as kept by the forward, or empty
   Matrix dq, dk, dv;  // overwritten
-  bool deterministic = true;  // two runs give the same bits; else a device may add parts up in whatever order they arrive
+  bool deterministic =
+      true;  // two runs give the same bits; else a device may add parts up in whatever order they arrive
   void check() const;
   Cost cost() const;
 };

@@ -18,8 +18,7 @@ struct AttentionMerge {
     need_float(name, "added", added);
     mbench::check(out.shape().rank() == 4, name, "out, got {}, need [seq, batch, heads, v_dim]", out.shape());
     mbench::check(out.dtype() == added.dtype() || out.dtype() == DType::f32, name,
-                  "dtype of out, got {}, need f32 or the added's {}", name_of(out.dtype()),
-                  name_of(added.dtype()));
+                  "dtype of out, got {}, need f32 or the added's {}", name_of(out.dtype()), name_of(added.dtype()));
     const Shape& s = out.shape();
     need_shape(name, "added", added, s);
     need_shape(name, "lse", lse, {s[1], s[2], s[0]});

@@ -24,7 +24,9 @@ struct AttentionSink {
   Tensor lse;    // [batch, heads, seq] f32
   Tensor sinks;  // [heads]
   void check() const { need_sinks(name, out, lse, sinks); }
-  Cost cost() const { return {static_cast<double>(out.numel() + 4 * lse.numel()), 2 * bytes_of(out) + 2 * bytes_of(lse)}; }
+  Cost cost() const {
+    return {static_cast<double>(out.numel() + 4 * lse.numel()), 2 * bytes_of(out) + 2 * bytes_of(lse)};
+  }
 };
 
 // dsink -= exp(sink - lse) * (dout . out), of each head summed over its rows; out and lse as AttentionSink left them.
@@ -40,7 +42,9 @@ struct AttentionSinkGrad {
     need_float(name, "dsinks", dsinks);
     need_shape(name, "dsinks", dsinks, sinks.shape());
   }
-  Cost cost() const { return {static_cast<double>(2 * out.numel() + 4 * lse.numel()), 2 * bytes_of(out) + bytes_of(lse)}; }
+  Cost cost() const {
+    return {static_cast<double>(2 * out.numel() + 4 * lse.numel()), 2 * bytes_of(out) + bytes_of(lse)};
+  }
 };
 
 }  // namespace mbench::ops

@@ -23,8 +23,7 @@ struct BiasDropoutAdd {
     if (mask) need_shape(name, "mask", mask, x.shape());
   }
   Cost cost() const {
-    return {4.0 * static_cast<double>(x.numel()),
-            bytes_of(x) + bytes_of(residual) + bytes_of(y) + bytes_of(mask)};
+    return {4.0 * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(residual) + bytes_of(y) + bytes_of(mask)};
   }
 };
 

@@ -18,9 +18,7 @@ struct BiasGelu {
     need_same(name, "y", y, x);
     if (sum) need_same(name, "sum", sum, x);
   }
-  Cost cost() const {
-    return {kFlops * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(y) + bytes_of(sum)};
-  }
+  Cost cost() const { return {kFlops * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(y) + bytes_of(sum)}; }
 };
 
 struct BiasGeluGrad {  // dx = dy * gelu'(x + bias); the bias's gradient is BiasGrad of dx
@@ -34,9 +32,7 @@ struct BiasGeluGrad {  // dx = dy * gelu'(x + bias); the bias's gradient is Bias
     if (bias) need_shape(name, "bias", bias, {x.shape().cols()});
     need_same(name, "dx", dx, x);
   }
-  Cost cost() const {
-    return {kFlops * static_cast<double>(x.numel()), bytes_of(dy) + bytes_of(x) + bytes_of(dx)};
-  }
+  Cost cost() const { return {kFlops * static_cast<double>(x.numel()), bytes_of(dy) + bytes_of(x) + bytes_of(dx)}; }
 };
 
 }  // namespace mbench::ops

@@ -5,8 +5,7 @@
 
 namespace mbench::ops {
 
-struct
-    Combine {  // y[token] = sum over its pairs of weights[pair] * x[the pair's row], in the order of the slots
+struct Combine {  // y[token] = sum over its pairs of weights[pair] * x[the pair's row], in the order of the slots
   static constexpr std::string_view name = "combine";
   Tensor x;        // [rows, n]
   Tensor rows;     // [tokens, k] i64; outside [0, rows): dropped, adds nothing
@@ -22,8 +21,7 @@ struct
   }
   Cost cost() const {
     const auto n = static_cast<double>(read_of(rows, x) * y.shape().cols());
-    return {2 * n,
-            n * static_cast<double>(size_of(x.dtype())) + bytes_of(rows) + bytes_of(weights) + bytes_of(y)};
+    return {2 * n, n * static_cast<double>(size_of(x.dtype())) + bytes_of(rows) + bytes_of(weights) + bytes_of(y)};
   }
 };
 
@@ -48,9 +46,8 @@ struct
     need_same(name, "dx", dx, x);
   }
   Cost cost() const {
-    return {3.0 * static_cast<double>(x.numel()), 2 * bytes_of(x) + bytes_of(dx) + bytes_of(rows) +
-                                                      bytes_of(weights) + bytes_of(pairs) +
-                                                      bytes_of(dweights)};
+    return {3.0 * static_cast<double>(x.numel()),
+            2 * bytes_of(x) + bytes_of(dx) + bytes_of(rows) + bytes_of(weights) + bytes_of(pairs) + bytes_of(dweights)};
   }
 };
 

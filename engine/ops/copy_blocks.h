@@ -13,8 +13,8 @@ struct CopyBlocks {
   std::int64_t batch = 1;
   void check() const;
   Cost cost() const {
-    return {0, 2 * static_cast<double>(batch * from.rows * from.cols) *
-                   static_cast<double>(size_of(from.data.dtype()))};
+    return {0,
+            2 * static_cast<double>(batch * from.rows * from.cols) * static_cast<double>(size_of(from.data.dtype()))};
   }
 };
 

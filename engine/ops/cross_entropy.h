@@ -31,8 +31,7 @@ struct ExpSum {
   std::int64_t valid = 0;  // local columns that are real words; exp is 0 in the others
   Tensor sum;              // [rows] f32: sum over local columns of exp(logit - max)
   Tensor target;           // [rows] f32: logit - max of the target, 0 if it is not local
-  Tensor
-      exp;  // optional, shape of logits, f32: the exponentials, kept for the gradient; may be logits itself
+  Tensor exp;  // optional, shape of logits, f32: the exponentials, kept for the gradient; may be logits itself
   void check() const {
     need_float(name, "logits", logits);
     const Shape rows{logits.shape().rows()};
@@ -107,9 +106,7 @@ struct CrossEntropyGrad {  // dlogits = scale * weight_i * (exp(logit - max) / s
     if (factor) need_shape(name, "factor", factor, {1});
     if (factor) need_dtype(name, "factor", factor, DType::f32);
   }
-  Cost cost() const {
-    return {6.0 * static_cast<double>(dlogits.numel()), bytes_of(source()) + bytes_of(dlogits)};
-  }
+  Cost cost() const { return {6.0 * static_cast<double>(dlogits.numel()), bytes_of(source()) + bytes_of(dlogits)}; }
 };
 
 }  // namespace mbench::ops

@@ -19,10 +19,10 @@ inline std::int64_t read_of(const Tensor& rows, const Tensor& of) {
 
 struct Dispatch {  // y[row] = x[token of the row's pair], zero where the row is padding
   static constexpr std::string_view name = "dispatch";
-  Tensor x;            // [..., n], a row for each token
-  Tensor pairs;        // [rows] i64; outside [0, tokens * k): padding
-  std::int64_t k = 1;  // experts of a token
-  Tensor y;            // [rows, n]
+  Tensor x;                  // [..., n], a row for each token
+  Tensor pairs;              // [rows] i64; outside [0, tokens * k): padding
+  std::int64_t k = 1;        // experts of a token
+  Tensor y;                  // [rows, n]
   bool in_exchange = false;  // a part of the kernel that sends the rows: its traffic is that one's
   void check() const {
     need_float(name, "x", x);
@@ -36,9 +36,9 @@ struct Dispatch {  // y[row] = x[token of the row's pair], zero where the row is
 
 struct DispatchGrad {  // dx[token] = sum over its pairs of dy[the pair's row], in the order of the slots
   static constexpr std::string_view name = "dispatch_grad";
-  Tensor dy;    // [rows, n]
-  Tensor rows;  // [tokens, k] i64; outside [0, rows): the pair has none
-  Tensor dx;    // [..., n], a row for each token
+  Tensor dy;                 // [rows, n]
+  Tensor rows;               // [tokens, k] i64; outside [0, rows): the pair has none
+  Tensor dx;                 // [..., n], a row for each token
   bool in_exchange = false;  // a part of the kernel that brought the rows
   void check() const {
     need_float(name, "dx", dx);

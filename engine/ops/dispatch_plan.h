@@ -12,11 +12,12 @@ namespace mbench::ops {
 
 struct DispatchPlan {
   static constexpr std::string_view name = "dispatch_plan";
-  Tensor experts;  // [tokens, k] i64; outside [first, first + number of experts) where a pair has none here: it gets no row
-  Tensor rows;     // [tokens, k] i64: each pair's row; -1 where it has none
-  Tensor pairs;    // [rows] i64: each row's pair; -1 where it is padding
-  Tensor counts;   // [experts] i64: the pairs that chose each expert, dropped ones among them
-  Tensor offsets;  // [experts + 1] i64: the first row of each expert; the last is the end of the rows in use
+  Tensor
+      experts;  // [tokens, k] i64; outside [first, first + number of experts) where a pair has none here: it gets no row
+  Tensor rows;                // [tokens, k] i64: each pair's row; -1 where it has none
+  Tensor pairs;               // [rows] i64: each row's pair; -1 where it is padding
+  Tensor counts;              // [experts] i64: the pairs that chose each expert, dropped ones among them
+  Tensor offsets;             // [experts + 1] i64: the first row of each expert; the last is the end of the rows in use
   std::int64_t capacity = 0;  // rows of an expert, or 0: as many as chose it
   std::int64_t multiple = 1;  // without a capacity: rows of an expert are padded to one of it
   std::int64_t first = 0;     // of all experts, that which comes first here
@@ -38,14 +39,12 @@ struct DispatchPlan {
     mbench::check(capacity >= 0, name, "capacity, got {}, need at least 0", capacity);
     mbench::check(first >= 0, name, "first expert, got {}, need at least 0", first);
     mbench::check(multiple >= 1 && (capacity == 0 || multiple == 1), name,
-                  "multiple, got {} with capacity {}, need at least 1, and 1 with a capacity", multiple,
-                  capacity);
+                  "multiple, got {} with capacity {}, need at least 1, and 1 with a capacity", multiple, capacity);
     mbench::check(pairs.shape().rank() == 1 && pairs.numel() >= most_rows(), name,
                   "shape of pairs, got {}, need one dim of at least {}", pairs.shape(), most_rows());
   }
   Cost cost() const {
-    return {0,
-            2 * bytes_of(experts) + bytes_of(rows) + bytes_of(pairs) + bytes_of(counts) + bytes_of(offsets)};
+    return {0, 2 * bytes_of(experts) + bytes_of(rows) + bytes_of(pairs) + bytes_of(counts) + bytes_of(offsets)};
   }
 };
 

@@ -23,9 +23,7 @@ struct Dropout {
     if (mask) need_shape(name, "mask", mask, x.shape());
     if (mask) need_dtype(name, "mask", mask, DType::u8);
   }
-  Cost cost() const {
-    return {2.0 * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(y) + bytes_of(mask)};
-  }
+  Cost cost() const { return {2.0 * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(y) + bytes_of(mask)}; }
 };
 
 struct DropoutGrad {
@@ -40,9 +38,7 @@ struct DropoutGrad {
     need_same(name, "dx", dx, dy);
     if (mask) need_shape(name, "mask", mask, dy.shape());
   }
-  Cost cost() const {
-    return {2.0 * static_cast<double>(dy.numel()), bytes_of(dy) + bytes_of(dx) + bytes_of(mask)};
-  }
+  Cost cost() const { return {2.0 * static_cast<double>(dy.numel()), bytes_of(dy) + bytes_of(dx) + bytes_of(mask)}; }
 };
 
 }  // namespace mbench::ops

@@ -19,9 +19,7 @@ struct Embedding {
     mbench::check(y.shape().rows() == ids.numel() && y.shape().cols() == table.shape().cols(), name,
                   "shape of y, got {} for {} ids of width {}", y.shape(), ids.numel(), table.shape().cols());
   }
-  Cost cost() const {
-    return {accumulate ? static_cast<double>(y.numel()) : 0, 2 * bytes_of(y) + bytes_of(ids)};
-  }
+  Cost cost() const { return {accumulate ? static_cast<double>(y.numel()) : 0, 2 * bytes_of(y) + bytes_of(ids)}; }
 };
 
 struct EmbeddingGrad {  // dtable[ids[i] - first_row] += dy[i], in the order of i: deterministic
@@ -33,8 +31,7 @@ struct EmbeddingGrad {  // dtable[ids[i] - first_row] += dy[i], in the order of 
     need_dtype(name, "ids", ids, DType::i64);
     need_float(name, "dtable", dtable);
     mbench::check(dy.shape().rows() == ids.numel() && dy.shape().cols() == dtable.shape().cols(), name,
-                  "shape of dy, got {} for {} ids of width {}", dy.shape(), ids.numel(),
-                  dtable.shape().cols());
+                  "shape of dy, got {} for {} ids of width {}", dy.shape(), ids.numel(), dtable.shape().cols());
   }
   Cost cost() const { return {static_cast<double>(dy.numel()), 3 * bytes_of(dy) + bytes_of(ids)}; }
 };

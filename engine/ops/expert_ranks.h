@@ -4,7 +4,8 @@
 
 namespace mbench::ops {
 
-struct ExpertRanks {  // ranks[token, slot] = experts[token, slot] / each, or -1 where an earlier slot's expert is on the same rank
+struct
+    ExpertRanks {  // ranks[token, slot] = experts[token, slot] / each, or -1 where an earlier slot's expert is on the same rank
   static constexpr std::string_view name = "expert_ranks";
   Tensor experts;         // [..., k] i64, none below 0
   std::int64_t each = 1;  // experts of a rank

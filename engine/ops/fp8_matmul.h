@@ -34,9 +34,8 @@ struct Fp8Matmul {
       mbench::check(s.rank() == 2 && s[0] % kMultiple == 0 && s[1] % kMultiple == 0, name,
                     "operand, got {}, need a matrix of multiples of {}", s, kMultiple);
       need_f32(name, "inverse", x->inverse,
-               x->blocks == Fp8Blocks::tensor
-                   ? Shape{1}
-                   : QuantiseBlocks::scales_of(s[0], s[1], x->blocks == Fp8Blocks::squares));
+               x->blocks == Fp8Blocks::tensor ? Shape{1}
+                                              : QuantiseBlocks::scales_of(s[0], s[1], x->blocks == Fp8Blocks::squares));
     }
     mbench::check(b.codes.shape()[1] == k(), name, "inner dims, got {} and {}", k(), b.codes.shape()[1]);
     mbench::check(a.codes.dtype() == DType::e4m3 || b.codes.dtype() == DType::e4m3, name,

@@ -9,10 +9,10 @@
 namespace mbench::ops {
 
 // Throws unless elements [first, first + n) are of the matrix and `figures` are its blocks'.
-inline void need_part(std::string_view op, std::int64_t rows, std::int64_t cols, std::int64_t first,
-                      std::int64_t n, const Tensor& figures) {
-  check(first >= 0 && n >= 0 && first + n <= rows * cols, op,
-        "part, got elements {} to {}, need some of {} x {}", first, first + n, rows, cols);
+inline void need_part(std::string_view op, std::int64_t rows, std::int64_t cols, std::int64_t first, std::int64_t n,
+                      const Tensor& figures) {
+  check(first >= 0 && n >= 0 && first + n <= rows * cols, op, "part, got elements {} to {}, need some of {} x {}",
+        first, first + n, rows, cols);
   need_f32(op, "figures of blocks", figures, QuantiseBlocks::scales_of(rows, cols, true));
 }
 

@@ -28,9 +28,7 @@ struct GeluErfGrad {  // dx = dy (Phi(z) + z Phi'(z)); the bias's gradient is Bi
     if (bias) need_shape(name, "bias", bias, {x.shape().cols()});
     need_same(name, "dx", dx, x);
   }
-  Cost cost() const {
-    return {20.0 * static_cast<double>(x.numel()), bytes_of(dy) + bytes_of(x) + bytes_of(dx)};
-  }
+  Cost cost() const { return {20.0 * static_cast<double>(x.numel()), bytes_of(dy) + bytes_of(x) + bytes_of(dx)}; }
 };
 
 }  // namespace mbench::ops

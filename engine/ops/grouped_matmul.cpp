@@ -23,8 +23,7 @@ void GroupedMatmul::check() const {
   need_float(name, "x", x);
   need_float(name, "w", w);
   need_float(name, "y", y);
-  mbench::check(offsets.size() >= 2, name, "offsets, got {}, need one more than there are experts",
-                offsets.size());
+  mbench::check(offsets.size() >= 2, name, "offsets, got {}, need one more than there are experts", offsets.size());
   need_shape(name, "w", w, {experts(), y.shape().cols(), x.shape().cols()});
   mbench::check(x.shape().rows() == y.shape().rows(), name, "rows of x and y, got {} and {}, need as many",
                 x.shape().rows(), y.shape().rows());

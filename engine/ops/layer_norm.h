@@ -44,8 +44,7 @@ struct LayerNormGrad {  // dx = d(loss)/dx (+ residual); dgamma and dbeta accumu
     need_shape(name, "rstd", rstd, {x.shape().rows()});
   }
   Cost cost() const {
-    return {14.0 * static_cast<double>(x.numel()),
-            bytes_of(dy) + bytes_of(x) + bytes_of(residual) + bytes_of(dx)};
+    return {14.0 * static_cast<double>(x.numel()), bytes_of(dy) + bytes_of(x) + bytes_of(residual) + bytes_of(dx)};
   }
 };
 

@@ -4,20 +4,19 @@ namespace mbench::ops {
 
 void need_inside(std::string_view op, std::string_view argument, const Matrix& m, std::int64_t batch) {
   need_float(op, argument, m.data);
-  mbench::check(!m.transposed && m.ld >= m.cols, op,
-                "{}, got rows {} elements apart{}, need at least their {} columns", argument, m.ld,
-                m.transposed ? ", transposed" : "", m.cols);
+  mbench::check(!m.transposed && m.ld >= m.cols, op, "{}, got rows {} elements apart{}, need at least their {} columns",
+                argument, m.ld, m.transposed ? ", transposed" : "", m.cols);
   const std::int64_t end = m.offset + (batch - 1) * m.batch_stride + (m.rows - 1) * m.ld + m.cols;
-  mbench::check(end <= m.data.numel(), op, "{} reaches past its tensor, got end {}, need at most {}",
-                argument, end, m.data.numel());
+  mbench::check(end <= m.data.numel(), op, "{} reaches past its tensor, got end {}, need at most {}", argument, end,
+                m.data.numel());
 }
 
 void need_like(std::string_view op, std::string_view argument, const Matrix& m, const Matrix& like,
                std::int64_t batch) {
   need_inside(op, argument, m, batch);
   need_dtype(op, argument, m.data, like.data.dtype());
-  mbench::check(m.rows == like.rows && m.cols == like.cols, op, "{}, got {} x {}, need {} x {}", argument,
-                m.rows, m.cols, like.rows, like.cols);
+  mbench::check(m.rows == like.rows && m.cols == like.cols, op, "{}, got {} x {}, need {} x {}", argument, m.rows,
+                m.cols, like.rows, like.cols);
 }
 
 }  // namespace mbench::ops

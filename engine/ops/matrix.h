@@ -19,8 +19,7 @@ struct Matrix {
          std::int64_t batch_stride = 0)
       : data(t), rows(rows), cols(cols), ld(ld), offset(offset), batch_stride(batch_stride) {}
   // A whole contiguous tensor, its last dim as columns.
-  explicit Matrix(const Tensor& t)
-      : data(t), rows(t.shape().rows()), cols(t.shape().cols()), ld(t.shape().cols()) {}
+  explicit Matrix(const Tensor& t) : data(t), rows(t.shape().rows()), cols(t.shape().cols()), ld(t.shape().cols()) {}
   Matrix t() const {
     Matrix m = *this;
     std::swap(m.rows, m.cols);
@@ -33,7 +32,6 @@ struct Matrix {
 // transposed, of a floating-point dtype.
 void need_inside(std::string_view op, std::string_view argument, const Matrix& m, std::int64_t batch);
 // The same, and of the sizes and dtype of `like`.
-void need_like(std::string_view op, std::string_view argument, const Matrix& m, const Matrix& like,
-               std::int64_t batch);
+void need_like(std::string_view op, std::string_view argument, const Matrix& m, const Matrix& like, std::int64_t batch);
 
 }  // namespace mbench::ops

@@ -59,20 +59,19 @@ struct OpList {};
 
 using AllOps =
     OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad, ops::BiasGelu,
-           ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask,
-           ops::Softmax, ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::AttentionMerge,
-           ops::Embedding, ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss,
-           ops::CrossEntropyGrad, ops::Adam, ops::ClipScale, ops::AdamBlockwise, ops::AdafactorSums, ops::AdafactorMoments,
-           ops::AdafactorSquares, ops::AdafactorUpdate, ops::Sgd, ops::SumSquares, ops::Add, ops::Copy,
-           ops::Fill, ops::RandomNormal, ops::Tanh, ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm,
-           ops::RmsNormGrad, ops::Rotary, ops::SwiGlu, ops::SwiGluGrad, ops::SquaredRelu,
-           ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad, ops::DispatchPlan, ops::DispatchGrad,
-           ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad, ops::RouterLoss, ops::AddCounts,
-           ops::MoveCorrection, ops::ExpertRanks, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks, ops::AbsMax, ops::Fp8Scale,
-           ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise, ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul,
-           ops::BlockMaxima, ops::QuantisePart, ops::Activate, ops::ActivateGrad, ops::Scale, ops::Softcap, ops::SoftcapGrad,
-           ops::Sigmoid, ops::SigmoidGrad, ops::AttentionSink, ops::AttentionSinkGrad,
-           ops::MaxExpSum>;
+           ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask, ops::Softmax,
+           ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::AttentionMerge, ops::Embedding,
+           ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss, ops::CrossEntropyGrad, ops::Adam,
+           ops::ClipScale, ops::AdamBlockwise, ops::AdafactorSums, ops::AdafactorMoments, ops::AdafactorSquares,
+           ops::AdafactorUpdate, ops::Sgd, ops::SumSquares, ops::Add, ops::Copy, ops::Fill, ops::RandomNormal,
+           ops::Tanh, ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
+           ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad, ops::DispatchPlan,
+           ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad, ops::RouterLoss,
+           ops::AddCounts, ops::MoveCorrection, ops::ExpertRanks, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks,
+           ops::AbsMax, ops::Fp8Scale, ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise,
+           ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul, ops::BlockMaxima, ops::QuantisePart, ops::Activate,
+           ops::ActivateGrad, ops::Scale, ops::Softcap, ops::SoftcapGrad, ops::Sigmoid, ops::SigmoidGrad,
+           ops::AttentionSink, ops::AttentionSinkGrad, ops::MaxExpSum>;
 
 // What a device holds its backend's ops by: a slot for each op. Slots are members of their own, and not one class with a run() for
 // each op, because compilers resolve so many overloads slowly: 33 s of GCC 12 in every source that made a table.

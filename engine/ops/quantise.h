@@ -75,8 +75,7 @@ struct UpdateScales {
     need_f32(name, "amax", amax, {amax.numel()});
     for (const Tensor* t : {&scale, &inverse}) need_f32(name, "scales", *t, amax.shape());
     need_f32(name, "history", history, {history.shape()[0], amax.numel()});
-    mbench::check(row >= 0 && row < history.shape()[0], name, "row, got {}, need below {}", row,
-                  history.shape()[0]);
+    mbench::check(row >= 0 && row < history.shape()[0], name, "row, got {}, need below {}", row, history.shape()[0]);
   }
   Cost cost() const { return {static_cast<double>(history.numel()), bytes_of(history) + 6 * bytes_of(amax)}; }
 };
@@ -96,15 +95,11 @@ struct Quantise {
     need_f32(name, "scale", scale, {1});
     mbench::check(y || transposed, name, "y and transposed, got neither, need one");
     if (y) need_shape(name, "y", y, s), need_fp8(name, "y", y);
-    if (transposed)
-      need_shape(name, "transposed", transposed, other), need_fp8(name, "transposed", transposed);
-    mbench::check(!y || !transposed || y.dtype() == transposed.dtype(), name,
-                  "y and transposed of different types");
+    if (transposed) need_shape(name, "transposed", transposed, other), need_fp8(name, "transposed", transposed);
+    mbench::check(!y || !transposed || y.dtype() == transposed.dtype(), name, "y and transposed of different types");
     if (amax) need_f32(name, "amax", amax, {1});
   }
-  Cost cost() const {
-    return {2.0 * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(y) + bytes_of(transposed)};
-  }
+  Cost cost() const { return {2.0 * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(y) + bytes_of(transposed)}; }
 };
 
 // The scales of 128 elements along the inner dim of an operand: of y along cols, of the transposed one along rows; with `squares` one
@@ -139,8 +134,8 @@ struct QuantiseBlocks {
     }
   }
   Cost cost() const {
-    return {4.0 * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(y) + bytes_of(transposed) +
-                                                      bytes_of(inverse) + bytes_of(transposed_inverse)};
+    return {4.0 * static_cast<double>(x.numel()),
+            bytes_of(x) + bytes_of(y) + bytes_of(transposed) + bytes_of(inverse) + bytes_of(transposed_inverse)};
   }
 };
 

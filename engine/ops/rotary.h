@@ -7,8 +7,7 @@ namespace mbench::ops {
 
 struct Rotary {
   static constexpr std::string_view name = "rotary";
-  Tensor
-      x;  // [seq, batch, groups, width]: a group has `heads` heads side by side, and what follows them is left alone
+  Tensor x;  // [seq, batch, groups, width]: a group has `heads` heads side by side, and what follows them is left alone
   Tensor angles;              // [2, seq, turned / 2] f32: the cosines, then the sines
   std::int64_t heads = 1;     // of a group, head_dim columns each
   std::int64_t head_dim = 0;  // of which [first, first + turned) are turned
@@ -26,8 +25,8 @@ struct Rotary {
     need_shape(name, "angles", angles, {2, x.shape()[0], angles.shape()[2]});
     need_dtype(name, "angles", angles, DType::f32);
     mbench::check(heads * head_dim <= x.shape()[3] && first + turned() <= head_dim, name,
-                  "columns, got {} heads of {} with {} turned from {} on, need at most the width {}", heads,
-                  head_dim, turned(), first, x.shape()[3]);
+                  "columns, got {} heads of {} with {} turned from {} on, need at most the width {}", heads, head_dim,
+                  turned(), first, x.shape()[3]);
   }
   Cost cost() const {
     const double n = static_cast<double>(elements());

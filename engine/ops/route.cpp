@@ -5,7 +5,8 @@
 namespace mbench::ops {
 
 // After a run of tokens the choice repeats.
-std::vector<std::int64_t> balanced_visits(std::int64_t tokens, std::int64_t experts, std::int64_t k, std::int64_t parts) {
+std::vector<std::int64_t> balanced_visits(std::int64_t tokens, std::int64_t experts, std::int64_t k,
+                                          std::int64_t parts) {
   const std::int64_t stride = balanced_stride(experts, k), run = experts / std::gcd(experts, k);
   std::vector<std::int64_t> visits(static_cast<std::size_t>(parts), 0), last(visits.size(), -1);
   for (std::int64_t token = 0; token < std::min(run, tokens); ++token) {

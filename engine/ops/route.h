@@ -44,7 +44,8 @@ inline std::int64_t balanced_stride(std::int64_t experts, std::int64_t k) {
 
 // How many of `tokens` balanced tokens, one after the other from one of the first in a run on, visit each of `parts` equal parts of the
 // experts, which lie side by side: a token counts once for a part, whatever it has there.
-std::vector<std::int64_t> balanced_visits(std::int64_t tokens, std::int64_t experts, std::int64_t k, std::int64_t parts);
+std::vector<std::int64_t> balanced_visits(std::int64_t tokens, std::int64_t experts, std::int64_t k,
+                                          std::int64_t parts);
 
 // What a GPU's block has room for.
 inline constexpr std::int64_t kMostExperts = 8192;
@@ -53,8 +54,8 @@ inline void need_choice(std::string_view op, const Tensor& logits, const Tensor&
   need_float(op, "logits", logits);
   need_dtype(op, "experts", experts, DType::i64);
   const std::int64_t k = experts.shape().cols(), number = logits.shape().cols();
-  check(experts.shape().rows() == logits.shape().rows(), op,
-        "shape of experts, got {} for logits {}, need [tokens, k]", experts.shape(), logits.shape());
+  check(experts.shape().rows() == logits.shape().rows(), op, "shape of experts, got {} for logits {}, need [tokens, k]",
+        experts.shape(), logits.shape());
   check(k >= 1 && k <= number && number <= kMostExperts, op,
         "experts of a token, got {} of {}, need 1 to {} of at most {}", k, number, number, kMostExperts);
 }
@@ -76,26 +77,22 @@ struct Route {
     if (correction) need_shape(name, "correction", correction, {number()});
     if (correction) need_dtype(name, "correction", correction, DType::f32);
     if (rule.balanced) {
-      mbench::check(logits.shape().rank() == 3, name, "logits, got {}, need [seq, batch, experts]",
-                    logits.shape());
+      mbench::check(logits.shape().rank() == 3, name, "logits, got {}, need [seq, batch, experts]", logits.shape());
       const std::int64_t rows = logits.shape()[0], turn = map.turn == 0 ? rows : map.turn;
       mbench::check(turn <= rows && map.seq0 + turn <= map.seq && map.seq1 + rows - turn <= map.seq, name,
-                    "positions, got {} from {} on and {} from {} on, need at most the {} of a sequence", turn,
-                    map.seq0, rows - turn, map.seq1, map.seq);
+                    "positions, got {} from {} on and {} from {} on, need at most the {} of a sequence", turn, map.seq0,
+                    rows - turn, map.seq1, map.seq);
     }
     const std::int64_t least = rule.group_score == GroupScore::best_two && rule.groups > 1 ? 2 : 1;
     mbench::check(rule.groups >= 1 && number() % rule.groups == 0 && number() / rule.groups >= least, name,
-                  "groups, got {} of {} experts, need equal ones of at least {}", rule.groups, number(),
-                  least);
+                  "groups, got {} of {} experts, need equal ones of at least {}", rule.groups, number(), least);
     const std::int64_t open = number() / rule.groups * rule.chosen_groups;
-    mbench::check(
-        rule.chosen_groups >= 1 && rule.chosen_groups <= rule.groups && experts.shape().cols() <= open, name,
-        "chosen groups, got {} of {}, need as many as have {} experts", rule.chosen_groups, rule.groups,
-        experts.shape().cols());
+    mbench::check(rule.chosen_groups >= 1 && rule.chosen_groups <= rule.groups && experts.shape().cols() <= open, name,
+                  "chosen groups, got {} of {}, need as many as have {} experts", rule.chosen_groups, rule.groups,
+                  experts.shape().cols());
   }
   Cost cost() const {
-    return {6.0 * static_cast<double>(logits.numel()),
-            bytes_of(logits) + bytes_of(experts) + bytes_of(weights)};
+    return {6.0 * static_cast<double>(logits.numel()), bytes_of(logits) + bytes_of(experts) + bytes_of(weights)};
   }
 };
 
@@ -121,8 +118,7 @@ struct RouterLoss {
   // Of the sum over tokens and e of counts[e] * probability, and of the sum over tokens of logsumexp^2.
   double balance_factor() const {
     const auto tokens = static_cast<double>(losses.tokens);
-    return losses.balance * static_cast<double>(logits.shape().cols()) /
-           (tokens * tokens * static_cast<double>(k));
+    return losses.balance * static_cast<double>(logits.shape().cols()) / (tokens * tokens * static_cast<double>(k));
   }
   double z_factor() const { return losses.z / static_cast<double>(losses.tokens); }
   void check() const {
@@ -131,12 +127,10 @@ struct RouterLoss {
     need_dtype(name, "counts", counts, DType::i64);
     need_shape(name, "sum", sum, {1});
     need_dtype(name, "sum", sum, DType::f32);
-    mbench::check(k > 0 && losses.tokens > 0, name,
-                  "tokens and experts of each, got {} and {}, need at least 1", losses.tokens, k);
+    mbench::check(k > 0 && losses.tokens > 0, name, "tokens and experts of each, got {} and {}, need at least 1",
+                  losses.tokens, k);
   }
-  Cost cost() const {
-    return {8.0 * static_cast<double>(logits.numel()), bytes_of(logits) + bytes_of(counts)};
-  }
+  Cost cost() const { return {8.0 * static_cast<double>(logits.numel()), bytes_of(logits) + bytes_of(counts)}; }
 };
 
 struct RouteGrad {
@@ -152,8 +146,7 @@ struct RouteGrad {
   float balance_factor() const {  // of counts[e]: the gradient to a token's probability of e
     const auto tokens = static_cast<double>(losses.tokens);
     const auto k = static_cast<double>(experts.shape().cols());
-    return static_cast<float>(losses.balance * static_cast<double>(logits.shape().cols()) /
-                              (tokens * tokens * k));
+    return static_cast<float>(losses.balance * static_cast<double>(logits.shape().cols()) / (tokens * tokens * k));
   }
   float z_factor() const { return static_cast<float>(2.0 * losses.z / static_cast<double>(losses.tokens)); }
   void check() const {

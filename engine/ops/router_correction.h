@@ -28,9 +28,7 @@ struct MoveCorrection {
     need_dtype(name, "load", load, DType::f32);
     need_same(name, "correction", correction, load);
   }
-  Cost cost() const {
-    return {2.0 * static_cast<double>(load.numel()), 2 * bytes_of(load) + 2 * bytes_of(correction)};
-  }
+  Cost cost() const { return {2.0 * static_cast<double>(load.numel()), 2 * bytes_of(load) + 2 * bytes_of(correction)}; }
 };
 
 }  // namespace mbench::ops

@@ -5,7 +5,8 @@
 namespace mbench::ops {
 
 // A number for each row of a tensor.
-inline void need_row_weights(std::string_view op, std::string_view argument, const Tensor& weights, const Tensor& rows) {
+inline void need_row_weights(std::string_view op, std::string_view argument, const Tensor& weights,
+                             const Tensor& rows) {
   need_dtype(op, argument, weights, DType::f32);
   mbench::check(weights.numel() == rows.shape().rows(), op, "{}, got {}, need one of each of {} rows", argument,
                 weights.shape(), rows.shape().rows());

@@ -24,9 +24,7 @@ struct Softmax {
     if (mask) need_shape(name, "mask", mask, {mask.shape()[0], s[2], s[3]});
     if (keep) need_shape(name, "keep", keep, {s[0], s[3]});
   }
-  Cost cost() const {
-    return {8.0 * static_cast<double>(scores.numel()), bytes_of(scores) + bytes_of(probs)};
-  }
+  Cost cost() const { return {8.0 * static_cast<double>(scores.numel()), bytes_of(scores) + bytes_of(probs)}; }
 };
 
 struct SoftmaxGrad {  // dscores = scale * probs * (dprobs - sum(probs * dprobs)) row by row

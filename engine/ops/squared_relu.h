@@ -27,9 +27,7 @@ struct SquaredReluGrad {  // dx = dy * 2 max(0, x + bias); the bias's gradient i
     if (bias) need_shape(name, "bias", bias, {x.shape().cols()});
     need_same(name, "dx", dx, x);
   }
-  Cost cost() const {
-    return {4.0 * static_cast<double>(x.numel()), bytes_of(dy) + bytes_of(x) + bytes_of(dx)};
-  }
+  Cost cost() const { return {4.0 * static_cast<double>(x.numel()), bytes_of(dy) + bytes_of(x) + bytes_of(dx)}; }
 };
 
 }  // namespace mbench::ops

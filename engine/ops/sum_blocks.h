@@ -14,8 +14,8 @@ struct SumBlocks {
     need_inside(name, "from", from, batch);
     need_inside(name, "to", to, 1);
     need_dtype(name, "to", to.data, from.data.dtype());
-    mbench::check(from.rows == to.rows && from.cols == to.cols, name, "blocks, got {} x {} into {} x {}",
-                  from.rows, from.cols, to.rows, to.cols);
+    mbench::check(from.rows == to.rows && from.cols == to.cols, name, "blocks, got {} x {} into {} x {}", from.rows,
+                  from.cols, to.rows, to.cols);
     mbench::check(!overlap(from.data, to.data), name, "from and to have memory in common, need two tensors");
   }
   Cost cost() const {

@@ -16,8 +16,8 @@ inline void need_pairs(std::string_view op, std::string_view argument, const Ten
 }
 
 // Gates and ups in tensors like y, or pairs of them, to which alone a bias is added and whose rows alone have weights.
-inline void need_gates(std::string_view op, const Tensor& x, const Tensor& up, const Tensor& bias, const Tensor& weights,
-                       const Tensor& y) {
+inline void need_gates(std::string_view op, const Tensor& x, const Tensor& up, const Tensor& bias,
+                       const Tensor& weights, const Tensor& y) {
   need_float(op, "x", x);
   if (!up) return need_pairs(op, "x", x, y);
   need_same(op, "x", x, y);
@@ -29,9 +29,9 @@ enum class Gate { silu, gelu, gelu_erf, relu };
 
 struct SwiGlu {
   static constexpr std::string_view name = "swiglu";
-  Tensor x;     // [..., 2 n]: (gate, up) of each output; or with `up` [..., n], the gates
-  Tensor bias;  // [2 n], optional: added to x
-  Tensor y;     // [..., n]
+  Tensor x;             // [..., 2 n]: (gate, up) of each output; or with `up` [..., n], the gates
+  Tensor bias;          // [2 n], optional: added to x
+  Tensor y;             // [..., n]
   Tensor weights = {};  // optional: f32, one of each row
   Tensor up = {};       // optional: [..., n]
   Gate gate = Gate::silu;
@@ -47,7 +47,7 @@ struct SwiGluGrad {
   static constexpr std::string_view name = "swiglu_grad";
   Tensor dy;  // [..., n]
   Tensor x, bias;
-  Tensor dx;  // [..., 2 n]: pairs; may be x itself if that is pairs
+  Tensor dx;                           // [..., 2 n]: pairs; may be x itself if that is pairs
   Tensor weights = {}, dweights = {};  // optional, both or none: f32, one of each row
   Tensor up = {};                      // optional, as above
   Gate gate = Gate::silu;
@@ -55,7 +55,8 @@ struct SwiGluGrad {
     need_gates(name, x, up, bias, weights, dy);
     if (bias) need_shape(name, "bias", bias, {x.shape().cols()});
     need_pairs(name, "dx", dx, dy);
-    mbench::check(static_cast<bool>(weights) == static_cast<bool>(dweights), name, "weights without their gradient, need both");
+    mbench::check(static_cast<bool>(weights) == static_cast<bool>(dweights), name,
+                  "weights without their gradient, need both");
     if (!weights) return;
     need_row_weights(name, "weights", weights, dy);
     need_same(name, "dweights", dweights, weights);

@@ -23,9 +23,7 @@ struct TanhGrad {
     need_same(name, "dy", dy, y);
     need_same(name, "dx", dx, y);
   }
-  Cost cost() const {
-    return {3.0 * static_cast<double>(y.numel()), bytes_of(dy) + bytes_of(y) + bytes_of(dx)};
-  }
+  Cost cost() const { return {3.0 * static_cast<double>(y.numel()), bytes_of(dy) + bytes_of(y) + bytes_of(dx)}; }
 };
 
 }  // namespace mbench::ops

@@ -13,8 +13,7 @@ Exchange resolve(Axis axis, const Placement& from, const Placement& to) {
   if (from.kind == Kind::partial && to.kind == Kind::shard) return {axis, Collective::reduce_scatter, to.dim};
   if (from.kind == Kind::shard && to.kind == Kind::replicate) return {axis, Collective::all_gather, from.dim};
   if (from.kind == Kind::replicate && to.kind == Kind::shard) return {axis, Collective::scatter, to.dim};
-  if (from.kind == Kind::shard && to.kind == Kind::shard)
-    return {axis, Collective::all_to_all, from.dim, to.dim};
+  if (from.kind == Kind::shard && to.kind == Kind::shard) return {axis, Collective::all_to_all, from.dim, to.dim};
   fail(ErrorKind::internal, "placement", "no collective brings {} to {}", str(from), str(to));
 }
 

@@ -89,7 +89,7 @@ struct LinearPlan {
   Spread weight;
   Flow input;     // what the activations have when they arrive
   Flow consumed;  // what the product wants of them
-  Flow gemm;   // what it makes
+  Flow gemm;      // what it makes
   Flow output;    // what the next module wants
 };
 

@@ -51,18 +51,18 @@ struct ChunkPlan {
 
   // Whether another chunk has the same parts, whichever layers they are.
   bool like(const ChunkPlan& o) const {
-    return layers == o.layers && first == o.first && last == o.last && norm == o.norm && depths == o.depths && receives == o.receives &&
-           sends == o.sends;
+    return layers == o.layers && first == o.first && last == o.last && norm == o.norm && depths == o.depths &&
+           receives == o.receives && sends == o.sends;
   }
 };
 
 struct PrecisionPlan {
   Precision units = Precision::f32;  // whose rate GEMMs run at: f32 and tf32 have the same types
-  DType model = DType::f32;      // weights and activations
-  DType gradients = DType::f32;  // as they accumulate and are reduced
-  bool loss_scaling = false;     // dynamic; a step whose gradients overflow is skipped
-  DType moments = DType::f32;    // Adam's
-  DType main = DType::f32;       // what the optimizer updates; the model's own weights where that is their type
+  DType model = DType::f32;          // weights and activations
+  DType gradients = DType::f32;      // as they accumulate and are reduced
+  bool loss_scaling = false;         // dynamic; a step whose gradients overflow is skipped
+  DType moments = DType::f32;        // Adam's
+  DType main = DType::f32;           // what the optimizer updates; the model's own weights where that is their type
   // Products of the layers' linear parts in FP8, where there is a recipe: the rest is as in 16 bits.
   std::optional<Fp8Recipe> fp8 = std::nullopt;
   bool fp8_parameters = false;  // the weights of these live in FP8 alone / in 16 bits, and in FP8 beside

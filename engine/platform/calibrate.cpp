@@ -102,8 +102,7 @@ AttentionFlops attention_flops(Device& device, Stopwatch& watch) {
   const std::int64_t heads = 8, seq = 512, d = 64;
   const auto view = [&](const Tensor& t) { return ops::Matrix(t, seq, d, heads * d, 0, d); };
   const auto make = [&] { return filled(device, {seq, 1, heads * d}, DType::f32); };
-  const Tensor q = make(), k = make(), v = make(), out = make(), dout = make(), dq = make(), dk = make(),
-               dv = make();
+  const Tensor q = make(), k = make(), v = make(), out = make(), dout = make(), dq = make(), dk = make(), dv = make();
   const Tensor lse = filled(device, {1, heads, seq}, DType::f32);
   ops::AttentionShape shape;
   shape.batch = 1, shape.heads = heads, shape.seq = seq, shape.head_dim = d;
@@ -136,8 +135,7 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
   // For an estimate that a person waits for, tensors that are quickly filled: larger than caches, but not by much.
   const bool hurried = options.seconds < 0.5;
   const std::int64_t gemm = hurried ? kGemm / 2 : kGemm, sum_mib = hurried ? 32 : 128;
-  const std::string measured =
-      fmt::format("measured by mbench calibrate on {}", options.measured_on);
+  const std::string measured = fmt::format("measured by mbench calibrate on {}", options.measured_on);
   const std::string estimate = "estimate: ";
   const auto peak_of = [&](Precision precision) {
     if (options.between) options.between();
@@ -145,8 +143,7 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
   };
   const double f32_peak = peak_of(Precision::f32), bf16_peak = peak_of(Precision::bf16),
                f16_peak = peak_of(Precision::fp16);
-  const double f32 = gemm_flops(*device, watch, DType::f32, gemm),
-               bf16 = gemm_flops(*device, watch, DType::bf16, gemm),
+  const double f32 = gemm_flops(*device, watch, DType::f32, gemm), bf16 = gemm_flops(*device, watch, DType::bf16, gemm),
                f16 = gemm_flops(*device, watch, DType::f16, gemm);
   const double bytes = bandwidth(*device, watch, sum_mib << 18);
   const double least = least_op_seconds(*device, watch);
@@ -160,8 +157,7 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
   m["device"] = {
       {"peak_tflops",
        {{"f32", figure(f32_peak * 1e-12, measured + ": f32 matrix product")},
-        {"bf16",
-         figure(bf16_peak * 1e-12, fmt::format("{}: bf16 matrix product ({})", measured, bf16_arithmetic()))},
+        {"bf16", figure(bf16_peak * 1e-12, fmt::format("{}: bf16 matrix product ({})", measured, bf16_arithmetic()))},
         {"fp16", figure(f16_peak * 1e-12, measured + ": fp16 matrix product, operands converted to f32")}}},
       {"memory_mib", figure(static_cast<double>(options.memory_bytes >> 20),
                             "the operating system's figure on " + options.measured_on)},
@@ -170,32 +166,27 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
       {"memory_efficiency", figure(1, "memory_gbps is what was reached")},
       {"kernel_latency_us", figure(least * 1e6, measured + ": sum of two tensors of 16 KiB")},
       {"multiprocessors", figure(options.cores, "cores of " + options.measured_on)},
-      {"communication_multiprocessors",
-       figure(std::min(1, options.cores), "a core runs the rank's MPI calls")}};
+      {"communication_multiprocessors", figure(std::min(1, options.cores), "a core runs the rank's MPI calls")}};
   m["gemm"] = {
-      {"sustained",
-       {{"f32", share(f32, f32_peak)}, {"bf16", share(bf16, bf16_peak)}, {"fp16", share(f16, f16_peak)}}},
+      {"sustained", {{"f32", share(f32, f32_peak)}, {"bf16", share(bf16, bf16_peak)}, {"fp16", share(f16, f16_peak)}}},
       {"tiles", ordered_json::array({{{"m", 32}, {"n", 32}, {"efficiency", figure(1, "the only one")}}})},
       {"k_overhead", figure(16, estimate + "packing of a panel")}};
-  m["attention"] = {{"forward", share(attention.forward, f32_peak)},
-                    {"backward", share(attention.backward, f32_peak)}};
+  m["attention"] = {{"forward", share(attention.forward, f32_peak)}, {"backward", share(attention.backward, f32_peak)}};
   m["host"] = {{"launch_us", figure(0.01, estimate + "a call, no launch")},
                {"synchronize_us", figure(0.01, estimate + "nothing to wait for")},
                {"speed", figure(1, estimate + "host costs of mbench were measured on a similar core")}};
   // A ring over shared memory copies in and out and adds: some four passes over the data.
-  const std::string passes =
-      estimate + "a quarter of memory_gbps, for the passes of a copy in and out and a sum";
-  m["node"] = {
-      {"devices", figure(64, estimate + "ranks of one host")},
-      {"collective_base_us", figure(2, estimate + "an MPI call within a host")},
-      {"links", ordered_json::array({{{"ranks", 1024},
-                                      {"name", "shared memory"},
-                                      {"bus_gbps", figure(bytes * 1e-9 / 4, passes)},
-                                      {"latency_us", figure(2, estimate + "a shared-memory message")}}})},
-      {"p2p_gbps", figure(bytes * 1e-9 / 2, estimate + "half of memory_gbps, a copy in and out")},
-      {"pcie",
-       {{"bus_gbps", figure(bytes * 1e-9 / 4, passes)},
-        {"latency_us", figure(2, estimate + "a shared-memory message")}}}};
+  const std::string passes = estimate + "a quarter of memory_gbps, for the passes of a copy in and out and a sum";
+  m["node"] = {{"devices", figure(64, estimate + "ranks of one host")},
+               {"collective_base_us", figure(2, estimate + "an MPI call within a host")},
+               {"links", ordered_json::array({{{"ranks", 1024},
+                                               {"name", "shared memory"},
+                                               {"bus_gbps", figure(bytes * 1e-9 / 4, passes)},
+                                               {"latency_us", figure(2, estimate + "a shared-memory message")}}})},
+               {"p2p_gbps", figure(bytes * 1e-9 / 2, estimate + "half of memory_gbps, a copy in and out")},
+               {"pcie",
+                {{"bus_gbps", figure(bytes * 1e-9 / 4, passes)},
+                 {"latency_us", figure(2, estimate + "a shared-memory message")}}}};
   m["network"] = unmeasured_network();
   return m;
 }
@@ -227,7 +218,9 @@ ordered_json calibrate_gpu(const CalibrationOptions& options,
   const Tensor small = filled(*device, {4096}, DType::f32);
   constexpr int kCalls = 1000;
   double launch = 1e300, kernel = 1e300;
-  const auto wall = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  const auto wall = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
   for (int round = 0; round < 20; ++round) {
     const double begin = device->synchronize(), called = wall();
     for (int i = 0; i < kCalls; ++i) run(*device, ops::Add{small, small, small});
@@ -244,25 +237,31 @@ ordered_json calibrate_gpu(const CalibrationOptions& options,
   ordered_json m;
   m["name"] = "gpu";
   m["description"] = options.measured_on;
-  m["device"] = {{"peak_tflops", peaks},
-                 {"memory_mib", figure(static_cast<double>(gpu.memory_bytes >> 20), "the driver's figure")},
-                 {"memory_outside_allocator_mib", figure(1024, estimate + "context, libraries and communication buffers")},
-                 {"memory_gbps", figure(bytes * 1e-9, measured + ": sum of two tensors of 1 GiB")},
-                 {"memory_efficiency", figure(1, "memory_gbps is what was reached")},
-                 {"kernel_latency_us", figure(kernel * 1e6, measured + ": sums of 16 KiB one after the other")},
-                 {"multiprocessors", figure(gpu.multiprocessors, "the driver's figure")},
-                 {"communication_multiprocessors", figure(std::min(16, gpu.multiprocessors), unknown)}};
+  m["device"] = {
+      {"peak_tflops", peaks},
+      {"memory_mib", figure(static_cast<double>(gpu.memory_bytes >> 20), "the driver's figure")},
+      {"memory_outside_allocator_mib", figure(1024, estimate + "context, libraries and communication buffers")},
+      {"memory_gbps", figure(bytes * 1e-9, measured + ": sum of two tensors of 1 GiB")},
+      {"memory_efficiency", figure(1, "memory_gbps is what was reached")},
+      {"kernel_latency_us", figure(kernel * 1e6, measured + ": sums of 16 KiB one after the other")},
+      {"multiprocessors", figure(gpu.multiprocessors, "the driver's figure")},
+      {"communication_multiprocessors", figure(std::min(16, gpu.multiprocessors), unknown)}};
   m["gemm"] = {{"sustained", sustained},
                {"tiles", ordered_json::array({{{"m", 128}, {"n", 128}, {"efficiency", figure(1, "the only one")}}})},
                {"k_overhead", figure(64, unknown)}};
-  m["attention"] = {{"forward", figure(f16_peak > 0 ? 0.5 : 0.3, unknown)}, {"backward", figure(f16_peak > 0 ? 0.4 : 0.25, unknown)}};
-  m["host"] = {{"launch_us", figure(launch * 1e6, measured + ": host time of a call of a small op, the engine's own in it")},
-               {"synchronize_us", figure(idle * 1e6, measured + ": a synchronisation of an idle device")},
-               {"speed", figure(1, estimate + "the reference host")}};
+  m["attention"] = {{"forward", figure(f16_peak > 0 ? 0.5 : 0.3, unknown)},
+                    {"backward", figure(f16_peak > 0 ? 0.4 : 0.25, unknown)}};
+  m["host"] = {
+      {"launch_us", figure(launch * 1e6, measured + ": host time of a call of a small op, the engine's own in it")},
+      {"synchronize_us", figure(idle * 1e6, measured + ": a synchronisation of an idle device")},
+      {"speed", figure(1, estimate + "the reference host")}};
   const std::string link = estimate + "replaced by what groups measured, where there is more than one GPU";
   m["node"] = {{"devices", figure(static_cast<double>(all.size()), "GPUs of this host")},
                {"collective_base_us", figure(10, unknown)},
-               {"links", ordered_json::array({{{"ranks", 1024}, {"name", "as measured"}, {"bus_gbps", figure(20, link)}, {"latency_us", figure(3, link)}}})},
+               {"links", ordered_json::array({{{"ranks", 1024},
+                                               {"name", "as measured"},
+                                               {"bus_gbps", figure(20, link)},
+                                               {"latency_us", figure(3, link)}}})},
                {"p2p_gbps", figure(20, link)},
                {"pcie", {{"bus_gbps", figure(10, unknown)}, {"latency_us", figure(10, unknown)}}}};
   m["network"] = unmeasured_network();

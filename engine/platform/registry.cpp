@@ -43,7 +43,8 @@ void share_cores(int ranks_here) {
 void need_startable_threads() {
   const int most = std::max(4096, static_cast<int>(std::thread::hardware_concurrency())), got = omp_get_max_threads();
   if (got > most)
-    fail(ErrorKind::launch_failed, "OMP_NUM_THREADS", "more threads than a process can start, got {}, need at most {}", got, most);
+    fail(ErrorKind::launch_failed, "OMP_NUM_THREADS", "more threads than a process can start, got {}, need at most {}",
+         got, most);
 }
 
 // The CPU as what a GPU offloads to.
@@ -59,8 +60,7 @@ class CudaWorld final : public World {
  public:
   CudaWorld(MpiWorld& host, Device& host_device, StreamDevice& device, bool shared, double collective_timeout)
       : host_(host), staged_(host, host_device) {
-    if (!shared && host.size() > 1)
-      nccl_ = open_nccl_world(host, host, host_device, device, collective_timeout);
+    if (!shared && host.size() > 1) nccl_ = open_nccl_world(host, host, host_device, device, collective_timeout);
   }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
@@ -83,10 +83,8 @@ class MpiJob final : public Job {
   // Until the session has ended, which all ranks do together.
   ~MpiJob() override { ending_.emplace(pulse_.get(), "the end", pulse_->number_of("the job")); }
   World& world() override { return world_; }
-  std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
-                                      Precision precision) override {
-    return kind == "cuda" ? open_gpu(memory_limit, precision)
-                          : mbench::open_device(kind, memory_limit, precision);
+  std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit, Precision precision) override {
+    return kind == "cuda" ? open_gpu(memory_limit, precision) : mbench::open_device(kind, memory_limit, precision);
   }
   World& world_of(const Device& device) override {
     return cuda_world_ && &device == gpu_ ? static_cast<World&>(*cuda_world_) : world_;
@@ -97,8 +95,7 @@ class MpiJob final : public Job {
  private:
   std::unique_ptr<Device> open_gpu(std::size_t memory_limit, Precision precision) {
     const std::vector<Gpu> all = cuda::gpus();
-    if (all.empty())
-      fail(ErrorKind::unsupported, "cuda", "no GPU for rank {}: {}", world_.rank(), cuda::why_none());
+    if (all.empty()) fail(ErrorKind::unsupported, "cuda", "no GPU for rank {}: {}", world_.rank(), cuda::why_none());
     // Where ranks outnumber GPUs, neighbours share one.
     const int n = static_cast<int>(all.size()), here = std::max(n, session_.ranks_here());
     const Gpu& mine = all[static_cast<std::size_t>(session_.rank_here() * n / here)];
@@ -119,8 +116,7 @@ class MpiJob final : public Job {
     add_host(options);
     options.gauge = [pci = mine.pci] { return nvml::watch(pci); };
     auto device = cuda::open_device(options);
-    cuda_world_ =
-        std::make_unique<CudaWorld>(world_, *host_device_, *device, any_shared, collective_timeout_);
+    cuda_world_ = std::make_unique<CudaWorld>(world_, *host_device_, *device, any_shared, collective_timeout_);
     gpu_ = device.get();
     return device;
   }
@@ -186,7 +182,8 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
   if (kind.starts_with("sim:")) return std::nullopt;
   // What a framework keeps is kept on any device; another's host costs are charged to simulated ones alone.
   if (!p.framework.host.empty() && p.framework.host != "mbench")
-    return fmt::format("framework.host {} is for simulation only, and the device is {}, need mbench", p.framework.host, kind);
+    return fmt::format("framework.host {} is for simulation only, and the device is {}, need mbench", p.framework.host,
+                       kind);
   if (kind == "cpu" && p.precision == Precision::tf32)
     return "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32";
   if (kind == "cuda" && p.replicas == Replicas::single_process)
@@ -247,7 +244,8 @@ std::string mpi_library() {
 std::string blas_library() {
 #ifdef OPENBLAS_VERSION
   const std::string replaced = cpu::replaced_blas_core(), reported = openblas_get_config();
-  return replaced.empty() ? reported : fmt::format("{} (it takes this CPU for {}, whose kernels are older)", reported, replaced);
+  return replaced.empty() ? reported
+                          : fmt::format("{} (it takes this CPU for {}, whose kernels are older)", reported, replaced);
 #else
   return "CBLAS";
 #endif
@@ -256,8 +254,7 @@ std::string blas_library() {
 std::string bf16_arithmetic() {
   const std::string library = cpu::onednn_library(), instructions = cpu::bf16_instructions();
   if (library.empty()) return "f32: this binary was built without oneDNN (MBENCH_ONEDNN=OFF)";
-  if (instructions.empty())
-    return fmt::format("f32: the CPU has neither AVX512_BF16 nor AMX, as {} finds", library);
+  if (instructions.empty()) return fmt::format("f32: the CPU has neither AVX512_BF16 nor AMX, as {} finds", library);
   if (!cpu::bf16_instructions_pay())
     return fmt::format("f32: {} is no faster on this CPU, which has no AMX", instructions);
   return fmt::format("{}, by {}", instructions, library);

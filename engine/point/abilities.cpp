@@ -40,8 +40,7 @@ std::string lacking(const Abilities& can, const Point& point) {
     if (!row) continue;  // check() refuses it
     json value = row->write(point);
     if (value.is_object() && value.contains("preset")) value = json(value.at("preset"));
-    if (!has(can, field, value))
-      all += fmt::format("{}{} {}", all.empty() ? "" : ", ", field, word_of(value));
+    if (!has(can, field, value)) all += fmt::format("{}{} {}", all.empty() ? "" : ", ", field, word_of(value));
   }
   return all;
 }

@@ -62,8 +62,7 @@ LatentAttentionSpec latent_attention_of(const ModelSpec& m, const std::string& l
   if (a.q_rank > 0) a.q_norm = rms_norm_of(m, layer + ".q_norm", a.q_rank);
   a.kv_norm = rms_norm_of(m, layer + ".kv_norm", a.kv_rank);
   a.down = {layer + ".down", m.hidden, a.q_rank + a.kv_rank + a.turned_dim, Role::whole, parts.bias.qkv, kStddev};
-  a.q = {layer + ".q", a.q_rank > 0 ? a.q_rank : m.hidden, a.heads * a.qk_dim(), Role::column, parts.bias.qkv,
-         kStddev};
+  a.q = {layer + ".q", a.q_rank > 0 ? a.q_rank : m.hidden, a.heads * a.qk_dim(), Role::column, parts.bias.qkv, kStddev};
   a.kv = {layer + ".kv", a.kv_rank, a.heads * (a.plain_dim + a.v_dim), Role::column, parts.bias.qkv, kStddev};
   a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias.proj, residual_stddev(m)};
   return a;
@@ -71,7 +70,9 @@ LatentAttentionSpec latent_attention_of(const ModelSpec& m, const std::string& l
 
 NormSpec norm_of(const ModelSpec& m, std::string name) {
   const ModelParts& parts = m.parts();
-  return {std::move(name), parts.norm, m.hidden, static_cast<float>(parts.norm_eps), parts.norm_gamma, parts.norm_gamma && parts.norm_beta};
+  return {std::move(name),  parts.norm,
+          m.hidden,         static_cast<float>(parts.norm_eps),
+          parts.norm_gamma, parts.norm_gamma && parts.norm_beta};
 }
 
 // With `experts`, so many of them as one weight, of which a token meets the share.
@@ -83,10 +84,10 @@ MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, 
   const bool bias = routed ? parts.bias.experts : parts.bias.dense;
   const Meets meets = routed ? Meets::routed_token : Meets::every_token;
   return {parts.activation,
-          {name + ".fc1", m.hidden, wide, routed ? Role::expert_column : Role::column, bias, kStddev,
-           meets, false, experts, share},
-          {name + ".fc2", width, m.hidden, routed ? Role::expert_row : Role::row, bias,
-           residual_stddev(m), meets, false, experts, share}};
+          {name + ".fc1", m.hidden, wide, routed ? Role::expert_column : Role::column, bias, kStddev, meets, false,
+           experts, share},
+          {name + ".fc2", width, m.hidden, routed ? Role::expert_row : Role::row, bias, residual_stddev(m), meets,
+           false, experts, share}};
 }
 
 using MixerSpec = decltype(BranchSpec::mixer);
@@ -166,7 +167,8 @@ bool same_kind(const ModelSpec& m, std::int64_t a, std::int64_t b) {
 std::vector<std::int64_t> kinds_of_layers(const ModelSpec& m) {
   std::vector<std::int64_t> firsts;
   for (std::int64_t i = 0; i < m.layers; ++i) {
-    const bool known = std::any_of(firsts.begin(), firsts.end(), [&](std::int64_t first) { return same_kind(m, first, i); });
+    const bool known =
+        std::any_of(firsts.begin(), firsts.end(), [&](std::int64_t first) { return same_kind(m, first, i); });
     if (!known) firsts.push_back(i);
   }
   return firsts;
@@ -181,12 +183,13 @@ HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
   if (masked) {
     head.order = HeadSpec::Order{{"pooler", h, h, Role::whole, true, kStddev, Meets::first_token},
                                  {"binary_head", h, 2, Role::whole, true, kStddev, Meets::first_token}};
-    head.transform = HeadSpec::Transform{
-        {"lm_head.dense", h, h, Role::whole, true, kStddev},
-        parts.activation == Activation::gelu_erf ? Activation::gelu_erf : Activation::gelu,
-        norm_of(m, "lm_head.norm")};
+    head.transform =
+        HeadSpec::Transform{{"lm_head.dense", h, h, Role::whole, true, kStddev},
+                            parts.activation == Activation::gelu_erf ? Activation::gelu_erf : Activation::gelu,
+                            norm_of(m, "lm_head.norm")};
   }
-  head.logits = {"lm_head", h, vocab, Role::logits, masked || parts.bias.logits, kStddev, Meets::every_token, parts.tied_embedding};
+  head.logits = {"lm_head",           h, vocab, Role::logits, masked || parts.bias.logits, kStddev, Meets::every_token,
+                 parts.tied_embedding};
   head.logit_scale = static_cast<float>(parts.logit_scale);
   head.logit_softcap = static_cast<float>(parts.logit_softcap);
   return head;
@@ -342,9 +345,7 @@ std::vector<WeightSpec> weights_of(const DepthSpec& depth) {
 
 std::vector<WeightSpec> weights_of(const ModelSpec& m, std::int64_t vocab) {
   std::vector<WeightSpec> all = weights_of(embedding_of(m, vocab));
-  const auto append = [&](const std::vector<WeightSpec>& part) {
-    all.insert(all.end(), part.begin(), part.end());
-  };
+  const auto append = [&](const std::vector<WeightSpec>& part) { all.insert(all.end(), part.begin(), part.end()); };
   for (std::int64_t i = 0; i < m.layers; ++i) append(weights_of(layer_of(m, i)));
   append(weights_of(head_of(m, vocab)));
   for (std::int64_t i = 0; i < m.mtp_layers; ++i) append(weights_of(depth_of(m, i, vocab)));

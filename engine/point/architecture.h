@@ -88,11 +88,11 @@ struct AttentionSpec {
   bool causal = true;
   std::optional<RopeSpec> rope;
   std::optional<NormSpec> q_norm,
-      k_norm;  // before they are turned: of each head's columns, one gamma for all heads; or of all heads' columns
-  float scale = 0;           // times the scores; 0: 1 / the root of qk_dim
-  std::int64_t window = 0;   // keys that a query sees, its own the last; 0: all
-  float softcap = 0;         // of scores; 0: none
-  bool alibi = false;        // scores fall with distance, by head
+      k_norm;       // before they are turned: of each head's columns, one gamma for all heads; or of all heads' columns
+  float scale = 0;  // times the scores; 0: 1 / the root of qk_dim
+  std::int64_t window = 0;          // keys that a query sees, its own the last; 0: all
+  float softcap = 0;                // of scores; 0: none
+  bool alibi = false;               // scores fall with distance, by head
   std::optional<VectorSpec> sinks;  // [heads]
   // [kv_heads, (the queries of heads / kv_heads heads, key, value)]: what shares a head of keys and values lies side by
   // side, as Megatron packs it.

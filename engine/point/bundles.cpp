@@ -8,11 +8,10 @@ const std::vector<Bundle>& bundles() {
   static const auto bundle = [](const char* name, bool sequence_parallel, const Recompute& recompute) {
     return Bundle{name, {{"sequence_parallel", sequence_parallel}, {"recompute", name_of(recompute)}}};
   };
-  static const std::vector<Bundle> table = {bundle("baseline", false, Recompute::none),
-                                            bundle("sequence_parallel", true, Recompute::none),
-                                            bundle("selective", false, Recompute::selective),
-                                            bundle("sequence_parallel+selective", true, Recompute::selective),
-                                            bundle("full", false, Recompute::full)};
+  static const std::vector<Bundle> table = {
+      bundle("baseline", false, Recompute::none), bundle("sequence_parallel", true, Recompute::none),
+      bundle("selective", false, Recompute::selective),
+      bundle("sequence_parallel+selective", true, Recompute::selective), bundle("full", false, Recompute::full)};
   return table;
 }
 

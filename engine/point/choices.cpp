@@ -18,7 +18,8 @@ template <>
 std::span<const NamedChoice<ScheduleKind>> choices_of() {
   static constexpr NamedChoice<ScheduleKind> all[] = {
       {"gpipe", ScheduleKind::gpipe, "All forwards, then all backwards (Huang et al. 2019)."},
-      {"1f1b", ScheduleKind::one_f_one_b, "One forward, one backward; at most `pp` micro batches are in flight (PipeDream-Flush)."},
+      {"1f1b", ScheduleKind::one_f_one_b,
+       "One forward, one backward; at most `pp` micro batches are in flight (PipeDream-Flush)."},
       {"interleaved", ScheduleKind::interleaved,
        "1F1B with `virtual_stages` chunks of layers per stage (Megatron-LM's interleaved schedule)."}};
   return all;
@@ -30,7 +31,8 @@ std::span<const NamedChoice<Precision>> choices_of() {
       {"f32", Precision::f32, "Everything in f32."},
       {"tf32", Precision::tf32, "f32 whose matrix products round their operands to TF32. On GPUs and simulated ones."},
       {"bf16", Precision::bf16, "Weights and activations in bf16, gradients and main weights in f32."},
-      {"fp16", Precision::fp16, "Weights, activations and gradients in fp16, main weights in f32, dynamic loss scaling."},
+      {"fp16", Precision::fp16,
+       "Weights, activations and gradients in fp16, main weights in f32, dynamic loss scaling."},
       {"fp8", Precision::fp8, "As bf16, with the matrix products of layers in [FP8](../spec.md#fp8)."}};
   return all;
 }
@@ -39,7 +41,8 @@ template <>
 std::span<const NamedChoice<Fp8Recipe>> choices_of() {
   static constexpr NamedChoice<Fp8Recipe> all[] = {
       {"tensorwise", Fp8Recipe::tensorwise, "One scale per tensor, from its largest value now (Float8CurrentScaling)."},
-      {"delayed", Fp8Recipe::delayed, "One scale per tensor, from the largest values of the last 1024 steps (DelayedScaling)."},
+      {"delayed", Fp8Recipe::delayed,
+       "One scale per tensor, from the largest values of the last 1024 steps (DelayedScaling)."},
       {"blockwise", Fp8Recipe::blockwise,
        "A power of two per 1 x 128 activations and per 128 x 128 weights (Float8BlockScaling, DeepSeek-V3)."}};
   return all;
@@ -60,7 +63,8 @@ std::span<const NamedChoice<AttentionKind>> choices_of() {
   static constexpr NamedChoice<AttentionKind> all[] = {
       {"core", AttentionKind::core, "Scores are computed and kept."},
       {"flash", AttentionKind::flash,
-       "Scores are never stored (FlashAttention). On GPUs by cuDNN: bf16 or fp16, dropout 0, and a build after `scripts/install-cudnn-frontend`."}};
+       "Scores are never stored (FlashAttention). On GPUs by cuDNN: bf16 or fp16, dropout 0, and a build after "
+       "`scripts/install-cudnn-frontend`."}};
   return all;
 }
 
@@ -69,7 +73,8 @@ std::span<const NamedChoice<CpCommunication>> choices_of() {
   static constexpr NamedChoice<CpCommunication> all[] = {
       {"all_gather", CpCommunication::all_gather, "Each rank gathers all keys and values."},
       {"ring", CpCommunication::ring, "Keys and values go from rank to rank (Ring Attention)."},
-      {"all_to_all", CpCommunication::all_to_all, "Each rank has the whole sequence for some of the heads (DeepSpeed-Ulysses)."}};
+      {"all_to_all", CpCommunication::all_to_all,
+       "Each rank has the whole sequence for some of the heads (DeepSpeed-Ulysses)."}};
   return all;
 }
 
@@ -78,7 +83,8 @@ std::span<const NamedChoice<TpGathers>> choices_of() {
   static constexpr NamedChoice<TpGathers> all[] = {
       {"block", TpGathers::block, "The input of a block's first products is gathered once, and once more in backward."},
       {"product", TpGathers::gemm,
-       "Queries, keys, values, gates and ups each gather their input, keep it, and scatter their gradient, as DTensor's "
+       "Queries, keys, values, gates and ups each gather their input, keep it, and scatter their gradient, as "
+       "DTensor's "
        "`ColwiseParallel` does without `PrepareModuleInput`."}};
   return all;
 }
@@ -125,16 +131,38 @@ std::span<const NamedChoice<Offload>> choices_of() {
   return all;
 }
 
-std::string_view name_of(ScheduleKind v) { return name_in_table(v); }
-std::string_view name_of(Precision v) { return name_in_table(v); }
-std::string_view name_of(Fp8Recipe v) { return name_in_table(v); }
-std::string_view name_of(OptimizerKind v) { return name_in_table(v); }
-std::string_view name_of(AttentionKind v) { return name_in_table(v); }
-std::string_view name_of(TpGathers v) { return name_in_table(v); }
-std::string_view name_of(CpCommunication v) { return name_in_table(v); }
-std::string_view name_of(EpCommunication v) { return name_in_table(v); }
-std::string_view name_of(Replicas v) { return name_in_table(v); }
-std::string_view name_of(Offload v) { return name_in_table(v); }
-std::string name_of(Zero v) { return std::string(name_in_table(v)); }
+std::string_view name_of(ScheduleKind v) {
+  return name_in_table(v);
+}
+std::string_view name_of(Precision v) {
+  return name_in_table(v);
+}
+std::string_view name_of(Fp8Recipe v) {
+  return name_in_table(v);
+}
+std::string_view name_of(OptimizerKind v) {
+  return name_in_table(v);
+}
+std::string_view name_of(AttentionKind v) {
+  return name_in_table(v);
+}
+std::string_view name_of(TpGathers v) {
+  return name_in_table(v);
+}
+std::string_view name_of(CpCommunication v) {
+  return name_in_table(v);
+}
+std::string_view name_of(EpCommunication v) {
+  return name_in_table(v);
+}
+std::string_view name_of(Replicas v) {
+  return name_in_table(v);
+}
+std::string_view name_of(Offload v) {
+  return name_in_table(v);
+}
+std::string name_of(Zero v) {
+  return std::string(name_in_table(v));
+}
 
 }  // namespace mbench

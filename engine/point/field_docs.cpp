@@ -13,15 +13,21 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr BearsOn kParts[] = {BearsOn::micro_batch, BearsOn::experts, BearsOn::recompute, BearsOn::state, BearsOn::update, BearsOn::schedule};
+constexpr BearsOn kParts[] = {BearsOn::micro_batch, BearsOn::experts, BearsOn::recompute,
+                              BearsOn::state,       BearsOn::update,  BearsOn::schedule};
 
 std::string_view name_of(FieldKind kind) {
   switch (kind) {
-    case FieldKind::model: return "model";
-    case FieldKind::training: return "training";
-    case FieldKind::layout: return "layout";
-    case FieldKind::limit: return "limit";
-    case FieldKind::place: return "place";
+    case FieldKind::model:
+      return "model";
+    case FieldKind::training:
+      return "training";
+    case FieldKind::layout:
+      return "layout";
+    case FieldKind::limit:
+      return "limit";
+    case FieldKind::place:
+      return "place";
   }
   return "";
 }
@@ -53,7 +59,8 @@ std::string values_text(const Field& field) {
   if (field.about.kind == FieldKind::model) return "a name or an object";
   if (!schema.contains("type")) {
     const ordered_json any = schema.value("anyOf", ordered_json::array());
-    const bool list = std::any_of(any.begin(), any.end(), [](const ordered_json& one) { return one.value("type", "") == "array"; });
+    const bool list =
+        std::any_of(any.begin(), any.end(), [](const ordered_json& one) { return one.value("type", "") == "array"; });
     return list ? "a text or a list" : "a number or a text";
   }
   const std::string type = schema.at("type");
@@ -68,7 +75,8 @@ std::string values_text(const Field& field) {
 
 std::string names_text(const Field& field, const char* mark) {
   std::string text;
-  for (const FieldChoice& choice : field.about.choices) text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", mark, choice.name, mark);
+  for (const FieldChoice& choice : field.about.choices)
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : ", ", mark, choice.name, mark);
   return text;
 }
 
@@ -102,13 +110,16 @@ std::string owners_of(const FrameworkOption& option, const char* mark) {
 std::string options_section() {
   std::string text =
       "\n## Options of frameworks\n\n"
-      "A framework's file (engine/framework) has them. A spec sets one within `framework`, or as `framework.OPTION`.\n\n"
+      "A framework's file (engine/framework) has them. A spec sets one within `framework`, or as "
+      "`framework.OPTION`.\n\n"
       "| option | of | meaning | values |\n|---|---|---|---|\n";
   for (const FrameworkOption& option : all_framework_options()) {
     std::string values;
     for (const FrameworkChoice& choice : option.choices)
-      values += fmt::format("{}`{}`: {}{}", values.empty() ? "" : " ", choice.name, choice.doc, choice.simulated ? " Simulated only." : "");
-    text += fmt::format("| `{}` | {} | {} | {} |\n", option.name, cell(owners_of(option, "`")), cell(option.doc), cell(values));
+      values += fmt::format("{}`{}`: {}{}", values.empty() ? "" : " ", choice.name, choice.doc,
+                            choice.simulated ? " Simulated only." : "");
+    text += fmt::format("| `{}` | {} | {} | {} |\n", option.name, cell(owners_of(option, "`")), cell(option.doc),
+                        cell(values));
   }
   return text;
 }
@@ -116,7 +127,8 @@ std::string options_section() {
 std::string former_section() {
   std::string text =
       "\n## Former fields\n\n"
-      "Specs and results of earlier versions have these. They are read as ever, and are written within the field that says it now.\n\n"
+      "Specs and results of earlier versions have these. They are read as ever, and are written within the field that "
+      "says it now.\n\n"
       "| field | now within | values |\n|---|---|---|\n";
   for (const Field& field : former_fields())
     text += fmt::format("| `{}` | `{}` | {} |\n", field.about.key, field.about.part_of,
@@ -132,7 +144,8 @@ std::string describe_option(const std::string& key) {
     if (option.name != name) continue;
     std::string text = fmt::format("{}\n  {}\n\n  of       {}\n\n", key, plain_text(option.doc), owners_of(option, ""));
     for (const FrameworkChoice& choice : option.choices)
-      text += fmt::format("  {:<20}  {}{}\n", choice.name, plain_text(choice.doc), choice.simulated ? " Simulated only." : "");
+      text += fmt::format("  {:<20}  {}{}\n", choice.name, plain_text(choice.doc),
+                          choice.simulated ? " Simulated only." : "");
     return text;
   }
   fail(ErrorKind::bad_input, "help", "no such option, got \"{}\", {}", name, nearest_choice(name, names));
@@ -146,7 +159,8 @@ std::string describe_precision_part(const std::string& key) {
     if (schema.contains("description")) names.push_back(name);
   if (std::find(names.begin(), names.end(), part) == names.end())
     fail(ErrorKind::bad_input, "help", "no such key of precision, got \"{}\", {}", part, nearest_choice(part, names));
-  return fmt::format("{}\n  {}\n\n  default  {}\n", key, plain_text(parts.at(part).at("description").get<std::string>()),
+  return fmt::format("{}\n  {}\n\n  default  {}\n", key,
+                     plain_text(parts.at(part).at("description").get<std::string>()),
                      default_text(precision_part({}, part)));
 }
 
@@ -156,16 +170,19 @@ std::string describe_field(const std::string& key) {
   if (key.starts_with(kFrameworkField)) return describe_option(key);
   if (key.starts_with(kPrecisionField)) return describe_precision_part(key);
   const Field* field = field_named(key);
-  if (!field) fail(ErrorKind::bad_input, "help", "no such field, got \"{}\", {}", key, nearest_choice(key, point_keys()));
+  if (!field)
+    fail(ErrorKind::bad_input, "help", "no such field, got \"{}\", {}", key, nearest_choice(key, point_keys()));
   const PointField& about = field->about;
   std::string text = fmt::format("{}\n  {}\n\n  values   {}\n", key, plain_text(about.doc),
                                  about.choices.empty() ? values_text(*field) : names_text(*field, ""));
   if (!about.unit.empty()) text += fmt::format("  unit     {}\n", about.unit);
-  text += fmt::format("  default  {}\n  kind     {}\n  bears on {}\n", default_text(*field), name_of(about.kind), bearings_of(about.bears_on));
+  text += fmt::format("  default  {}\n  kind     {}\n  bears on {}\n", default_text(*field), name_of(about.kind),
+                      bearings_of(about.bears_on));
   std::size_t width = 0;
   for (const FieldChoice& choice : about.choices) width = std::max(width, choice.name.size());
   if (width > 0) text += "\n";
-  for (const FieldChoice& choice : about.choices) text += fmt::format("  {:<{}}  {}\n", choice.name, width, plain_text(choice.doc));
+  for (const FieldChoice& choice : about.choices)
+    text += fmt::format("  {:<{}}  {}\n", choice.name, width, plain_text(choice.doc));
   return text;
 }
 
@@ -181,7 +198,8 @@ std::string list_fields() {
 std::string fields_page() {
   std::string text =
       "# The fields of a spec\n\n"
-      "`mbench help --format markdown` wrote this page from the table of fields. `mbench help FIELD` prints one field. A spec names a field "
+      "`mbench help --format markdown` wrote this page from the table of fields. `mbench help FIELD` prints one field. "
+      "A spec names a field "
       "at its top level, in `sweep`, or by `--set`.\n\n"
       "\"Bears on\" says which part of a step's time and memory changes with a field.\n\n"
       "| field | values | unit | default | bears on | meaning |\n|---|---|---|---|---|---|\n";
@@ -190,13 +208,15 @@ std::string fields_page() {
     const std::string value = default_text(field);
     text += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", about.key,
                         about.choices.empty() ? values_text(field) : cell(names_text(field, "`")), about.unit,
-                        value == "required" || value.empty() ? value : "`" + value + "`", bearings_of(about.bears_on), cell(about.doc));
+                        value == "required" || value.empty() ? value : "`" + value + "`", bearings_of(about.bears_on),
+                        cell(about.doc));
   }
   text += "\n## Values by name\n";
   for (const Field& field : field_table()) {
     if (field.about.choices.empty()) continue;
     text += fmt::format("\n### {}\n\n| value | meaning |\n|---|---|\n", field.about.key);
-    for (const FieldChoice& choice : field.about.choices) text += fmt::format("| `{}` | {} |\n", cell(choice.name), cell(choice.doc));
+    for (const FieldChoice& choice : field.about.choices)
+      text += fmt::format("| `{}` | {} |\n", cell(choice.name), cell(choice.doc));
   }
   return text + options_section() + former_section();
 }
@@ -205,7 +225,8 @@ ordered_json fields_json() {
   ordered_json all = ordered_json::array();
   for (const Field& field : field_table()) {
     const PointField& about = field.about;
-    ordered_json one = {{"key", about.key}, {"kind", name_of(about.kind)}, {"default", default_of(field)}, {"unit", about.unit}};
+    ordered_json one = {
+        {"key", about.key}, {"kind", name_of(about.kind)}, {"default", default_of(field)}, {"unit", about.unit}};
     one["bears_on"] = ordered_json::array();
     for (const BearsOn part : kParts)
       if (about.bears_on.has(part)) one["bears_on"].push_back(mbench::name_of(part));

@@ -30,14 +30,12 @@ std::string read_device(const json& value, const std::string& where) {
                      std::all_of(device.begin() + 4, device.begin() + static_cast<std::ptrdiff_t>(x),
                                  [](char c) { return c >= '0' && c <= '9'; });
   if (device != "cpu" && device != "cuda" && !sized)
-    fail(ErrorKind::bad_input, where, "no such device, got {}, need cpu, cuda or sim:<N>x<MACHINE>",
-         short_json(value));
+    fail(ErrorKind::bad_input, where, "no such device, got {}, need cpu, cuda or sim:<N>x<MACHINE>", short_json(value));
   return device;
 }
 
 std::string read_strategy(const json& value, const std::string& where) {
-  if (value.is_string() && value.get_ref<const std::string&>().empty())
-    return "";  // as a point writes "none named"
+  if (value.is_string() && value.get_ref<const std::string&>().empty()) return "";  // as a point writes "none named"
   std::vector<std::string> names;
   for (const Bundle& b : bundles()) names.emplace_back(b.name);
   if (!value.is_string() || std::find(names.begin(), names.end(), value.get<std::string>()) == names.end())
@@ -51,7 +49,8 @@ std::vector<FieldChoice> strategy_choices() {
   for (const Bundle& bundle : bundles()) {
     std::string doc;
     for (const auto& [key, value] : bundle.fields.items())
-      doc += fmt::format("{}`{}: {}`", doc.empty() ? "" : ", ", key, value.is_string() ? value.get<std::string>() : value.dump());
+      doc += fmt::format("{}`{}: {}`", doc.empty() ? "" : ", ", key,
+                         value.is_string() ? value.get<std::string>() : value.dump());
     all.push_back({bundle.name, doc + "."});
   }
   return all;
@@ -78,7 +77,8 @@ Zero read_zero(const json& value, const std::string& where) {
     if (value.get_ref<const std::string&>() == choice.name) return choice.value;
     names.emplace_back(choice.name);
   }
-  fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value), nearest_choice(value.get<std::string>(), names));
+  fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value),
+       nearest_choice(value.get<std::string>(), names));
 }
 
 ordered_json zero_schema() {
@@ -90,23 +90,21 @@ ordered_json zero_schema() {
 std::uint64_t read_memory_limit(const json& value, const std::string& where) {
   if (value.is_string()) return parse_bytes(value.get<std::string>(), where);
   if (!value.is_number())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need bytes or a size such as \"2GiB\"",
-         short_json(value));
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need bytes or a size such as \"2GiB\"", short_json(value));
   return static_cast<std::uint64_t>(read_number(value, where, 0, 1e18));
 }
 
 std::map<std::string, std::string> read_env(const json& value, const std::string& where) {
   if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of names and texts",
-         short_json(value));
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of names and texts", short_json(value));
   std::map<std::string, std::string> env;
   for (const auto& [name, text] : value.items()) {
     const std::string path = where + "." + name;
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos)
       fail(ErrorKind::bad_input, path, "no name for an environment variable, got \"{}\"", name);
     if (text.is_string() && text.get_ref<const std::string&>().find('\0') != std::string::npos)
-      fail(ErrorKind::bad_input, path,
-           "no value for an environment variable, got a U+0000 in {}, which ends it", short_json(text));
+      fail(ErrorKind::bad_input, path, "no value for an environment variable, got a U+0000 in {}, which ends it",
+           short_json(text));
     if (!text.is_string() && !text.is_number())
       fail(ErrorKind::bad_input, path, "wrong type, got {}, need a string or a number", short_json(text));
     env[name] = text.is_string() ? text.get<std::string>() : text.dump();
@@ -116,8 +114,7 @@ std::map<std::string, std::string> read_env(const json& value, const std::string
 
 std::map<std::string, double> read_machine(const json& value, const std::string& where) {
   if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of figures by their path",
-         short_json(value));
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of figures by their path", short_json(value));
   std::map<std::string, double> figures;
   for (const auto& [path, figure] : value.items())
     figures[path] = read_number(figure, where + "." + path, std::numeric_limits<double>::lowest());
@@ -145,11 +142,13 @@ FieldValues<TextReader> strategy_values() {
 }
 
 FieldValues<RouterMode (*)(const json&, const std::string&)> router_values() {
-  return {read_router_field,
-          {{"type", "string"}, {"pattern", "^(balanced|learned|capacity:.+)$"}},
-          {{"balanced", "By position: every expert has the same share. Sizes depend on neither data nor layout."},
-           {"capacity:F", "As learned, but an expert has room for F times its share; what is beyond is dropped, what is left padded."},
-           {"learned", "As the router says: the sizes follow the data."}}};
+  return {
+      read_router_field,
+      {{"type", "string"}, {"pattern", "^(balanced|learned|capacity:.+)$"}},
+      {{"balanced", "By position: every expert has the same share. Sizes depend on neither data nor layout."},
+       {"capacity:F",
+        "As learned, but an expert has room for F times its share; what is beyond is dropped, what is left padded."},
+       {"learned", "As the router says: the sizes follow the data."}}};
 }
 
 std::vector<FieldChoice> recompute_choices() {
@@ -162,8 +161,9 @@ std::vector<FieldChoice> recompute_choices() {
           {"moe", "Of a mixture of experts, its input is kept."},
           {"moe_act", "Of experts, the input of the activation is kept, not its output."},
           {"norm", "Of a norm, its input is kept, not its output."},
-          {"alternate_products", "Of a LLaMA layer, its input, the output of attention and every second product are kept (torchtitan's "
-                                 "selective activation checkpointing by op)."}};
+          {"alternate_products",
+           "Of a LLaMA layer, its input, the output of attention and every second product are kept (torchtitan's "
+           "selective activation checkpointing by op)."}};
 }
 
 }  // namespace mbench

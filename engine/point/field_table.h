@@ -14,9 +14,9 @@ struct Field {
   PointField about;
   std::function<void(Point&, const nlohmann::json&, const std::string& where)> read;
   std::function<nlohmann::ordered_json(const Point&)> write;
-  std::function<void(Point&)> reset;  // to the default
+  std::function<void(Point&)> reset;                  // to the default
   std::function<std::uint64_t(const Point&)> number;  // of a number, flag or choice; else null
-  nlohmann::ordered_json schema;      // of its values
+  nlohmann::ordered_json schema;                      // of its values
 };
 
 const std::vector<Field>& field_table();

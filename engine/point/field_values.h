@@ -45,13 +45,15 @@ inline nlohmann::ordered_json object_of(nlohmann::ordered_json values) {
 }
 
 inline auto count(std::int64_t low, std::int64_t high) {
-  return FieldValues{[=](const nlohmann::json& value, const std::string& where) { return read_int(value, where, low, high); },
-                     range_schema("integer", low, high)};
+  return FieldValues{
+      [=](const nlohmann::json& value, const std::string& where) { return read_int(value, where, low, high); },
+      range_schema("integer", low, high)};
 }
 
 inline auto number(double low = 0, double high = std::numeric_limits<double>::max()) {
-  return FieldValues{[=](const nlohmann::json& value, const std::string& where) { return read_number(value, where, low, high); },
-                     range_schema("number", low, high)};
+  return FieldValues{
+      [=](const nlohmann::json& value, const std::string& where) { return read_number(value, where, low, high); },
+      range_schema("number", low, high)};
 }
 
 inline auto flag() {
@@ -72,7 +74,8 @@ auto matching(F read, const char* pattern, std::vector<FieldChoice> choices = {}
 template <class Enum>
 std::vector<FieldChoice> documented() {
   std::vector<FieldChoice> all;
-  for (const NamedChoice<Enum>& choice : choices_of<Enum>()) all.push_back({std::string(choice.name), std::string(choice.doc)});
+  for (const NamedChoice<Enum>& choice : choices_of<Enum>())
+    all.push_back({std::string(choice.name), std::string(choice.doc)});
   return all;
 }
 

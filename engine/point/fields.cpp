@@ -1,4 +1,3 @@
-#include "engine/point/model_changes.h"
 #include "engine/point/fields.h"
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "engine/point/field_readers.h"
 #include "engine/point/field_table.h"
 #include "engine/point/field_values.h"
+#include "engine/point/model_changes.h"
 #include "engine/point/pipeline_layout.h"
 
 namespace mbench {
@@ -57,10 +57,13 @@ const Point& plain() {
 }
 
 template <class Part, class T, class F>
-Field row(const char* key, FieldKind kind, Bearings bears_on, T Part::*member, FieldValues<F> values, const char* unit, const char* doc) {
+Field row(const char* key, FieldKind kind, Bearings bears_on, T Part::*member, FieldValues<F> values, const char* unit,
+          const char* doc) {
   values.schema["description"] = doc;
   return {{key, kind, bears_on, false, unit, doc, std::move(values.choices), ""},
-          [=, reader = values.read](Point& p, const json& value, const std::string& where) { p.*member = reader(value, where); },
+          [=, reader = values.read](Point& p, const json& value, const std::string& where) {
+            p.*member = reader(value, where);
+          },
           [=](const Point& p) { return written(p.*member); },
           [=](Point& p) { p.*member = plain().*member; },
           number_of<T>(member),
@@ -68,32 +71,46 @@ Field row(const char* key, FieldKind kind, Bearings bears_on, T Part::*member, F
 }
 
 Field framework_row() {
-  FieldValues values = {[](const json& value, const std::string& where) { return read_framework(value, where); }, framework_schema()};
-  for (const FrameworkFile& file : builtin_frameworks()) values.choices.push_back({file.name(), file.description() + "."});
-  Field field = row("framework", FieldKind::layout, {BearsOn::micro_batch, BearsOn::state, BearsOn::update}, &Point::framework, std::move(values), "",
-                    "As whose program a step runs: which tensors it keeps and which ops it fuses, and in simulation what its calls cost the "
-                    "host and which layouts a search proposes. A name, the path of a file, or an object of a preset, another's `host`, and "
+  FieldValues values = {[](const json& value, const std::string& where) { return read_framework(value, where); },
+                        framework_schema()};
+  for (const FrameworkFile& file : builtin_frameworks())
+    values.choices.push_back({file.name(), file.description() + "."});
+  Field field = row("framework", FieldKind::layout, {BearsOn::micro_batch, BearsOn::state, BearsOn::update},
+                    &Point::framework, std::move(values), "",
+                    "As whose program a step runs: which tensors it keeps and which ops it fuses, and in simulation "
+                    "what its calls cost the "
+                    "host and which layouts a search proposes. A name, the path of a file, or an object of a preset, "
+                    "another's `host`, and "
                     "[options](../spec.md#frameworks). `framework.OPTION` sets one.");
-  field.read = [](Point& p, const json& value, const std::string& where) { p.framework = read_framework(value, where, p.framework); };
+  field.read = [](Point& p, const json& value, const std::string& where) {
+    p.framework = read_framework(value, where, p.framework);
+  };
   return field;
 }
 
 // A field of former specs, which is part of `framework` now.
-Field former_word(const char* key, const char* doc, std::vector<FieldChoice> choices, std::function<std::string&(FormerWords&)> word, std::string otherwise) {
+Field former_word(const char* key, const char* doc, std::vector<FieldChoice> choices,
+                  std::function<std::string&(FormerWords&)> word, std::string otherwise) {
   const bool flag = otherwise == "true" || otherwise == "false";
   Field field;
   field.about = {key, FieldKind::layout, {BearsOn::micro_batch, BearsOn::state}, false, "", doc, choices, "framework"};
   field.read = [=](Point& p, const json& value, const std::string& where) {
     std::vector<std::string> names;
     for (const FieldChoice& choice : choices) names.push_back(choice.name);
-    const std::string text = flag ? (read_bool(value, where) ? "true" : "false") : value.is_string() ? value.get<std::string>() : value.dump();
+    const std::string text = flag                ? (read_bool(value, where) ? "true" : "false")
+                             : value.is_string() ? value.get<std::string>()
+                                                 : value.dump();
     if (!flag && std::find(names.begin(), names.end(), text) == names.end())
       fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value), nearest_choice(text, names));
     auto words = former_words(p.framework);
-    if (!words) fail(ErrorKind::bad_input, where, "got {} with framework {}, need it within framework", short_json(value), name_of(p.framework));
+    if (!words)
+      fail(ErrorKind::bad_input, where, "got {} with framework {}, need it within framework", short_json(value),
+           name_of(p.framework));
     if (const std::string now = word(*words); text == (now.empty() ? otherwise : now)) return;
     word(*words) = text;
-    std::erase_if(words->options, [](const auto& option) { return former_default(option.first) && option.second == former_default(option.first); });
+    std::erase_if(words->options, [](const auto& option) {
+      return former_default(option.first) && option.second == former_default(option.first);
+    });
     p.framework = from_former(*words, where);
   };
   field.write = [=](const Point& p) -> ordered_json {
@@ -109,15 +126,19 @@ Field former_word(const char* key, const char* doc, std::vector<FieldChoice> cho
 }
 
 Field precision_row() {
-  Field field = row("precision", FieldKind::training, {BearsOn::micro_batch, BearsOn::state, BearsOn::update}, &Point::precision,
-                    FieldValues{read_named<Precision>, precision_schema(), documented<Precision>()}, "",
-                    "Types of weights, activations and matrix products: a name, or an object of a `preset` and what differs from it. "
-                    "`gradients`: the type in which they accumulate and are reduced, by default fp16 with fp16 and f32 with all others "
-                    "(`--accumulate-allreduce-grads-in-fp32`, `--grad-reduce-in-bf16`). `moments: bf16`: Adam's, of 16-bit weights "
-                    "(`--exp-avg-dtype`, `--exp-avg-sq-dtype`). `main_weights: bf16`: there are no f32 main weights, and the optimizer updates "
-                    "bf16 weights, rounded to nearest (a PyTorch model in bf16 under `AdamW(fused=True)`). `fp8_recipe`: where scales come "
-                    "from. `fp8_parameters`: the weights of FP8's products [live in FP8 alone](../spec.md#weights-in-fp8-alone) "
-                    "(`--fp8-param-gather`).");
+  Field field = row(
+      "precision", FieldKind::training, {BearsOn::micro_batch, BearsOn::state, BearsOn::update}, &Point::precision,
+      FieldValues{read_named<Precision>, precision_schema(), documented<Precision>()}, "",
+      "Types of weights, activations and matrix products: a name, or an object of a `preset` and what differs from it. "
+      "`gradients`: the type in which they accumulate and are reduced, by default fp16 with fp16 and f32 with all "
+      "others "
+      "(`--accumulate-allreduce-grads-in-fp32`, `--grad-reduce-in-bf16`). `moments: bf16`: Adam's, of 16-bit weights "
+      "(`--exp-avg-dtype`, `--exp-avg-sq-dtype`). `main_weights: bf16`: there are no f32 main weights, and the "
+      "optimizer updates "
+      "bf16 weights, rounded to nearest (a PyTorch model in bf16 under `AdamW(fused=True)`). `fp8_recipe`: where "
+      "scales come "
+      "from. `fp8_parameters`: the weights of FP8's products [live in FP8 alone](../spec.md#weights-in-fp8-alone) "
+      "(`--fp8-param-gather`).");
   field.read = [](Point& p, const json& value, const std::string& where) { read_precision(p, value, where); };
   field.write = [](const Point& p) { return write_precision(p); };
   field.reset = [](Point& p) { static_cast<PrecisionSpec&>(p) = PrecisionSpec(); };
@@ -136,31 +157,41 @@ std::vector<Field> make_former_fields() {
   using enum BearsOn;
   using P = Point;
   std::vector<Field> fields;
-  fields.push_back(former_word("graph", "Former word: what a step keeps. `framework` says it now.",
-                          {{"eager", "As Megatron-LM on PyTorch did in 2022: `{\"preset\": \"megatron-2022\", \"host\": \"mbench\"}`."},
-                           {"fused", "This engine's own way: `mbench`."},
-                           {"megatron_core", "As Megatron-Core does: `{\"preset\": \"megatron-core\", \"host\": \"mbench\"}`."}},
-                          [](FormerWords& words) -> std::string& { return words.graph; }, "fused"));
-  fields.push_back(former("precision", row("gradients_in_f32", training, {micro_batch, state}, &P::gradients_in_f32, flag(), "",
-          "fp16 gradients accumulate and are reduced in f32 (`--accumulate-allreduce-grads-in-fp32`).")));
-  fields.push_back(former("precision", row("gradients_in_bf16", training, {micro_batch, state}, &P::gradients_in_bf16, flag(), "",
-          "bf16 gradients accumulate and are reduced in bf16 (`--grad-reduce-in-bf16`).")));
-  fields.push_back(former("precision", row("moments_in_bf16", training, {state, update}, &P::moments_in_bf16, flag(), "",
-          "Adam's moments of 16-bit weights are bf16 (`--exp-avg-dtype`, `--exp-avg-sq-dtype`).")));
-  fields.push_back(former("precision", row("main_weights_in_bf16", training, {micro_batch, state, update}, &P::main_weights_in_bf16, flag(), "",
-          "With `precision: bf16`: there are no f32 main weights, and the optimizer updates bf16 weights, rounded to nearest (a PyTorch model in "
-          "bf16 under `AdamW(fused=True)`). Needs `optimizer: adamw`, without `offload`.")));
-  fields.push_back(former("precision", row("fp8_recipe", training, {micro_batch, state}, &P::fp8_recipe, choice<Fp8Recipe>(), "",
-          "With `precision: fp8`: where scales come from.")));
-  fields.push_back(former("precision", row("fp8_parameters", training, {micro_batch, state, update}, &P::fp8_parameters, flag(), "",
-          "With `precision: fp8`: the weights of its products [live in FP8 alone](../spec.md#weights-in-fp8-alone) (`--fp8-param-gather`).")));
+  fields.push_back(former_word(
+      "graph", "Former word: what a step keeps. `framework` says it now.",
+      {{"eager", "As Megatron-LM on PyTorch did in 2022: `{\"preset\": \"megatron-2022\", \"host\": \"mbench\"}`."},
+       {"fused", "This engine's own way: `mbench`."},
+       {"megatron_core", "As Megatron-Core does: `{\"preset\": \"megatron-core\", \"host\": \"mbench\"}`."}},
+      [](FormerWords& words) -> std::string& { return words.graph; }, "fused"));
+  fields.push_back(former(
+      "precision", row("gradients_in_f32", training, {micro_batch, state}, &P::gradients_in_f32, flag(), "",
+                       "fp16 gradients accumulate and are reduced in f32 (`--accumulate-allreduce-grads-in-fp32`).")));
+  fields.push_back(
+      former("precision", row("gradients_in_bf16", training, {micro_batch, state}, &P::gradients_in_bf16, flag(), "",
+                              "bf16 gradients accumulate and are reduced in bf16 (`--grad-reduce-in-bf16`).")));
+  fields.push_back(
+      former("precision", row("moments_in_bf16", training, {state, update}, &P::moments_in_bf16, flag(), "",
+                              "Adam's moments of 16-bit weights are bf16 (`--exp-avg-dtype`, `--exp-avg-sq-dtype`).")));
+  fields.push_back(
+      former("precision",
+             row("main_weights_in_bf16", training, {micro_batch, state, update}, &P::main_weights_in_bf16, flag(), "",
+                 "With `precision: bf16`: there are no f32 main weights, and the optimizer updates bf16 weights, "
+                 "rounded to nearest (a PyTorch model in "
+                 "bf16 under `AdamW(fused=True)`). Needs `optimizer: adamw`, without `offload`.")));
+  fields.push_back(former("precision", row("fp8_recipe", training, {micro_batch, state}, &P::fp8_recipe,
+                                           choice<Fp8Recipe>(), "", "With `precision: fp8`: where scales come from.")));
+  fields.push_back(
+      former("precision", row("fp8_parameters", training, {micro_batch, state, update}, &P::fp8_parameters, flag(), "",
+                              "With `precision: fp8`: the weights of its products [live in FP8 "
+                              "alone](../spec.md#weights-in-fp8-alone) (`--fp8-param-gather`).")));
   for (const FrameworkOption& option : all_framework_options()) {
     const char* otherwise = former_default(option.name);
     if (!otherwise) continue;
     std::vector<FieldChoice> choices;
     for (const FrameworkChoice& choice : option.choices) choices.push_back({choice.name, choice.doc});
-    fields.push_back(former_word(option.name.c_str(), "Former word: an option of `framework`.", std::move(choices),
-                            [name = option.name](FormerWords& words) -> std::string& { return words.options[name]; }, otherwise));
+    fields.push_back(former_word(
+        option.name.c_str(), "Former word: an option of `framework`.", std::move(choices),
+        [name = option.name](FormerWords& words) -> std::string& { return words.options[name]; }, otherwise));
   }
   return fields;
 }
@@ -177,58 +208,74 @@ std::vector<Field> make_table() {
   using P = Point;
   const Bearings all = {micro_batch, experts, recompute, state, update, schedule}, none;
   return {
-      reported(row("model", model, all, &P::model, FieldValues{read_model, model_schema()}, "",
-               "What is trained: a preset's name, or an object of sizes and [parts](../spec.md#a-model-by-its-parts).")),
+      reported(
+          row("model", model, all, &P::model, FieldValues{read_model, model_schema()}, "",
+              "What is trained: a preset's name, or an object of sizes and [parts](../spec.md#a-model-by-its-parts).")),
       reported(row("seq", training, {micro_batch}, &P::seq, count(1, kMaxCount), "tokens", "Tokens of a sample.")),
       reported(row("micro_batch", training, {micro_batch}, &P::micro_batch, count(1, 1 << 20), "samples",
-               "Samples that a data-parallel rank takes at a time.")),
+                   "Samples that a data-parallel rank takes at a time.")),
       reported(row("global_batch", training, {schedule}, &P::global_batch, count(1, kMaxCount), "samples",
-               "Samples of an optimizer step over all ranks.")),
-      reported(row("iterations", training, none, &P::iterations, count(1, kMaxCount), "steps", "Measured steps. Memory repeats from the second step on: a run of one step in all can peak lower than "
-               "[its forecast](../simulation.md#what-is-simulated).")),
-      reported(row("warmup", training, none, &P::warmup, count(0, kMaxCount), "steps", "Steps before the measured ones.")),
-      row("seed", training, none, &P::seed, FieldValues{read_uint, ordered_json{{"type", "integer"}, {"minimum", 0}}}, "",
-          "What initial values, dropout masks and synthetic data are drawn from."),
-      row("dropout", training, {micro_batch}, &P::dropout, number(0, 0.999), "", "Probability that dropout zeroes an element."),
+                   "Samples of an optimizer step over all ranks.")),
+      reported(
+          row("iterations", training, none, &P::iterations, count(1, kMaxCount), "steps",
+              "Measured steps. Memory repeats from the second step on: a run of one step in all can peak lower than "
+              "[its forecast](../simulation.md#what-is-simulated).")),
+      reported(
+          row("warmup", training, none, &P::warmup, count(0, kMaxCount), "steps", "Steps before the measured ones.")),
+      row("seed", training, none, &P::seed, FieldValues{read_uint, ordered_json{{"type", "integer"}, {"minimum", 0}}},
+          "", "What initial values, dropout masks and synthetic data are drawn from."),
+      row("dropout", training, {micro_batch}, &P::dropout, number(0, 0.999), "",
+          "Probability that dropout zeroes an element."),
       reported(row("tp", layout, {micro_batch, state}, &P::tp, count(1, kMaxAxis), "ranks",
-               "Tensor parallelism: ranks that share the weights of every layer.")),
+                   "Tensor parallelism: ranks that share the weights of every layer.")),
       reported(row("pp", layout, {micro_batch, state, schedule}, &P::pp, count(1, kMaxAxis), "ranks",
-               "Pipeline stages. They have as many layers each. Where that does not come out even, the embedding and the head count as a "
-               "layer, and stages differ by one at most.")),
+                   "Pipeline stages. They have as many layers each. Where that does not come out even, the embedding "
+                   "and the head count as a "
+                   "layer, and stages differ by one at most.")),
       reported(row("dp", layout, {micro_batch, state, schedule}, &P::dp, count(1, kMaxAxis), "ranks",
-               "Data parallelism: ranks that train on different samples.")),
+                   "Data parallelism: ranks that train on different samples.")),
       row("cp", layout, {micro_batch, state}, &P::cp, count(1, kMaxAxis), "ranks",
           "[Context parallelism](../spec.md#context-parallelism): ranks that share the sequence."),
       row("cp_communication", layout, {micro_batch}, &P::cp_communication, choice<CpCommunication>(), "",
           "How the ranks of `cp` meet in attention."),
       row("ep", layout, {experts}, &P::ep, count(1, kMaxAxis), "ranks",
-          "Expert parallelism: ranks that hold different [experts](../spec.md#mixtures-of-experts), folded over `tp` x `cp` x `dp`."),
+          "Expert parallelism: ranks that hold different [experts](../spec.md#mixtures-of-experts), folded over `tp` x "
+          "`cp` x `dp`."),
       row("etp", layout, {experts}, &P::etp, count(0, kMaxAxis), "ranks",
           "Tensor parallelism of experts: a divisor of `tp`; 0: as `tp`."),
       row("ep_communication", layout, {experts}, &P::ep_communication, choice<EpCommunication>(), "",
-          "How tokens meet the experts of other ranks (Megatron-Core's `--moe-token-dispatcher-type`). `all_gather` and `flex` do not go "
+          "How tokens meet the experts of other ranks (Megatron-Core's `--moe-token-dispatcher-type`). `all_gather` "
+          "and `flex` do not go "
           "with `router: capacity:F`."),
-      row("router", training, {micro_batch, experts}, &P::router, router_values(), "", "How tokens find their experts."),
+      row("router", training, {micro_batch, experts}, &P::router, router_values(), "",
+          "How tokens find their experts."),
       row("replicas", layout, {micro_batch, state}, &P::replicas, choice<Replicas>(), "",
           "What the replicas of `dp` are. See [replicas of one process](../spec.md#replicas-of-one-process)."),
       row("sequence_parallel", layout, {micro_batch}, &P::sequence_parallel, flag(), "",
           "Activations between blocks are split along the sequence over `tp`."),
       row("vocab_parallel", layout, {micro_batch, state}, &P::vocab_parallel, flag(), "",
-          "Tables of words and logits are split over `tp`. False: the table is whole on every rank and logits are gathered, so that "
-          "each rank has the loss of all words (DTensor's `ColwiseParallel` with replicated outputs). Not of a tied table."),
+          "Tables of words and logits are split over `tp`. False: the table is whole on every rank and logits are "
+          "gathered, so that "
+          "each rank has the loss of all words (DTensor's `ColwiseParallel` with replicated outputs). Not of a tied "
+          "table."),
       row("vocab_multiple", layout, {micro_batch, state}, &P::vocab_multiple, count(0, 65536), "words",
-          "The vocabulary is padded to a multiple of `vocab_multiple` x `tp` (`--make-vocab-size-divisible-by`). 1: with `tp` 1 not at all. "
+          "The vocabulary is padded to a multiple of `vocab_multiple` x `tp` (`--make-vocab-size-divisible-by`). 1: "
+          "with `tp` 1 not at all. "
           "0: as the framework does: 128 with `mbench` and Megatron's, 1 with others."),
       row("tp_gathers", layout, {micro_batch}, &P::tp_gathers, choice<TpGathers>(), "",
-          "What gathers its input over `tp`, with `sequence_parallel`. `product` does not go with `tp_comm_overlap`, FP8, experts, latent "
+          "What gathers its input over `tp`, with `sequence_parallel`. `product` does not go with `tp_comm_overlap`, "
+          "FP8, experts, latent "
           "attention, or `recompute` of `norm` or `alternate_products`."),
       row("tp_comm_overlap", layout, {micro_batch}, &P::tp_comm_overlap, flag(), "",
-          "With `sequence_parallel`: what the linear parts of layers exchange over `tp` travels in parts, overlapped with their GEMMs, as "
-          "with Transformer Engine's Userbuffers (`--tp-comm-overlap`). [How](../simulation.md#megatron-core). A search tries it where "
+          "With `sequence_parallel`: what the linear parts of layers exchange over `tp` travels in parts, overlapped "
+          "with their GEMMs, as "
+          "with Transformer Engine's Userbuffers (`--tp-comm-overlap`). [How](../simulation.md#megatron-core). A "
+          "search tries it where "
           "its spec names it."),
       row("recompute", layout, {recompute}, &P::recompute,
           FieldValues{read_recompute, recompute_schema(), recompute_choices()}, "",
-          "What a forward drops and a backward computes again: `none`, `selective`, `full`, or [regions](../spec.md#regions) as a list or "
+          "What a forward drops and a backward computes again: `none`, `selective`, `full`, or "
+          "[regions](../spec.md#regions) as a list or "
           "joined by `+`."),
       row("recompute_layers", layout, {recompute}, &P::recompute_layers, count(0, 16384), "layers",
           "Only the first so many layers of each chunk recompute (Megatron's method `block`); 0: all."),
@@ -240,58 +287,77 @@ std::vector<Field> make_table() {
           "Chunks of layers per stage, with `schedule: interleaved`."),
       row("micro_batch_group", layout, {schedule}, &P::micro_batch_group, count(0, kMaxCount), "micro batches",
           "With `schedule: interleaved`: micro batches that a stage runs through one chunk before the next "
-          "(`--microbatch-group-size-per-virtual-pipeline-stage`). At least `pp`; the last group has what is left, 0 or at least `pp`. "
+          "(`--microbatch-group-size-per-virtual-pipeline-stage`). At least `pp`; the last group has what is left, 0 "
+          "or at least `pp`. "
           "0: `pp`."),
       row("first_stage_layers", layout, {schedule}, &P::first_stage_layers, count(0, 16384), "layers",
-          "Layers of the first stage (`--decoder-first-pipeline-num-layers`). Stages that are not named share the rest evenly. 0: it shares "
+          "Layers of the first stage (`--decoder-first-pipeline-num-layers`). Stages that are not named share the rest "
+          "evenly. 0: it shares "
           "with the others."),
       row("last_stage_layers", layout, {schedule}, &P::last_stage_layers, count(0, 16384), "layers",
           "Layers of the last stage (`--decoder-last-pipeline-num-layers`). 0: it shares with the others."),
       row("pipeline_layout", layout, {schedule}, &P::pipeline_layout, pipeline_layout_values(), "",
-          "What each stage holds, [cut by hand](../spec.md#pipelines-cut-by-hand): Megatron-Core's text (`--pipeline-model-parallel-layout`), "
-          "or a list of words for each stage. It replaces `first_stage_layers` and `last_stage_layers`. Empty: `pp` and these say it."),
+          "What each stage holds, [cut by hand](../spec.md#pipelines-cut-by-hand): Megatron-Core's text "
+          "(`--pipeline-model-parallel-layout`), "
+          "or a list of words for each stage. It replaces `first_stage_layers` and `last_stage_layers`. Empty: `pp` "
+          "and these say it."),
       row("defer_embedding_wgrad", layout, {micro_batch, schedule}, &P::defer_embedding_wgrad, flag(), "",
           "With `pp` of 2 or more: the last stage computes the weight gradient of the logits after its last "
-          "backward and keeps the operands until then (`--defer-embedding-wgrad-compute`). Not with sharded gradients or weights, "
+          "backward and keeps the operands until then (`--defer-embedding-wgrad-compute`). Not with sharded gradients "
+          "or weights, "
           "`offload` or `mtp_layers`. A search of such layouts has no lower bounds."),
-      row("wgrad_deferral_limit", layout, {micro_batch, schedule}, &P::wgrad_deferral_limit, count(0, kMaxCount), "micro batches",
-          "How many micro batches `defer_embedding_wgrad` defers at most, the first ones (`--wgrad-deferral-limit`); 0: all."),
+      row("wgrad_deferral_limit", layout, {micro_batch, schedule}, &P::wgrad_deferral_limit, count(0, kMaxCount),
+          "micro batches",
+          "How many micro batches `defer_embedding_wgrad` defers at most, the first ones (`--wgrad-deferral-limit`); "
+          "0: all."),
       row("zero", layout, {state}, &P::zero, FieldValues{read_zero, zero_schema(), documented<Zero>()}, "",
           "Which model state is [sharded](../spec.md#sharded-state) over the ranks that replicate a weight."),
       row("optimizer_instances", layout, {state}, &P::optimizer_instances, count(1, kMaxAxis), "copies",
-          "[Copies of sharded state](../spec.md#copies-of-sharded-state): it is sharded within so many groups of data-parallel ranks and "
+          "[Copies of sharded state](../spec.md#copies-of-sharded-state): it is sharded within so many groups of "
+          "data-parallel ranks and "
           "replicated between them (PyTorch's HSDP, `--num-distributed-optimizer-instances`)."),
       row("overlap_grad_reduce", layout, {micro_batch, state}, &P::overlap_grad_reduce, flag(), "",
           "Gradients are reduced overlapped with the last backward, of `zero` 0, 1 and `oss`; the others always are "
           "(`--overlap-grad-reduce`)."),
       row("overlap_param_gather", layout, {micro_batch, state}, &P::overlap_param_gather, flag(), "",
-          "With `zero` 1, 2, `oss` and `oss+sdp`: updated weights are fetched overlapped with the next forward (`--overlap-param-gather`)."),
+          "With `zero` 1, 2, `oss` and `oss+sdp`: updated weights are fetched overlapped with the next forward "
+          "(`--overlap-param-gather`)."),
       row("fsdp_no_sync", layout, {state}, &P::fsdp_no_sync, flag(), "",
-          "With `zero: fsdp`: gradients of a step's micro batches accumulate whole and are reduced once, as under PyTorch's `no_sync()`."),
+          "With `zero: fsdp`: gradients of a step's micro batches accumulate whole and are reduced once, as under "
+          "PyTorch's `no_sync()`."),
       row("offload", layout, {state}, &P::offload, choice<Offload>(), "",
           "What lives in [host memory](../spec.md#offload)."),
       reported(precision_row()),
-      reported(row("attention", training, {micro_batch}, &P::attention, choice<AttentionKind>(), "", "How attention is computed.")),
+      reported(row("attention", training, {micro_batch}, &P::attention, choice<AttentionKind>(), "",
+                   "How attention is computed.")),
       reported(framework_row()),
       row("capture", layout, {micro_batch, schedule}, &P::capture, flag(), "",
-          "Steps are recorded once and replayed, on GPUs as a CUDA graph. See [replayed steps](../spec.md#replayed-steps)."),
+          "Steps are recorded once and replayed, on GPUs as a CUDA graph. See [replayed "
+          "steps](../spec.md#replayed-steps)."),
       reported(row("data", training, {micro_batch}, &P::data, data_values(), "", "What is trained on.")),
       row("loader_workers", layout, {micro_batch}, &P::loader_workers, count(0, 1024), "threads",
-          "Threads of each rank that prepare samples, two batches ahead each (DataLoader's `num_workers`); 0: the step makes its own. Losses "
+          "Threads of each rank that prepare samples, two batches ahead each (DataLoader's `num_workers`); 0: the step "
+          "makes its own. Losses "
           "do not depend on it."),
       row("pinned", layout, {micro_batch}, &P::pinned, flag(), "",
-          "Samples go to the device through page-locked memory. GPUs always do so; on the CPU there is nothing to copy."),
+          "Samples go to the device through page-locked memory. GPUs always do so; on the CPU there is nothing to "
+          "copy."),
       row("optimizer", training, {state, update}, &P::optimizer, choice<OptimizerKind>(), "",
           "The [optimizer](../spec.md#optimizers)."),
       row("fused_optimizer", layout, {update}, &P::fused_optimizer, flag(), "",
-          "One launch updates all parameters that lie together, and one sums their norm. False: one each for every parameter."),
+          "One launch updates all parameters that lie together, and one sums their norm. False: one each for every "
+          "parameter."),
       row("learning_rate", training, none, &P::learning_rate, number(), "", "The learning rate after warm-up."),
-      row("lr_warmup", training, none, &P::lr_warmup, count(0, kMaxCount), "steps", "Steps of linear learning-rate warm-up."),
+      row("lr_warmup", training, none, &P::lr_warmup, count(0, kMaxCount), "steps",
+          "Steps of linear learning-rate warm-up."),
       row("weight_decay", training, none, &P::weight_decay, number(), "", "Decay of matrices; vectors have none."),
-      row("clip_grad", training, {update}, &P::clip_grad, number(), "", "Largest global norm of the gradient; 0: no clipping."),
+      row("clip_grad", training, {update}, &P::clip_grad, number(), "",
+          "Largest global norm of the gradient; 0: no clipping."),
       row("memory_limit", limit, none, &P::memory_limit,
-          FieldValues{read_memory_limit, any_of(range_schema("number", 0, 1e18), ordered_json{{"type", "string"}})}, "bytes",
-          "A smaller device than the real one, for each rank: bytes, or a size such as `\"2GiB\"`. Workspaces of libraries count too. 0: "
+          FieldValues{read_memory_limit, any_of(range_schema("number", 0, 1e18), ordered_json{{"type", "string"}})},
+          "bytes",
+          "A smaller device than the real one, for each rank: bytes, or a size such as `\"2GiB\"`. Workspaces of "
+          "libraries count too. 0: "
           "what the device has."),
       row("max_seconds", limit, none, &P::max_seconds, number(), "s",
           "The point stops measuring then, after at least one iteration. 0: no limit."),
@@ -299,11 +365,14 @@ std::vector<Field> make_table() {
           FieldValues{read_env, object_of(ordered_json{{"type", ordered_json::array({"string", "number"})}})}, "",
           "Environment variables of the run."),
       row("ranks_per_node", place, {micro_batch, state}, &P::ranks_per_node, count(0, kMaxAxis), "ranks",
-          "So many ranks on each host, in order; 0: as few hosts as have room. See [several nodes](../clusters.md#several-nodes)."),
-      row("machine", place, {micro_batch, state}, &P::machine, FieldValues{read_machine, object_of(ordered_json{{"type", "number"}})}, "",
-          "Simulation: figures [other than the machine's file has](../simulation.md#what-if), by path. `machine.PATH` sets one."),
+          "So many ranks on each host, in order; 0: as few hosts as have room. See [several "
+          "nodes](../clusters.md#several-nodes)."),
+      row("machine", place, {micro_batch, state}, &P::machine,
+          FieldValues{read_machine, object_of(ordered_json{{"type", "number"}})}, "",
+          "Simulation: figures [other than the machine's file has](../simulation.md#what-if), by path. `machine.PATH` "
+          "sets one."),
       reported(row("device", place, {micro_batch, state}, &P::device, device_values(), "",
-               "Where it runs. In a spec `--on` says it.")),
+                   "Where it runs. In a spec `--on` says it.")),
   };
 }
 
@@ -311,12 +380,18 @@ std::vector<Field> make_table() {
 
 std::string_view name_of(BearsOn part) {
   switch (part) {
-    case BearsOn::micro_batch: return "micro batch";
-    case BearsOn::experts: return "experts";
-    case BearsOn::recompute: return "recompute";
-    case BearsOn::state: return "state";
-    case BearsOn::update: return "update";
-    case BearsOn::schedule: return "schedule";
+    case BearsOn::micro_batch:
+      return "micro batch";
+    case BearsOn::experts:
+      return "experts";
+    case BearsOn::recompute:
+      return "recompute";
+    case BearsOn::state:
+      return "state";
+    case BearsOn::update:
+      return "update";
+    case BearsOn::schedule:
+      return "schedule";
   }
   return "";
 }
@@ -366,7 +441,8 @@ const PointField* find_field(std::string_view key) {
 }
 
 bool is_field(std::string_view key) {
-  return field_named(key) || key.starts_with(kMachineField) || key.starts_with(kFrameworkField) || key.starts_with(kPrecisionField) || key.starts_with(kModelField);
+  return field_named(key) || key.starts_with(kMachineField) || key.starts_with(kFrameworkField) ||
+         key.starts_with(kPrecisionField) || key.starts_with(kModelField);
 }
 
 std::string field_of(const std::string& key) {
@@ -402,7 +478,8 @@ std::uint64_t layout_hash(const Point& point, std::uint64_t seed) {
   static const std::vector<const Field*> hashed = [] {
     std::vector<const Field*> all;
     for (const Field& field : field_table())
-      if (field.number && (field.about.kind == FieldKind::layout || field.about.key == "micro_batch")) all.push_back(&field);
+      if (field.number && (field.about.kind == FieldKind::layout || field.about.key == "micro_batch"))
+        all.push_back(&field);
     return all;
   }();
   std::uint64_t hash = seed;

@@ -57,11 +57,11 @@ struct PointField {
   std::string key;
   FieldKind kind;
   Bearings bears_on;
-  bool reported;  // in what a report says of all its points, even where it is at its default
-  std::string unit;  // of a number; empty: none
-  std::string doc;   // Markdown, of one paragraph
+  bool reported;                     // in what a report says of all its points, even where it is at its default
+  std::string unit;                  // of a number; empty: none
+  std::string doc;                   // Markdown, of one paragraph
   std::vector<FieldChoice> choices;  // where it has names for values
-  std::string part_of;  // of a former field: the field that says it now. It is read, and not written
+  std::string part_of;               // of a former field: the field that says it now. It is read, and not written
 };
 // Every field, in the order of the table.
 const std::vector<PointField>& point_fields();

@@ -19,9 +19,10 @@ struct FormerOption {
   std::string_view name;
   const char* otherwise;
 };
-constexpr FormerOption kFormerOptions[] = {
-    {"cross_entropy_fusion", "te"}, {"gradient_accumulation_fusion", "true"}, {"grouped_experts", "true"}, {"mask_in_batch", "true"},
-    {"transformer_engine", "true"}, {"rope_fusion", "true"},                  {"deterministic", "false"}};
+constexpr FormerOption kFormerOptions[] = {{"cross_entropy_fusion", "te"}, {"gradient_accumulation_fusion", "true"},
+                                           {"grouped_experts", "true"},    {"mask_in_batch", "true"},
+                                           {"transformer_engine", "true"}, {"rope_fusion", "true"},
+                                           {"deterministic", "false"}};
 
 ordered_json json_of(const std::string& value) {
   if (value == "true" || value == "false") return value == "true";
@@ -44,7 +45,8 @@ const FrameworkFile* with_former_name(std::string_view name) {
 
 void set_option(FrameworkSpec& spec, const std::string& name, const json& value, const std::string& where) {
   const auto& known = all_framework_options();
-  const auto option = std::find_if(known.begin(), known.end(), [&](const FrameworkOption& o) { return o.name == name; });
+  const auto option =
+      std::find_if(known.begin(), known.end(), [&](const FrameworkOption& o) { return o.name == name; });
   if (option == known.end()) {
     std::vector<std::string> names = {"preset", "host"};
     for (const FrameworkOption& o : known) names.push_back(o.name);
@@ -61,7 +63,8 @@ void set_option(FrameworkSpec& spec, const std::string& name, const json& value,
 
 // What an option is where nothing is said of it, under that preset.
 std::string default_under(const FrameworkFile& preset, const std::string& option) {
-  if (const auto given = preset.formerly().options.find(option); given != preset.formerly().options.end()) return given->second;
+  if (const auto given = preset.formerly().options.find(option); given != preset.formerly().options.end())
+    return given->second;
   if (const char* former = former_default(option)) return former;
   const FrameworkOption* own = preset.option(option);
   return own ? own->otherwise : "";
@@ -153,8 +156,10 @@ json object_of_line(const std::string& line, const std::string& where) {
     const std::size_t space = part.find(' ');
     if (begin > 0 && space == std::string::npos)
       fail(ErrorKind::bad_input, where, "got \"{}\" in \"{}\", need an option and its value", part, line);
-    if (begin == 0) object["preset"] = part;
-    else object[part.substr(0, space)] = json_of(part.substr(space + 1));
+    if (begin == 0)
+      object["preset"] = part;
+    else
+      object[part.substr(0, space)] = json_of(part.substr(space + 1));
     begin = end + 2;
   }
   return object;
@@ -179,16 +184,20 @@ FrameworkSpec read_framework(const json& value, const std::string& where, const 
     fail(ErrorKind::bad_input, where, "wrong type, got {}, need a framework's name or an object", short_json(value));
   FrameworkSpec spec;
   for (const char* part : {"preset", "host"})
-    if (const auto given = value.find(part); given != value.end()) (part == std::string_view("host") ? spec.host : spec.preset) = read_name(*given, where + "." + part);
+    if (const auto given = value.find(part); given != value.end())
+      (part == std::string_view("host") ? spec.host : spec.preset) = read_name(*given, where + "." + part);
   for (const auto& [key, choice] : value.items())
     if (key != "preset" && key != "host") set_option(spec, key, choice, where + "." + key);
   return canonical(std::move(spec), where);
 }
 
 void set_framework_part(FrameworkSpec& spec, const std::string& part, const json& value, const std::string& where) {
-  if (part == "preset") spec.preset = read_name(value, where);
-  else if (part == "host") spec.host = read_name(value, where);
-  else set_option(spec, part, value, where);
+  if (part == "preset")
+    spec.preset = read_name(value, where);
+  else if (part == "host")
+    spec.host = read_name(value, where);
+  else
+    set_option(spec, part, value, where);
   spec = canonical(std::move(spec), where);
 }
 
@@ -210,14 +219,24 @@ ordered_json write_framework(const FrameworkSpec& spec) {
 }
 
 ordered_json framework_schema() {
-  ordered_json properties = {{"preset", {{"type", "string"}, {"description", "Whose tensors a step keeps and whose ops it fuses: the name of a framework, or the path of its file."}}},
-                             {"host", {{"type", "string"}, {"description", "Whose host costs and kernels a simulation charges; by default the preset's."}}}};
+  ordered_json properties = {
+      {"preset",
+       {{"type", "string"},
+        {"description",
+         "Whose tensors a step keeps and whose ops it fuses: the name of a framework, or the path of its file."}}},
+      {"host",
+       {{"type", "string"},
+        {"description", "Whose host costs and kernels a simulation charges; by default the preset's."}}}};
   for (const FrameworkOption& option : all_framework_options()) {
     ordered_json each = ordered_json::array();
-    for (const FrameworkChoice& choice : option.choices) each.push_back({{"const", json_of(choice.name)}, {"description", choice.doc}});
+    for (const FrameworkChoice& choice : option.choices)
+      each.push_back({{"const", json_of(choice.name)}, {"description", choice.doc}});
     properties[option.name] = {{"description", option.doc}, {"oneOf", std::move(each)}};
   }
-  return {{"anyOf", ordered_json::array({{{"type", "string"}}, {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}}})}};
+  return {
+      {"anyOf", ordered_json::array(
+                    {{{"type", "string"}},
+                     {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}}})}};
 }
 
 std::string name_of(const FrameworkSpec& spec) {

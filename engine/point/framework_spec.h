@@ -29,7 +29,8 @@ nlohmann::ordered_json framework_schema();
 std::string name_of(const FrameworkSpec& spec);
 
 // One part of it: "preset", "host", or an option. bad_input at `where` for any other, and for a value that it has not.
-void set_framework_part(FrameworkSpec& spec, const std::string& part, const nlohmann::json& value, const std::string& where);
+void set_framework_part(FrameworkSpec& spec, const std::string& part, const nlohmann::json& value,
+                        const std::string& where);
 // The same part, of the preset where the spec does not change it; null for none.
 nlohmann::ordered_json framework_part(const FrameworkSpec& spec, const std::string& part);
 

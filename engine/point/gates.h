@@ -7,8 +7,8 @@
 // Of a list each entry is for the points that its `where` picks, all without one. A bound is a number in the metric's unit, or a share of
 // a reference, `of`. A metric has any name that a table's column may have and that is a number.
 #pragma once
-#include <optional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 

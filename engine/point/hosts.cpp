@@ -73,7 +73,8 @@ std::vector<Host> hosts_from_json(const json& value, const std::string& where) {
     h.name = read_string(reader.require("name", "the name of the host"), reader.path("name"));
     h.cpu = text("cpu");
     if (const json* cores = reader.find("cores")) h.cores = read_int(*cores, reader.path("cores"), 0, 1 << 20);
-    if (const json* bytes = reader.find("memory_bytes")) h.memory_bytes = read_uint(*bytes, reader.path("memory_bytes"));
+    if (const json* bytes = reader.find("memory_bytes"))
+      h.memory_bytes = read_uint(*bytes, reader.path("memory_bytes"));
     list("gpus", [&](const json& gpu, const std::string& at) { h.gpus.push_back(read_string(gpu, at)); });
     h.driver = text("driver");
     h.mpi = text("mpi");
@@ -151,7 +152,8 @@ std::vector<std::string> differences_of(const std::vector<Host>& hosts) {
     if (kinds.size() < 2) continue;
     std::string line;
     for (const auto& [seen, names] : kinds)
-      line += fmt::format("{}{} ({})", line.empty() ? "" : " and ", seen.empty() ? "not known" : seen, names_text(names));
+      line +=
+          fmt::format("{}{} ({})", line.empty() ? "" : " and ", seen.empty() ? "not known" : seen, names_text(names));
     lines.push_back(fmt::format("{} is {}", what, line));
   }
   return lines;

@@ -14,9 +14,10 @@ struct Host {
   std::string cpu;                 // its model, as the kernel calls it
   std::int64_t cores = 0;          // that its ranks may run on
   std::uint64_t memory_bytes = 0;  // of the host
-  std::vector<std::string> gpus;   // "NVIDIA H200 at 0000:1b:00.0", those that its ranks see; none where they run on the CPU
-  std::string driver;              // of the GPUs
-  std::string mpi, revision;       // the MPI library, and the revision of the program that ran there
+  std::vector<std::string>
+      gpus;                   // "NVIDIA H200 at 0000:1b:00.0", those that its ranks see; none where they run on the CPU
+  std::string driver;         // of the GPUs
+  std::string mpi, revision;  // the MPI library, and the revision of the program that ran there
   // Environment variables in which it differs from the host of rank 0; empty for what is not set here.
   std::map<std::string, std::string> variables;
   std::vector<std::int64_t> ranks;  // ascending

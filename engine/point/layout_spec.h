@@ -17,9 +17,11 @@ struct LayoutSpec {
   Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
   bool sequence_parallel = false;
   bool vocab_parallel = true;  // tables of words and logits are split over tp
-  std::int64_t vocab_multiple = 0;  // those tables have a multiple of vocab_multiple * tp rows; 0: as the framework has it
+  std::int64_t vocab_multiple =
+      0;  // those tables have a multiple of vocab_multiple * tp rows; 0: as the framework has it
   TpGathers tp_gathers = TpGathers::block;
-  bool tp_comm_overlap = false;  // exchanges over tp in parts beside layers' products, as with Transformer Engine's Userbuffers
+  bool tp_comm_overlap =
+      false;  // exchanges over tp in parts beside layers' products, as with Transformer Engine's Userbuffers
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 0;  // so many first layers of each chunk of a stage alone; 0: all
   std::string strategy;  // the named bundle that set sequence_parallel and recompute; empty if none was named
@@ -29,7 +31,8 @@ struct LayoutSpec {
   std::int64_t micro_batch_group = 0;
   // Layers of the first and of the last stage, where the other stages share the rest; 0: what all of them share.
   std::int64_t first_stage_layers = 0, last_stage_layers = 0;
-  std::string pipeline_layout;  // what each stage holds, as engine/point/pipeline_layout.h writes it; empty: the fields above say it
+  std::string
+      pipeline_layout;  // what each stage holds, as engine/point/pipeline_layout.h writes it; empty: the fields above say it
   // The last stage makes the gradient of the logits' weight when all its backwards are done (--defer-embedding-wgrad-compute),
   // of so many micro batches at most; 0: of all.
   bool defer_embedding_wgrad = false;

@@ -79,8 +79,7 @@ std::vector<double> read_numbers(const json& value, const std::string& where, Ra
 }
 
 void require_object(const json& value, const std::string& where) {
-  if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object", short_json(value));
+  if (!value.is_object()) fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object", short_json(value));
 }
 
 double required_number(const json& object, const std::string& key, const std::string& where) {
@@ -141,8 +140,7 @@ void read(const json& value, const std::string& where, std::optional<MemoryAnato
 ordered_json written(const std::optional<TimeAnatomy>& anatomy) {
   if (!anatomy) return nullptr;
   ordered_json out = ordered_json::object();
-  for (std::size_t p = 0; p < kTimePartNames.size(); ++p)
-    out[std::string(kTimePartNames[p])] = written(anatomy->ms[p]);
+  for (std::size_t p = 0; p < kTimePartNames.size(); ++p) out[std::string(kTimePartNames[p])] = written(anatomy->ms[p]);
   return out;
 }
 
@@ -168,7 +166,9 @@ ordered_json written(const std::vector<StepParts>& ranks) {
   for (const StepParts& rank : ranks) {
     ordered_json parts = ordered_json::array();
     for (const double ms : rank.parts) parts.push_back(written(rounded(ms)));
-    out.push_back({{"median", written(rounded(rank.median))}, {"spread", written(rounded(rank.spread))}, {"parts", std::move(parts)}});
+    out.push_back({{"median", written(rounded(rank.median))},
+                   {"spread", written(rounded(rank.spread))},
+                   {"parts", std::move(parts)}});
   }
   return out;
 }
@@ -230,15 +230,18 @@ void read(const json& value, const std::string& where, std::vector<GemmChoice>& 
 // {"low": 11.5, "high": 13.2, "rows": 9, "about": "dense models with megatron-core on one node"}
 ordered_json written(const std::optional<TimeInterval>& interval) {
   if (!interval) return nullptr;
-  return {{"low", written(interval->low)}, {"high", written(interval->high)}, {"rows", interval->rows}, {"about", interval->about}};
+  return {{"low", written(interval->low)},
+          {"high", written(interval->high)},
+          {"rows", interval->rows},
+          {"about", interval->about}};
 }
 
 void read(const json& value, const std::string& where, std::optional<TimeInterval>& out) {
   require_object(value, where);
   const json *rows = known(value, "rows"), *about = known(value, "about");
   if (!rows || !about) fail(ErrorKind::bad_input, where, "\"rows\" or \"about\" is missing, need both");
-  out = TimeInterval{required_number(value, "low", where), required_number(value, "high", where), read_int(*rows, where + ".rows", 1, 1 << 30),
-                     read_string(*about, where + ".about")};
+  out = TimeInterval{required_number(value, "low", where), required_number(value, "high", where),
+                     read_int(*rows, where + ".rows", 1, 1 << 30), read_string(*about, where + ".about")};
 }
 
 // The lines of the table.
@@ -305,8 +308,7 @@ Metric statistics(const char* name, std::string_view unit, std::optional<Statist
 }
 
 // A mean with the spread beside it.
-Metric rate(const char* name, std::string_view unit, std::optional<double> R::*mean,
-            std::optional<double> R::*stddev) {
+Metric rate(const char* name, std::string_view unit, std::optional<double> R::*mean, std::optional<double> R::*stddev) {
   return {name,
           unit,
           Merge::none,
@@ -319,8 +321,7 @@ Metric rate(const char* name, std::string_view unit, std::optional<double> R::*m
           [=](R& r, const json& value, const std::string& where) {
             require_object(value, where);
             r.*mean = required_number(value, "mean", where);
-            if (const json* spread = known(value, "stddev"))
-              r.*stddev = read_number(*spread, where + ".stddev");
+            if (const json* spread = known(value, "stddev")) r.*stddev = read_number(*spread, where + ".stddev");
           }};
 }
 
@@ -389,8 +390,7 @@ const Metric& metric_named(std::string_view name) {
 
 std::optional<double> merge_ranks(std::string_view metric, const std::vector<double>& of_ranks) {
   check(!of_ranks.empty(), metric, "no rank's figure, need at least one");
-  if (std::any_of(of_ranks.begin(), of_ranks.end(), [](double x) { return std::isnan(x); }))
-    return std::nullopt;
+  if (std::any_of(of_ranks.begin(), of_ranks.end(), [](double x) { return std::isnan(x); })) return std::nullopt;
   switch (metric_named(metric).merge) {
     case Merge::max:
       return *std::max_element(of_ranks.begin(), of_ranks.end());

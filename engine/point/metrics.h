@@ -26,7 +26,7 @@ struct Metric {
   std::string name;
   std::string_view unit;  // "MiB", "ms", "fraction"; empty for a text or a plain number
   Merge merge;
-  bool publishable;  // whether it can be a figure of a spec's `published`: one number for a point
+  bool publishable;                // whether it can be a figure of a spec's `published`: one number for a point
   std::vector<std::string> parts;  // of the dotted names: "mean", "weights", "first"; empty for a plain value
   std::function<nlohmann::ordered_json(const PointResult&)> write;  // null where it is unknown
   // Of a value that is not null; `where` is its JSON path.

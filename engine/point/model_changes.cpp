@@ -29,7 +29,8 @@ std::string changes(const json& written, const ModelSpec& preset) {
   for (const std::string& key : keys) {
     if (key == "name" || key == "positions" || written.value(key, json()) == base.value(key, json())) continue;
     std::string now = "as its family's";
-    if (const auto own = written.find(key); own != written.end()) now = own->is_string() ? own->get<std::string>() : own->dump();
+    if (const auto own = written.find(key); own != written.end())
+      now = own->is_string() ? own->get<std::string>() : own->dump();
     text += (text.empty() ? "" : ", ") + key + " " + now;
   }
   return text;
@@ -48,10 +49,12 @@ void set_model_parts(ModelSpec& model, const std::map<std::string, json>& parts,
   object["name"] = model.name;
   for (const auto& [key, value] : parts) {
     if (key == "family" || key == "preset")
-      fail(ErrorKind::bad_input, where + "." + key, "is no part that is set on its own, got {}, need the whole of \"model\"", short_json(value));
+      fail(ErrorKind::bad_input, where + "." + key,
+           "is no part that is set on its own, got {}, need the whole of \"model\"", short_json(value));
     object[key] = value;
   }
-  if (parts.contains("hidden") && !parts.contains("ffn")) object.erase("ffn");  // it follows, as in an object that has a preset
+  if (parts.contains("hidden") && !parts.contains("ffn"))
+    object.erase("ffn");  // it follows, as in an object that has a preset
   model = read_model(object, where);
 }
 

@@ -19,9 +19,8 @@ constexpr LatentSize kLatent[] = {{"kv_lora_rank", &ModelSpec::kv_lora_rank, 1},
 
 void check_even(std::int64_t columns, const std::string& where) {
   if (columns % 2 != 0)
-    fail(ErrorKind::bad_input, where,
-         "rotary positions turn pairs of columns, got {}, need an even number, {}", columns,
-         nearest_multiples(columns, 2));
+    fail(ErrorKind::bad_input, where, "rotary positions turn pairs of columns, got {}, need an even number, {}",
+         columns, nearest_multiples(columns, 2));
 }
 
 void check_latent(const ModelSpec& m, const std::string& where) {
@@ -34,8 +33,8 @@ void check_latent(const ModelSpec& m, const std::string& where) {
          "with attention_form latent, got {}, need qk_nope_head_dim, qk_rope_head_dim and v_head_dim alone",
          m.head_size);
   if (m.kv_heads != 0 && m.kv_heads != m.heads)
-    fail(ErrorKind::bad_input, where + ".kv_heads",
-         "with attention_form latent, got {}, need {}, as many as heads", m.kv_heads, m.heads);
+    fail(ErrorKind::bad_input, where + ".kv_heads", "with attention_form latent, got {}, need {}, as many as heads",
+         m.kv_heads, m.heads);
   check_even(m.qk_rope_head_dim, where + ".qk_rope_head_dim");
 }
 
@@ -48,12 +47,11 @@ void check_heads(const ModelSpec& m, const std::string& where) {
       fail(ErrorKind::bad_input, fmt::format("{}.{}", where, size.key),
            "with attention_form multi_head, got {}, need 0, or attention_form latent", m.*size.field);
   if (m.head_size == 0 && m.hidden % m.heads != 0)
-    fail(ErrorKind::bad_input, where + ".heads",
-         "does not divide hidden {}, got {}, need {}, or head_dim too", m.hidden, m.heads,
-         nearest_divisors(m.heads, m.hidden));
+    fail(ErrorKind::bad_input, where + ".heads", "does not divide hidden {}, got {}, need {}, or head_dim too",
+         m.hidden, m.heads, nearest_divisors(m.heads, m.hidden));
   if (m.kv_heads > 0 && m.heads % m.kv_heads != 0)
-    fail(ErrorKind::bad_input, where + ".kv_heads", "does not divide heads {}, got {}, need {}", m.heads,
-         m.kv_heads, nearest_divisors(m.kv_heads, m.heads));
+    fail(ErrorKind::bad_input, where + ".kv_heads", "does not divide heads {}, got {}, need {}", m.heads, m.kv_heads,
+         nearest_divisors(m.kv_heads, m.heads));
   if (m.parts().position == PositionKind::rotary) check_even(m.head_dim(), where + ".head_dim");
 }
 

@@ -13,8 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr Choices<NormKind, 2> kNorms = {
-    {{"layer_norm", NormKind::layer_norm}, {"rms_norm", NormKind::rms_norm}}};
+constexpr Choices<NormKind, 2> kNorms = {{{"layer_norm", NormKind::layer_norm}, {"rms_norm", NormKind::rms_norm}}};
 constexpr Choices<NormPlace, 4> kNormPlaces = {{{"pre", NormPlace::pre},
                                                 {"post", NormPlace::post},
                                                 {"sandwich", NormPlace::sandwich},
@@ -46,8 +45,7 @@ constexpr Choices<Objective, 2> kObjectives = {
 
 constexpr Choices<RouterScore, 2> kRouterScores = {
     {{"softmax", RouterScore::softmax}, {"sigmoid", RouterScore::sigmoid}}};
-constexpr Choices<GroupScore, 2> kGroupScores = {
-    {{"best", GroupScore::best}, {"best_two", GroupScore::best_two}}};
+constexpr Choices<GroupScore, 2> kGroupScores = {{{"best", GroupScore::best}, {"best_two", GroupScore::best_two}}};
 
 PartField also(const char* key, PartField part) {
   part.also = key;
@@ -98,8 +96,9 @@ struct BiasName {
   const char* name;
   bool Biases::*field;
 };
-constexpr BiasName kBiases[] = {{"qkv", &Biases::qkv},         {"proj", &Biases::proj},     {"dense", &Biases::dense},
-                                {"experts", &Biases::experts}, {"router", &Biases::router}, {"logits", &Biases::logits}};
+constexpr BiasName kBiases[] = {{"qkv", &Biases::qkv},       {"proj", &Biases::proj},
+                                {"dense", &Biases::dense},   {"experts", &Biases::experts},
+                                {"router", &Biases::router}, {"logits", &Biases::logits}};
 
 // true, false, or a list of the layers that have one.
 void read_bias(ModelParts& parts, const json& value, const std::string& where) {
@@ -112,7 +111,8 @@ void read_bias(ModelParts& parts, const json& value, const std::string& where) {
   for (const BiasName& bias : kBiases) names.emplace_back(bias.name);
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", where, i), name = read_string(value[i], path);
-    const auto found = std::find_if(std::begin(kBiases), std::end(kBiases), [&](const BiasName& bias) { return name == bias.name; });
+    const auto found =
+        std::find_if(std::begin(kBiases), std::end(kBiases), [&](const BiasName& bias) { return name == bias.name; });
     if (found == std::end(kBiases))
       fail(ErrorKind::bad_input, path, "no such layer, got \"{}\", {}", name, nearest_choice(name, names));
     parts.bias.*found->field = true;
@@ -156,8 +156,7 @@ constexpr std::int64_t kMostPositions = std::int64_t{1} << 40;
 
 void read_numbers(std::span<const RopeNumber> numbers, ObjectReader& object, RopeSpec& rope) {
   for (const RopeNumber& n : numbers)
-    if (const json* given = object.find(n.key))
-      rope.*n.field = read_number(*given, object.path(n.key), n.low, n.high);
+    if (const json* given = object.find(n.key)) rope.*n.field = read_number(*given, object.path(n.key), n.low, n.high);
 }
 
 void read_rope(ModelParts& parts, const json& value, const std::string& where) {
@@ -179,8 +178,8 @@ void read_rope(ModelParts& parts, const json& value, const std::string& where) {
       rope.original_positions = read_int(*positions, scaling.path("original_positions"), 1, kMostPositions);
     scaling.refuse_unknown();
     if (rope.high_frequency_factor <= rope.low_frequency_factor)
-      fail(ErrorKind::bad_input, scaling.path("high_frequency_factor"),
-           "got {}, need more than the low one, {}", rope.high_frequency_factor, rope.low_frequency_factor);
+      fail(ErrorKind::bad_input, scaling.path("high_frequency_factor"), "got {}, need more than the low one, {}",
+           rope.high_frequency_factor, rope.low_frequency_factor);
   }
   object.refuse_unknown();
   parts.rope = rope;
@@ -215,12 +214,10 @@ constexpr RoutingNumber kRoutingNumbers[] = {{"scale", &RoutingSpec::scale, 1e6}
 void read_routing(ModelParts& parts, const json& value, const std::string& where) {
   ObjectReader object(value, where);
   RoutingSpec r;
-  if (const json* given = object.find("score"))
-    r.score = read_choice(*given, object.path("score"), kRouterScores);
+  if (const json* given = object.find("score")) r.score = read_choice(*given, object.path("score"), kRouterScores);
   if (const json* given = object.find("normalise")) r.normalise = read_bool(*given, object.path("normalise"));
   for (const RoutingNumber& n : kRoutingNumbers)
-    if (const json* given = object.find(n.key))
-      r.*n.field = read_number(*given, object.path(n.key), 0, n.high);
+    if (const json* given = object.find(n.key)) r.*n.field = read_number(*given, object.path(n.key), 0, n.high);
   if (const json* given = object.find("groups"))
     r.groups = r.chosen_groups = read_int(*given, object.path("groups"), 1, 1 << 16);
   if (const json* given = object.find("chosen_groups"))
@@ -270,7 +267,8 @@ const std::vector<PartField>& part_fields() {
       number("logit_scale", &ModelParts::logit_scale, 0, 1e6, true),
       by_layer(number("attention_scale", &ModelParts::attention_scale, 0, 1e6, true), &ModelParts::attention_scale),
       number("logit_softcap", &ModelParts::logit_softcap, 0, 1e6, true),
-      by_layer(number("attention_softcap", &ModelParts::attention_softcap, 0, 1e6, true), &ModelParts::attention_softcap),
+      by_layer(number("attention_softcap", &ModelParts::attention_softcap, 0, 1e6, true),
+               &ModelParts::attention_softcap),
       by_layer(also("sliding_window", count("window", &ModelParts::window, kMostPositions, true)), &ModelParts::window),
       by_layer(flag("attention_sinks", &ModelParts::attention_sinks, true), &ModelParts::attention_sinks),
       flag("shared_gate", &ModelParts::shared_gate, true)};
@@ -299,20 +297,23 @@ LayerRule read_rule(const ModelSpec& m, const json& value, const std::string& wh
   rule.until = layers("until", rule.from + 1, m.layers, 0);
   if (const json* experts = object.find("experts")) {
     if (m.experts == 0)
-      fail(ErrorKind::bad_input, object.path("experts"), "of a model without experts, got {}, need \"experts\" of the model too", short_json(*experts));
+      fail(ErrorKind::bad_input, object.path("experts"),
+           "of a model without experts, got {}, need \"experts\" of the model too", short_json(*experts));
     read_int(*experts, object.path("experts"), 0, 0);
     rule.dense = true;
   }
   for (const PartField& part : part_fields())
     if (const json* given = find_part(object, part)) {
       if (!part.copy)
-        fail(ErrorKind::bad_input, object.path(part.key), "all layers have the same, need one of {}", fmt::join(keys_by_layer(), ", "));
+        fail(ErrorKind::bad_input, object.path(part.key), "all layers have the same, need one of {}",
+             fmt::join(keys_by_layer(), ", "));
       part.read(rule.parts, *given, object.path(part.key));
       rule.keys.push_back(part.key);
     }
   object.refuse_unknown();
   if (rule.keys.empty() && !rule.dense)
-    fail(ErrorKind::bad_input, where, "got {}, which changes no part, need one of {}", short_json(value), fmt::join(keys_by_layer(), ", "));
+    fail(ErrorKind::bad_input, where, "got {}, which changes no part, need one of {}", short_json(value),
+         fmt::join(keys_by_layer(), ", "));
   return rule;
 }
 
@@ -320,9 +321,11 @@ LayerRule read_rule(const ModelSpec& m, const json& value, const std::string& wh
 
 std::vector<LayerRule> read_layers_of(const ModelSpec& m, const json& value, const std::string& where) {
   if (!value.is_array())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need a list of objects as {{\"every\": 2, \"window\": 4096}}", short_json(value));
+    fail(ErrorKind::bad_input, where,
+         "wrong type, got {}, need a list of objects as {{\"every\": 2, \"window\": 4096}}", short_json(value));
   std::vector<LayerRule> rules;
-  for (std::size_t i = 0; i < value.size(); ++i) rules.push_back(read_rule(m, value[i], fmt::format("{}[{}]", where, i)));
+  for (std::size_t i = 0; i < value.size(); ++i)
+    rules.push_back(read_rule(m, value[i], fmt::format("{}[{}]", where, i)));
   return rules;
 }
 
@@ -335,7 +338,8 @@ json write_layers_of(const ModelSpec& m) {
     if (rule.until != 0) one["until"] = rule.until;
     if (rule.dense) one["experts"] = 0;
     for (const PartField& part : part_fields())
-      if (std::find(rule.keys.begin(), rule.keys.end(), part.key) != rule.keys.end()) one[part.key] = part.write(rule.parts);
+      if (std::find(rule.keys.begin(), rule.keys.end(), part.key) != rule.keys.end())
+        one[part.key] = part.write(rule.parts);
     out.push_back(one);
   }
   return out;
@@ -345,7 +349,9 @@ const json* find_part(ObjectReader& object, const PartField& part) {
   const json* given = object.find(part.key);
   if (part.also.empty()) return given;
   const json* other = object.find(part.also);
-  if (given && other) fail(ErrorKind::bad_input, object.path(part.also), "stands for \"{}\", which is there too, need one of them", part.key);
+  if (given && other)
+    fail(ErrorKind::bad_input, object.path(part.also), "stands for \"{}\", which is there too, need one of them",
+         part.key);
   return given ? given : other;
 }
 

@@ -34,10 +34,9 @@ struct Size {
   std::int64_t high;
 };
 // Every model has these; ffn alone may be left out.
-constexpr Size kSizes[] = {
-    {"layers", &ModelSpec::layers, 16384},   {"hidden", &ModelSpec::hidden, 1 << 20},
-    {"heads", &ModelSpec::heads, 1 << 16},   {"ffn", &ModelSpec::ffn, 1 << 22},
-    {"vocab", &ModelSpec::vocab, kMaxSize}, {"positions", &ModelSpec::positions, kMaxSize}};
+constexpr Size kSizes[] = {{"layers", &ModelSpec::layers, 16384},  {"hidden", &ModelSpec::hidden, 1 << 20},
+                           {"heads", &ModelSpec::heads, 1 << 16},  {"ffn", &ModelSpec::ffn, 1 << 22},
+                           {"vocab", &ModelSpec::vocab, kMaxSize}, {"positions", &ModelSpec::positions, kMaxSize}};
 // A dense model with full attention does not have these.
 constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"head_dim", &ModelSpec::head_size, 1 << 16},
@@ -107,21 +106,19 @@ void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
                                      {"shared_expert_ffn", &ModelSpec::shared_expert_ffn},
                                      {"dense_layers", &ModelSpec::dense_layers}})
       if (m.*field > 0)
-        fail(ErrorKind::bad_input, object.path(key), "of a mixture of experts, got {}, need \"experts\" too",
-             m.*field);
+        fail(ErrorKind::bad_input, object.path(key), "of a mixture of experts, got {}, need \"experts\" too", m.*field);
     return;
   }
   if (m.active_experts < 1 || m.active_experts > m.experts)
     fail(ErrorKind::bad_input, object.path("active_experts"),
-         "experts that a token visits, got {}, need 1 to {}, the experts there are", m.active_experts,
-         m.experts);
+         "experts that a token visits, got {}, need 1 to {}, the experts there are", m.active_experts, m.experts);
   if (m.shared_expert_ffn > 0 && m.shared_experts == 0)
-    fail(ErrorKind::bad_input, object.path("shared_expert_ffn"), "without a shared expert, got {}, need \"shared_experts\" of at least 1 too",
-         m.shared_expert_ffn);
+    fail(ErrorKind::bad_input, object.path("shared_expert_ffn"),
+         "without a shared expert, got {}, need \"shared_experts\" of at least 1 too", m.shared_expert_ffn);
   if (m.dense_layers >= m.layers)
     fail(ErrorKind::bad_input, object.path("dense_layers"),
-         "layers without experts, got {} of {}, need at most {}, or a model with experts 0", m.dense_layers,
-         m.layers, m.layers - 1);
+         "layers without experts, got {} of {}, need at most {}, or a model with experts 0", m.dense_layers, m.layers,
+         m.layers - 1);
 }
 
 void read_parts(ObjectReader& object, ModelSpec& m) {
@@ -131,8 +128,8 @@ void read_parts(ObjectReader& object, ModelSpec& m) {
   const RoutingSpec& r = parts.routing;
   const auto routing = [&](const char* key) { return object.path("routing") + "." + key; };
   if (m.experts > 0 && (r.groups < 1 || m.experts % r.groups != 0))
-    fail(ErrorKind::bad_input, routing("groups"), "got {}, need a divisor of the {} experts, {}", r.groups,
-         m.experts, nearest_divisors(r.groups, m.experts));
+    fail(ErrorKind::bad_input, routing("groups"), "got {}, need a divisor of the {} experts, {}", r.groups, m.experts,
+         nearest_divisors(r.groups, m.experts));
   if (m.experts > 0 && r.chosen_groups * (m.experts / r.groups) < m.active_experts)
     fail(ErrorKind::bad_input, routing("chosen_groups"),
          "got {} groups of {} experts, need at least {} to choose {} experts from", r.chosen_groups,
@@ -143,7 +140,8 @@ void read_parts(ObjectReader& object, ModelSpec& m) {
   m.own_parts = parts == parts_of_family(m.family) ? std::nullopt : std::optional(parts);
   // Rules of a preset are of its parts: they are read again, onto those that there are now.
   const json* given = object.find("layers_of");
-  if (given || !m.layers_of.empty()) m.layers_of = read_layers_of(m, given ? *given : write_layers_of(m), object.path("layers_of"));
+  if (given || !m.layers_of.empty())
+    m.layers_of = read_layers_of(m, given ? *given : write_layers_of(m), object.path("layers_of"));
 }
 
 // Sizes and parts as a JSON object; of parts and optional sizes those that are not at their default.
@@ -156,8 +154,7 @@ void write_all(const ModelSpec& m, Json& out) {
   if (!m.layers_of.empty()) out["layers_of"] = write_layers_of(m);
   if (!m.own_parts) return;
   for (const PartField& field : part_fields())
-    if (const json own = field.write(*m.own_parts); own != field.write(parts_of_family(m.family)))
-      out[field.key] = own;
+    if (const json own = field.write(*m.own_parts); own != field.write(parts_of_family(m.family))) out[field.key] = own;
 }
 
 }  // namespace
@@ -168,7 +165,8 @@ const ModelParts& ModelSpec::parts() const {
 
 bool ModelSpec::has_experts(std::int64_t layer) const {
   if (experts == 0 || layer < dense_layers) return false;
-  return std::none_of(layers_of.begin(), layers_of.end(), [&](const LayerRule& rule) { return rule.dense && rule.holds(layer); });
+  return std::none_of(layers_of.begin(), layers_of.end(),
+                      [&](const LayerRule& rule) { return rule.dense && rule.holds(layer); });
 }
 
 ModelSpec ModelSpec::at_layer(std::int64_t layer) const {
@@ -181,7 +179,8 @@ ModelSpec ModelSpec::at_layer(std::int64_t layer) const {
   for (const LayerRule& rule : layers_of)
     if (rule.holds(layer))
       for (const PartField& part : part_fields())
-        if (part.copy && std::find(rule.keys.begin(), rule.keys.end(), part.key) != rule.keys.end()) part.copy(changed, rule.parts);
+        if (part.copy && std::find(rule.keys.begin(), rule.keys.end(), part.key) != rule.keys.end())
+          part.copy(changed, rule.parts);
   if (!(changed == parts())) own.own_parts = changed;
   return own;
 }
@@ -245,8 +244,7 @@ const ModelSpec& find_preset(const std::string& name, const std::string& where) 
 ModelSpec read_model(const json& value, const std::string& where) {
   if (value.is_string()) return find_preset(value.get<std::string>(), where);
   if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need the name of a preset or an object",
-         short_json(value));
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need the name of a preset or an object", short_json(value));
   ObjectReader object(value, where);
   ModelSpec m;
   m.name = "custom";
@@ -275,7 +273,8 @@ ordered_json model_schema() {
   properties["family"] = {{"enum", family_names()}};
   for (const Size& s : kSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 1}, {"maximum", s.high}};
   for (const Size& s : kOptionalSizes) properties[s.key] = {{"type", "integer"}, {"minimum", 0}, {"maximum", s.high}};
-  for (const PartField& field : part_fields()) properties[field.key] = ordered_json::object();  // each part's reader knows
+  for (const PartField& field : part_fields())
+    properties[field.key] = ordered_json::object();  // each part's reader knows
   for (const PartField& field : part_fields())
     if (!field.also.empty()) properties[field.also] = ordered_json::object();
   properties["layers_of"] = {{"type", "array"}, {"items", {{"type", "object"}}}};

@@ -25,8 +25,12 @@ constexpr bool is_gated(Activation a) {
 }
 // A table added to the embedding; a turn of Q and K; a slope of scores by distance (Press et al. 2022, ALiBi); nothing.
 enum class PositionKind { learned, rotary, alibi, none };
-enum class QkNorm { none, each_head, all_heads };  // an RMS norm of queries and keys: of each head's columns, or of all heads' together
-enum class AttentionForm { multi_head, latent };  // keys and values as they are, or of low rank
+enum class QkNorm {
+  none,
+  each_head,
+  all_heads
+};  // an RMS norm of queries and keys: of each head's columns, or of all heads' together
+enum class AttentionForm { multi_head, latent };              // keys and values as they are, or of low rank
 enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
 enum class RouterScore { softmax, sigmoid };                  // of the logits of a mixture's router
 enum class GroupScore { best, best_two };  // of a group of experts: its largest score, or its two largest
@@ -106,29 +110,28 @@ struct ModelParts {
   PositionKind position = PositionKind::learned;
   AttentionForm attention_form = AttentionForm::multi_head;
   Objective objective = Objective::next_token;
-  bool causal = true;            // a position attends to those before it alone
-  Biases bias = true;            // of linear layers
-  bool tied_embedding = true;    // one table embeds words and makes logits
+  bool causal = true;             // a position attends to those before it alone
+  Biases bias = true;             // of linear layers
+  bool tied_embedding = true;     // one table embeds words and makes logits
   QkNorm qk_norm = QkNorm::none;  // before queries and keys are turned
-  std::int64_t token_types = 0;  // rows of a table of segments; 0: none
+  std::int64_t token_types = 0;   // rows of a table of segments; 0: none
   double norm_eps = 1e-5;
   Branches branches = Branches::sequential;
-  bool norm_beta = true;        // of layer norms
-  bool norm_gamma = true;       // without one, and without beta, a norm has no weights (OLMo)
-  bool embedding_norm = false;  // of the embedding, where layers do not have their norms last anyway (BLOOM)
-  double embedding_scale = 1;   // times the embedded words (Gemma: the root of hidden)
-  double residual_scale = 1;    // times what a branch adds (Granite, MiniCPM)
-  double logit_scale = 1;       // times the logits (Command-R)
-  double attention_scale = 0;   // times the scores; 0: 1 / the root of a head's width
+  bool norm_beta = true;         // of layer norms
+  bool norm_gamma = true;        // without one, and without beta, a norm has no weights (OLMo)
+  bool embedding_norm = false;   // of the embedding, where layers do not have their norms last anyway (BLOOM)
+  double embedding_scale = 1;    // times the embedded words (Gemma: the root of hidden)
+  double residual_scale = 1;     // times what a branch adds (Granite, MiniCPM)
+  double logit_scale = 1;        // times the logits (Command-R)
+  double attention_scale = 0;    // times the scores; 0: 1 / the root of a head's width
   double logit_softcap = 0;      // c: logits become c tanh(logits / c) (Gemma 2); 0: none
   double attention_softcap = 0;  // likewise scores
   std::int64_t window = 0;       // a position attends to so many, itself the last of them; 0: to all that it may
   bool attention_sinks = false;  // a learned logit of each head in the denominator of its softmax (GPT-OSS)
   bool shared_gate = false;      // the shared expert's output is multiplied by a sigmoid of hidden (Qwen2-MoE)
-  RopeSpec rope;        // where positions are rotary
-  RoutingSpec routing;  // where there are experts
-  double mtp_loss_scaling_factor =
-      0.1;  // of the mean of the losses of multi-token prediction, as Megatron names it
+  RopeSpec rope;                 // where positions are rotary
+  RoutingSpec routing;           // where there are experts
+  double mtp_loss_scaling_factor = 0.1;  // of the mean of the losses of multi-token prediction, as Megatron names it
   bool operator==(const ModelParts&) const = default;
 };
 
@@ -164,12 +167,13 @@ struct ModelSpec {
   // Grouped-query attention and mixtures of experts. 0 is "as a dense model": a key and value head for every
   // head, no experts.
   std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;           // "head_dim": width of a head where it is not hidden / heads
-  std::int64_t experts = 0;             // routed ones of a layer
-  std::int64_t active_experts = 0;      // of those, how many a token visits
-  std::int64_t shared_experts = 0;      // visited by every token
-  std::int64_t expert_ffn = 0;          // width of one expert; ffn unless given
-  std::int64_t shared_expert_ffn = 0;   // width of all shared ones together; shared_experts of them as wide as one expert unless given
+  std::int64_t head_size = 0;       // "head_dim": width of a head where it is not hidden / heads
+  std::int64_t experts = 0;         // routed ones of a layer
+  std::int64_t active_experts = 0;  // of those, how many a token visits
+  std::int64_t shared_experts = 0;  // visited by every token
+  std::int64_t expert_ffn = 0;      // width of one expert; ffn unless given
+  std::int64_t shared_expert_ffn =
+      0;  // width of all shared ones together; shared_experts of them as wide as one expert unless given
   std::int64_t dense_layers = 0;        // the first ones, which have a block of width ffn and no experts
   std::int64_t mtp_layers = 0;          // depths of multi-token prediction behind the model, a layer each
   std::optional<ModelParts> own_parts;  // where they are not the family's
@@ -220,7 +224,9 @@ nlohmann::json model_identity(const ModelSpec& model);
 // Trainable weights of the whole model with the vocabulary padded for tp (padded_vocab), from the list of weights
 // (architecture.h). Unsupported where the sizes above do not determine them; known_parameter_count is nothing
 // then.
-std::int64_t parameter_count(const ModelSpec& model, std::int64_t tp, std::int64_t multiple = ModelSpec::kVocabMultiple);
-std::optional<std::int64_t> known_parameter_count(const ModelSpec& model, std::int64_t tp, std::int64_t multiple = ModelSpec::kVocabMultiple);
+std::int64_t parameter_count(const ModelSpec& model, std::int64_t tp,
+                             std::int64_t multiple = ModelSpec::kVocabMultiple);
+std::optional<std::int64_t> known_parameter_count(const ModelSpec& model, std::int64_t tp,
+                                                  std::int64_t multiple = ModelSpec::kVocabMultiple);
 
 }  // namespace mbench

@@ -11,7 +11,8 @@ namespace {
 using nlohmann::json;
 
 // Megatron-Core's LayerType, but for its encoder, which no layout of its own may have.
-constexpr std::array<std::pair<std::string_view, char>, 4> kWords = {{{"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}}};
+constexpr std::array<std::pair<std::string_view, char>, 4> kWords = {
+    {{"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}}};
 
 constexpr const char* kGrammar = "E, t, m, L, | between stages, and t*3 or (tt|)*29 to repeat";
 
@@ -41,7 +42,8 @@ class Unrolled {
   std::size_t times(const std::string& text, std::size_t& at) const {
     const std::size_t begin = ++at;
     std::size_t n = 0;
-    for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) n = std::min(kMostOfLayout + 1, n * 10 + static_cast<std::size_t>(text[at] - '0'));
+    for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at)
+      n = std::min(kMostOfLayout + 1, n * 10 + static_cast<std::size_t>(text[at] - '0'));
     if (at == begin) refuse("no number behind a *");
     return n;
   }
@@ -70,7 +72,8 @@ class Unrolled {
     std::string out;
     for (std::size_t at = 0; at < text.size();) {
       const char letter = text[at++];
-      if (std::string_view("EtmL|").find(letter) == std::string_view::npos) refuse(fmt::format("no such letter as {}", short_json(json(std::string(1, letter)))));
+      if (std::string_view("EtmL|").find(letter) == std::string_view::npos)
+        refuse(fmt::format("no such letter as {}", short_json(json(std::string(1, letter)))));
       const bool repeats = at < text.size() && text[at] == '*';
       const std::size_t n = repeats ? times(text, at) : 1;
       add(out, std::string_view(&letter, 1), n);
@@ -114,8 +117,10 @@ void check(const PipelineLayout& layout, const std::string& where) {
     const auto refuse = [&](const char* what, const char* need) {
       fail(ErrorKind::bad_input, where, "{}, got stage {} of {}, need {}", what, i, layout.size(), need);
     };
-    if (s.embedding != (i == 0)) refuse(i == 0 ? "a first stage without embedding" : "an embedding behind the first stage", "E first and once");
-    if (s.loss != (i + 1 == layout.size())) refuse(s.loss ? "a loss before the last stage" : "a last stage without loss", "L last and once");
+    if (s.embedding != (i == 0))
+      refuse(i == 0 ? "a first stage without embedding" : "an embedding behind the first stage", "E first and once");
+    if (s.loss != (i + 1 == layout.size()))
+      refuse(s.loss ? "a loss before the last stage" : "a last stage without loss", "L last and once");
     if (depths && s.layers > 0) refuse("a layer behind multi-token prediction", "m behind every t");
     if (depths && s.depths > 0) refuse("multi-token prediction on two stages", "every m on one stage");
     depths = depths || s.depths > 0;
@@ -123,14 +128,18 @@ void check(const PipelineLayout& layout, const std::string& where) {
 }
 
 PipelineLayout read_list(const json& value, const std::string& where) {
-  if (value.size() > kMostOfLayout) fail(ErrorKind::bad_input, where, "too long, got {} stages, need at most {}", value.size(), kMostOfLayout);
+  if (value.size() > kMostOfLayout)
+    fail(ErrorKind::bad_input, where, "too long, got {} stages, need at most {}", value.size(), kMostOfLayout);
   if (value.empty()) fail(ErrorKind::bad_input, where, "no stages, got [], need a list of lists");
   PipelineLayout layout;
   std::size_t parts = 0;
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string at = fmt::format("{}[{}]", where, i);
-    if (!value[i].is_array()) fail(ErrorKind::bad_input, at, "wrong type, got {}, need a list of embedding, decoder, mtp and loss", short_json(value[i]));
-    if (parts += value[i].size(); parts > kMostOfLayout) fail(ErrorKind::bad_input, where, "too long, got {} parts, need at most {}", parts, kMostOfLayout);
+    if (!value[i].is_array())
+      fail(ErrorKind::bad_input, at, "wrong type, got {}, need a list of embedding, decoder, mtp and loss",
+           short_json(value[i]));
+    if (parts += value[i].size(); parts > kMostOfLayout)
+      fail(ErrorKind::bad_input, where, "too long, got {} parts, need at most {}", parts, kMostOfLayout);
     std::string letters;
     for (std::size_t j = 0; j < value[i].size(); ++j) {
       std::string word = value[i][j].is_string() ? value[i][j].get<std::string>() : "";
@@ -138,9 +147,11 @@ PipelineLayout read_list(const json& value, const std::string& where) {
       word.erase(word.find_last_not_of(" \t\n") + 1);
       std::string lower = word;
       std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-      const auto found = std::ranges::find_if(kWords, [&](const auto& w) { return w.first == lower || word == std::string_view(&w.second, 1); });
+      const auto found = std::ranges::find_if(
+          kWords, [&](const auto& w) { return w.first == lower || word == std::string_view(&w.second, 1); });
       if (found == kWords.end())
-        fail(ErrorKind::bad_input, fmt::format("{}[{}]", at, j), "no such part, got {}, need embedding, decoder, mtp or loss", short_json(value[i][j]));
+        fail(ErrorKind::bad_input, fmt::format("{}[{}]", at, j),
+             "no such part, got {}, need embedding, decoder, mtp or loss", short_json(value[i][j]));
       letters += found->second;
     }
     layout.push_back(stage_of(letters, at));
@@ -151,7 +162,8 @@ PipelineLayout read_list(const json& value, const std::string& where) {
 
 std::string read_layout(const json& value, const std::string& where) {
   if (value.is_array()) return str(read_list(value, where));
-  if (!value.is_string()) fail(ErrorKind::bad_input, where, "wrong type, got {}, need a text or a list of lists", short_json(value));
+  if (!value.is_string())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need a text or a list of lists", short_json(value));
   const std::string& text = value.get_ref<const std::string&>();
   return text.empty() ? text : str(parse_pipeline_layout(text, where));  // empty: as a point writes that there is none
 }
@@ -214,25 +226,30 @@ PipelineLayout even_layout(std::int64_t layers, std::int64_t depths, std::int64_
   PipelineLayout layout(static_cast<std::size_t>(stages));
   // The first layer of a stage, or of all that follow the last one.
   const auto first_layer = [&](std::int64_t stage) {
-    return std::clamp<std::int64_t>(stage * (layers + depths + ends.embedding + ends.loss) / stages - ends.embedding, 0, layers);
+    return std::clamp<std::int64_t>(stage * (layers + depths + ends.embedding + ends.loss) / stages - ends.embedding, 0,
+                                    layers);
   };
   for (std::int64_t i = 0; i < stages; ++i)
-    layout[static_cast<std::size_t>(i)].layers = (i + 1 == stages ? layers : first_layer(i + 1)) - (i == 0 ? 0 : first_layer(i));
+    layout[static_cast<std::size_t>(i)].layers =
+        (i + 1 == stages ? layers : first_layer(i + 1)) - (i == 0 ? 0 : first_layer(i));
   layout.front().embedding = layout.back().loss = true;
   layout.back().depths = depths;
   return layout;
 }
 
 bool is_layout_list(const nlohmann::ordered_json& value) {
-  const auto holds = [](const nlohmann::ordered_json& list, auto&& kind) { return std::all_of(list.begin(), list.end(), kind); };
+  const auto holds = [](const nlohmann::ordered_json& list, auto&& kind) {
+    return std::all_of(list.begin(), list.end(), kind);
+  };
   return value.is_array() && !value.empty() && holds(value, [&](const nlohmann::ordered_json& stage) {
-    return stage.is_array() && holds(stage, [](const nlohmann::ordered_json& part) { return part.is_string(); });
-  });
+           return stage.is_array() && holds(stage, [](const nlohmann::ordered_json& part) { return part.is_string(); });
+         });
 }
 
 FieldValues<std::string (*)(const json&, const std::string&)> pipeline_layout_values() {
   nlohmann::ordered_json part = {{"type", "string"}}, stage = {{"type", "array"}, {"items", part}};
-  return {read_layout, any_of({{"type", "string"}, {"pattern", "^[EtmL|()*0-9,]*$"}}, {{"type", "array"}, {"minItems", 1}, {"items", stage}})};
+  return {read_layout, any_of({{"type", "string"}, {"pattern", "^[EtmL|()*0-9,]*$"}},
+                              {{"type", "array"}, {"minItems", 1}, {"items", stage}})};
 }
 
 }  // namespace mbench

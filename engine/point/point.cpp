@@ -18,8 +18,7 @@ std::int64_t Point::vocab_multiple_used() const {
 
 Point point_from_json(const json& value, const std::string& where) {
   if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of point fields",
-         short_json(value));
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of point fields", short_json(value));
   PointBuilder builder;
   for (const auto& [key, field] : value.items()) builder.set(key, field, where + "." + key);
   return builder.finish(where);
@@ -39,18 +38,22 @@ std::string point_id(const Point& point) {
   json canonical = json::object();
   for (const auto& [key, value] : all.items())
     if (key != "model" && key != "strategy" && value != defaults.at(key)) canonical[key] = json(value);
-  if (point.precision == plain.precision) canonical.erase("precision");
-  else canonical["precision"] = std::string(name_of(point.precision));
+  if (point.precision == plain.precision)
+    canonical.erase("precision");
+  else
+    canonical["precision"] = std::string(name_of(point.precision));
   for (const Field& former : former_fields())
     if (former.about.part_of == "precision")
-      if (auto value = former.write(point); value != former.write(plain)) canonical[former.about.key] = json(std::move(value));
+      if (auto value = former.write(point); value != former.write(plain))
+        canonical[former.about.key] = json(std::move(value));
   if (const auto words = former_words(point.framework)) {
     canonical.erase("framework");
     if (words->graph != "fused") canonical["graph"] = words->graph;
     if (words->framework != "mbench") canonical["framework"] = words->framework;
     for (const auto& [name, value] : words->options) {
       const bool flag = value == "true" || value == "false";
-      canonical[former_default(name) ? name : std::string(kFrameworkField) + name] = flag ? json(value == "true") : json(value);
+      canonical[former_default(name) ? name : std::string(kFrameworkField) + name] =
+          flag ? json(value == "true") : json(value);
     }
   }
   canonical["model"] = model_identity(point.model);

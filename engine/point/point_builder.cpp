@@ -32,13 +32,15 @@ void PointBuilder::set(const std::string& key, const json& value, const std::str
 void set_point_field(Point& point, const std::string& key, const json& value, const std::string& where) {
   if (const Field* field = field_named(key)) return field->read(point, value, where);
   if (key.starts_with(kMachineField)) {
-    point.machine[key.substr(kMachineField.size())] =
-        read_number(value, where, std::numeric_limits<double>::lowest());
+    point.machine[key.substr(kMachineField.size())] = read_number(value, where, std::numeric_limits<double>::lowest());
     return;
   }
-  if (key.starts_with(kFrameworkField)) return set_framework_part(point.framework, key.substr(kFrameworkField.size()), value, where);
-  if (key.starts_with(kPrecisionField)) return set_precision_part(point, key.substr(kPrecisionField.size()), value, where);
-  if (key.starts_with(kModelField)) return set_model_parts(point.model, {{key.substr(kModelField.size()), value}}, where);
+  if (key.starts_with(kFrameworkField))
+    return set_framework_part(point.framework, key.substr(kFrameworkField.size()), value, where);
+  if (key.starts_with(kPrecisionField))
+    return set_precision_part(point, key.substr(kPrecisionField.size()), value, where);
+  if (key.starts_with(kModelField))
+    return set_model_parts(point.model, {{key.substr(kModelField.size()), value}}, where);
   fail(ErrorKind::bad_input, where, "unknown key, got \"{}\", {}", key, nearest_choice(key, point_keys()));
 }
 
@@ -77,9 +79,8 @@ Point PointBuilder::finish(const std::string& where) const {
     const ordered_json given = point_to_json(point);
     for (const auto& [key, value] : bundle.fields.items()) {
       if (where_.contains(key) && given.at(key) != value)
-        fail(ErrorKind::bad_input, where_.at(key),
-             "contradicts the strategy \"{}\", got {}, need {} or no strategy", bundle.name,
-             given.at(key).dump(), value.dump());
+        fail(ErrorKind::bad_input, where_.at(key), "contradicts the strategy \"{}\", got {}, need {} or no strategy",
+             bundle.name, given.at(key).dump(), value.dump());
       field_named(key)->read(point, value, where);
     }
   }

@@ -21,7 +21,8 @@ class PointBuilder {
  private:
   Point point_;
   std::map<std::string, std::string> where_;  // of the keys that were set
-  std::vector<std::pair<std::string, nlohmann::json>> parts_;  // of the framework: they hold whichever comes first, they or it
+  std::vector<std::pair<std::string, nlohmann::json>>
+      parts_;                                          // of the framework: they hold whichever comes first, they or it
   std::map<std::string, nlohmann::json> model_parts_;  // by key without "model.": set together at the end
 };
 

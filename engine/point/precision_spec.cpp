@@ -22,8 +22,8 @@ void read_gradients(PrecisionSpec& spec, const json& value, const std::string& w
   spec.gradients_in_f32 = fp16 && value == "f32";
   spec.gradients_in_bf16 = !fp16 && value == "bf16";
   if (!spec.gradients_in_f32 && !spec.gradients_in_bf16 && value != usual_gradients(spec.precision))
-    fail(ErrorKind::bad_input, where, "no such choice with preset {}, got {}, need {}", name_of(spec.precision), short_json(value),
-         fp16 ? "fp16 or f32" : "f32 or bf16");
+    fail(ErrorKind::bad_input, where, "no such choice with preset {}, got {}, need {}", name_of(spec.precision),
+         short_json(value), fp16 ? "fp16 or f32" : "f32 or bf16");
 }
 
 const char* type_name(bool in_bf16) {
@@ -37,19 +37,24 @@ struct Part {
   ordered_json (*write)(const PrecisionSpec&);
 };
 const Part kParts[] = {
-    {"preset", [](PrecisionSpec& s, const json& v, const std::string& where) { s.precision = read_named<Precision>(v, where); },
+    {"preset",
+     [](PrecisionSpec& s, const json& v, const std::string& where) { s.precision = read_named<Precision>(v, where); },
      [](const PrecisionSpec& s) -> ordered_json { return name_of(s.precision); }},
     {"gradients", read_gradients,
      [](const PrecisionSpec& s) -> ordered_json {
        return s.gradients_in_f32 ? "f32" : s.gradients_in_bf16 ? "bf16" : usual_gradients(s.precision);
      }},
-    {"moments", [](PrecisionSpec& s, const json& v, const std::string& where) { s.moments_in_bf16 = read_in_bf16(v, where); },
+    {"moments",
+     [](PrecisionSpec& s, const json& v, const std::string& where) { s.moments_in_bf16 = read_in_bf16(v, where); },
      [](const PrecisionSpec& s) -> ordered_json { return type_name(s.moments_in_bf16); }},
-    {"main_weights", [](PrecisionSpec& s, const json& v, const std::string& where) { s.main_weights_in_bf16 = read_in_bf16(v, where); },
+    {"main_weights",
+     [](PrecisionSpec& s, const json& v, const std::string& where) { s.main_weights_in_bf16 = read_in_bf16(v, where); },
      [](const PrecisionSpec& s) -> ordered_json { return type_name(s.main_weights_in_bf16); }},
-    {"fp8_recipe", [](PrecisionSpec& s, const json& v, const std::string& where) { s.fp8_recipe = read_named<Fp8Recipe>(v, where); },
+    {"fp8_recipe",
+     [](PrecisionSpec& s, const json& v, const std::string& where) { s.fp8_recipe = read_named<Fp8Recipe>(v, where); },
      [](const PrecisionSpec& s) -> ordered_json { return name_of(s.fp8_recipe); }},
-    {"fp8_parameters", [](PrecisionSpec& s, const json& v, const std::string& where) { s.fp8_parameters = read_bool(v, where); },
+    {"fp8_parameters",
+     [](PrecisionSpec& s, const json& v, const std::string& where) { s.fp8_parameters = read_bool(v, where); },
      [](const PrecisionSpec& s) -> ordered_json { return s.fp8_parameters; }},
 };
 
@@ -100,8 +105,10 @@ void read_precision(PrecisionSpec& spec, const json& value, const std::string& w
 ordered_json write_precision(const PrecisionSpec& spec) {
   ordered_json object = {{"preset", name_of(spec.precision)}};
   const bool fp16 = spec.precision == Precision::fp16;
-  if (spec.gradients_in_f32 && fp16 && !spec.gradients_in_bf16) object["gradients"] = "f32";
-  else if (spec.gradients_in_bf16 && !fp16 && !spec.gradients_in_f32) object["gradients"] = "bf16";
+  if (spec.gradients_in_f32 && fp16 && !spec.gradients_in_bf16)
+    object["gradients"] = "f32";
+  else if (spec.gradients_in_bf16 && !fp16 && !spec.gradients_in_f32)
+    object["gradients"] = "bf16";
   else {
     if (spec.gradients_in_f32) object["gradients_in_f32"] = true;
     if (spec.gradients_in_bf16) object["gradients_in_bf16"] = true;
@@ -124,16 +131,24 @@ ordered_json precision_schema() {
     return ordered_json{{"enum", std::move(all)}};
   };
   ordered_json properties = {
-      {"preset", described(choices_schema(documented<Precision>()), "Types of weights, activations and matrix products.")},
-      {"gradients", described(names({"f32", "bf16", "fp16"}), "In which type gradients accumulate and are reduced. Default: fp16 with fp16, else f32.")},
-      {"moments", described(names({"f32", "bf16"}), "Adam's moments of 16-bit weights (--exp-avg-dtype, --exp-avg-sq-dtype).")},
-      {"main_weights", described(names({"f32", "bf16"}), "bf16: no f32 main weights; the optimizer updates bf16 weights.")},
+      {"preset",
+       described(choices_schema(documented<Precision>()), "Types of weights, activations and matrix products.")},
+      {"gradients",
+       described(names({"f32", "bf16", "fp16"}),
+                 "In which type gradients accumulate and are reduced. Default: fp16 with fp16, else f32.")},
+      {"moments",
+       described(names({"f32", "bf16"}), "Adam's moments of 16-bit weights (--exp-avg-dtype, --exp-avg-sq-dtype).")},
+      {"main_weights",
+       described(names({"f32", "bf16"}), "bf16: no f32 main weights; the optimizer updates bf16 weights.")},
       {"fp8_recipe", described(choices_schema(documented<Fp8Recipe>()), "With fp8: where scales come from.")},
-      {"fp8_parameters", described({{"type", "boolean"}}, "With fp8: the weights of its products live in FP8 alone (--fp8-param-gather).")},
+      {"fp8_parameters", described({{"type", "boolean"}},
+                                   "With fp8: the weights of its products live in FP8 alone (--fp8-param-gather).")},
       {"gradients_in_f32", {{"type", "boolean"}}},
       {"gradients_in_bf16", {{"type", "boolean"}}}};
-  return any_of(choices_schema(documented<Precision>()),
-                {{"type", "object"}, {"properties", std::move(properties)}, {"required", {"preset"}}, {"additionalProperties", false}});
+  return any_of(choices_schema(documented<Precision>()), {{"type", "object"},
+                                                          {"properties", std::move(properties)},
+                                                          {"required", {"preset"}},
+                                                          {"additionalProperties", false}});
 }
 
 }  // namespace mbench

@@ -16,7 +16,7 @@ struct PrecisionSpec {
   bool moments_in_bf16 = false;       // Adam's, of 16-bit weights (--exp-avg-dtype, --exp-avg-sq-dtype)
   bool main_weights_in_bf16 = false;  // bf16 weights without f32 originals: the optimizer updates them as they are
   Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;  // of precision fp8
-  bool fp8_parameters = false;                   // of the same: weights of its products in FP8 alone (--fp8-param-gather)
+  bool fp8_parameters = false;  // of the same: weights of its products in FP8 alone (--fp8-param-gather)
 
   bool operator==(const PrecisionSpec&) const = default;
 };
@@ -29,7 +29,8 @@ nlohmann::ordered_json write_precision(const PrecisionSpec& spec);
 nlohmann::ordered_json precision_schema();
 
 // One key of that object, "gradients"; the others stay. bad_input at `where` for any other key, and for a value that it has not.
-void set_precision_part(PrecisionSpec& spec, const std::string& part, const nlohmann::json& value, const std::string& where);
+void set_precision_part(PrecisionSpec& spec, const std::string& part, const nlohmann::json& value,
+                        const std::string& where);
 // Its value, the preset's where the object would not say it; null for no such key.
 nlohmann::ordered_json precision_part(const PrecisionSpec& spec, const std::string& part);
 // The type of gradients where nothing says another: "fp16" with fp16, else "f32".

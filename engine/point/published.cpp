@@ -18,8 +18,7 @@ std::vector<double> read_runs(const json& value, const std::string& where) {
   if (!value.is_array() || value.size() < 2)
     fail(ErrorKind::bad_input, where, "got {}, need an array of two figures or more", short_json(value));
   std::vector<double> runs;
-  for (std::size_t i = 0; i < value.size(); ++i)
-    runs.push_back(read_number(value[i], fmt::format("{}[{}]", where, i)));
+  for (std::size_t i = 0; i < value.size(); ++i) runs.push_back(read_number(value[i], fmt::format("{}[{}]", where, i)));
   std::sort(runs.begin(), runs.end());
   return runs;
 }
@@ -81,8 +80,7 @@ PublishedRow read_row(const json& value, const std::string& where) {
   for (const std::string& metric : published_metrics())
     if (const json* figure = object.find(metric))
       row.figures.push_back(read_figure(metric, *figure, object.path(metric)));
-  if (const json* outcome = object.find("outcome"))
-    row.oom = read_choice(*outcome, object.path("outcome"), kOutcomes);
+  if (const json* outcome = object.find("outcome")) row.oom = read_choice(*outcome, object.path("outcome"), kOutcomes);
   if (const json* doubt = object.find("doubt")) read_doubt(*doubt, object.path("doubt"), row);
   object.refuse_unknown();
   if (row.oom && !row.figures.empty())
@@ -124,8 +122,7 @@ Published read_published(const ordered_json& value, const std::string& where) {
   const json plain = value;
   ObjectReader object(plain, where);
   Published published;
-  published.source =
-      read_line(object.require("source", "who published the figures, and where"), object.path("source"));
+  published.source = read_line(object.require("source", "who published the figures, and where"), object.path("source"));
   const json& machine = object.require("machine", "what --on takes: cpu, cuda or sim:<N>x<MACHINE>");
   PointBuilder device;
   device.set("device", machine, object.path("machine"));
@@ -135,8 +132,7 @@ Published read_published(const ordered_json& value, const std::string& where) {
   const json& rows = object.require("rows", "an array of published rows");
   object.refuse_unknown();
   if (!rows.is_array() || rows.empty())
-    fail(ErrorKind::bad_input, object.path("rows"), "got {}, need an array of at least one row",
-         short_json(rows));
+    fail(ErrorKind::bad_input, object.path("rows"), "got {}, need an array of at least one row", short_json(rows));
   for (std::size_t i = 0; i < rows.size(); ++i)
     published.rows.push_back(read_row(rows[i], fmt::format("{}[{}]", object.path("rows"), i)));
   for (const std::string& metric : published_metrics())

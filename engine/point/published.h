@@ -27,7 +27,7 @@ struct PublishedFigure {
   double mean = 0;  // of several runs their median
   std::optional<double> stddev;
   std::vector<double> runs;  // two or more, ascending; empty: one figure
-  std::string doubt;  // empty: none
+  std::string doubt;         // empty: none
 };
 
 struct PublishedRow {

@@ -22,13 +22,11 @@ struct Mode {
   const char* name;
   Recompute recompute;
 };
-constexpr Mode kModes[] = {
-    {"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
+constexpr Mode kModes[] = {{"none", Recompute::none}, {"selective", Recompute::selective}, {"full", Recompute::full}};
 
 void check_together(const Regions& regions, const std::string& where) {
   if (regions.has(Region::layer) && regions != Recompute::full.regions)
-    fail(ErrorKind::bad_input, where,
-         "the region layer holds all others, need it alone, or the others without it");
+    fail(ErrorKind::bad_input, where, "the region layer holds all others, need it alone, or the others without it");
   if (regions.has(Region::alternate_gemms) && regions != Regions{Region::alternate_gemms})
     fail(ErrorKind::bad_input, where,
          "the region alternate_products is of whole layers, need it alone, or the others without it");
@@ -58,8 +56,7 @@ Recompute read_recompute(const json& value, const std::string& where) {
     for (const auto& [each, region] : kNames)
       if (name == each) found.regions.add(region), known = true;
     if (!known)
-      fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value),
-           nearest_choice(name, choices));
+      fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value), nearest_choice(name, choices));
     begin = end + 1;
   }
   check_together(found.regions, where);

@@ -16,7 +16,7 @@ enum class Region : std::uint8_t {
   mlp,             // of a dense feed-forward block only its input is kept
   moe,             // of a mixture of experts only its input is kept
   moe_act,         // of experts' feed-forward blocks the activation's output is made again of its input
-  norm,  // a norm's output is made again of its input; where the branch behind it is dropped too, with it
+  norm,            // a norm's output is made again of its input; where the branch behind it is dropped too, with it
   // Of a layer its input, what attention gives and every second product are kept, in the order queries, keys, values, output of
   // attention, gates, ups, output of the block: the keys, the output of attention and the ups are made again, and all that
   // is made of products (torchtitan's selective activation checkpointing by op). What a reduce-scatter gives is kept too.

@@ -123,9 +123,7 @@ ordered_json result_to_json(const PointResult& r) {
   // ordered_json copies what it holds. There may be thousands of results.
   auto& members = out.get_ref<ordered_json::object_t&>();
   members.reserve(point_keys().size() + metrics().size() + 8);
-  const auto add = [&](const std::string& key, ordered_json value) {
-    members.emplace_back(key, std::move(value));
-  };
+  const auto add = [&](const std::string& key, ordered_json value) { members.emplace_back(key, std::move(value)); };
   add("id", r.id);
   ordered_json configuration = point_to_json(r.point);
   for (auto& [key, value] : configuration.get_ref<ordered_json::object_t&>())
@@ -151,22 +149,21 @@ PointResult result_from_json(const json& value, const std::string& where) {
   r.id = row.text("id");
   if (r.id.empty()) fail(ErrorKind::bad_input, where, "\"id\" is missing, need the id of the point");
   if (!row.known("outcome"))
-    fail(ErrorKind::bad_input, where, "\"outcome\" is missing, need one of {}",
-         fmt::join(outcome_names(), ", "));
+    fail(ErrorKind::bad_input, where, "\"outcome\" is missing, need one of {}", fmt::join(outcome_names(), ", "));
   r.outcome = read_outcome(*row.known("outcome"), row.path("outcome"));
   // Keys that are no fields of a point are measures, or come from a newer minor version.
   PointBuilder builder;
   for (const std::string& key : point_keys())
     if (value.contains(key)) builder.set(key, value.at(key), where + "." + key);
   for (const Field& former : former_fields())
-    if (const std::string& key = former.about.key; value.contains(key)) builder.set(key, value.at(key), where + "." + key);
+    if (const std::string& key = former.about.key; value.contains(key))
+      builder.set(key, value.at(key), where + "." + key);
   r.point = builder.finish(where);
   r.device = row.text("device_name");
   if (r.device.empty()) r.device = r.point.device;
   const json* world = row.known("world");
   r.world = world ? read_int(*world, row.path("world"), 0, INT64_MAX) : r.point.world();
-  if (const json* simulated = row.known("simulated"))
-    r.simulated = read_bool(*simulated, row.path("simulated"));
+  if (const json* simulated = row.known("simulated")) r.simulated = read_bool(*simulated, row.path("simulated"));
   r.reason = row.text("reason");
   r.measured_by = row.text("measured_by");
   if (const json* log = row.known("log")) r.log = trainer_log_from_json(*log, row.path("log"));
@@ -193,8 +190,8 @@ class PointList {
     PointResult point = result_from_json(row, where);
     const auto [other, fresh] = seen_.emplace(point.id, points_.size());
     if (!fresh)
-      fail(ErrorKind::bad_input, where + ".id",
-           "stands twice, got \"{}\" as in $.points[{}], need each id once", other->first, other->second);
+      fail(ErrorKind::bad_input, where + ".id", "stands twice, got \"{}\" as in $.points[{}], need each id once",
+           other->first, other->second);
     points_.push_back(std::move(point));
   }
   std::vector<PointResult> take() { return std::move(points_); }
@@ -254,8 +251,7 @@ ResultFile read_result_file(const std::string& path) {
          ResultFile::kSchema);
   const auto name = schema->get<std::string>();
   if (!is_our_schema(name))
-    fail(ErrorKind::bad_input, top + ".schema", "another schema, got \"{}\", need \"{}\"", name,
-         ResultFile::kSchema);
+    fail(ErrorKind::bad_input, top + ".schema", "another schema, got \"{}\", need \"{}\"", name, ResultFile::kSchema);
   ResultFile file;
   if (root.contains("spec")) file.spec = root.at("spec");
   if (root.contains("environment")) file.environment = root.at("environment");
@@ -269,8 +265,7 @@ ResultFile read_result_file(const std::string& path) {
 }
 
 std::string result_file_text(const ResultFile& file) {
-  ordered_json root = {
-      {"schema", ResultFile::kSchema}, {"spec", file.spec}, {"environment", file.environment}};
+  ordered_json root = {{"schema", ResultFile::kSchema}, {"spec", file.spec}, {"environment", file.environment}};
   root["points"] = ordered_json::array();
   for (const PointResult& r : file.points) root["points"].push_back(result_to_json(r));
   return dump_json(root);

@@ -65,8 +65,7 @@ struct PointResult {
   std::optional<double> last_rank_memory_mib;  // of these, the last: of the last stage, as some tables print it
   std::optional<MemoryAnatomy> memory_anatomy_mib;
   std::optional<double> reserved_memory_mib, device_memory_mib;
-  std::optional<double>
-      library_memory_mib;  // workspaces and scratch outside the arena, at their most on any rank
+  std::optional<double> library_memory_mib;  // workspaces and scratch outside the arena, at their most on any rank
   // Of the arena in host memory, of the rank that holds most there; nothing where none holds any (offload none).
   std::optional<double> host_memory_mib;
   std::optional<MemoryAnatomy> host_memory_anatomy_mib;
@@ -75,8 +74,7 @@ struct PointResult {
   std::vector<GemmChoice> gemm_epilogues;
   std::vector<double> losses;
   std::vector<double> gradient_norms;
-  std::vector<double>
-      auxiliary_losses;  // added to the loss in what is minimised; empty where the model has none
+  std::vector<double> auxiliary_losses;       // added to the loss in what is minimised; empty where the model has none
   std::optional<std::int64_t> skipped_steps;  // fp16 steps whose gradients overflowed
   std::optional<std::int64_t> parameters;
   // Tokens of the fullest expert over the mean, where the data decide (router learned): over layers and micro batches, the

@@ -14,12 +14,14 @@ namespace {
 
 // The pair, counted on, that turns so often within the original length.
 double pair_that_turns(const RopeSpec& rope, double n, double turns) {
-  return n * std::log(static_cast<double>(rope.original_positions) / (turns * 2 * std::numbers::pi)) / (2 * std::log(rope.base));
+  return n * std::log(static_cast<double>(rope.original_positions) / (turns * 2 * std::numbers::pi)) /
+         (2 * std::log(rope.base));
 }
 
 // Of pair i, how much of its own frequency stays.
 double kept_by_yarn(const RopeSpec& rope, double n, double i) {
-  double low = pair_that_turns(rope, n, rope.high_frequency_factor), high = pair_that_turns(rope, n, rope.low_frequency_factor);
+  double low = pair_that_turns(rope, n, rope.high_frequency_factor),
+         high = pair_that_turns(rope, n, rope.low_frequency_factor);
   if (rope.truncate) low = std::floor(low), high = std::ceil(high);
   low = std::max(low, 0.0), high = std::min(high, n - 1);
   if (low == high) high += 0.001;  // as the published code avoids a division by zero
@@ -29,11 +31,13 @@ double kept_by_yarn(const RopeSpec& rope, double n, double i) {
 // How often the pair turns within the original length, and where that lies between the two bounds.
 double kept_by_llama3(const RopeSpec& rope, double frequency) {
   const double turns = static_cast<double>(rope.original_positions) * frequency / (2 * std::numbers::pi);
-  return std::clamp((turns - rope.low_frequency_factor) / (rope.high_frequency_factor - rope.low_frequency_factor), 0.0, 1.0);
+  return std::clamp((turns - rope.low_frequency_factor) / (rope.high_frequency_factor - rope.low_frequency_factor), 0.0,
+                    1.0);
 }
 
 double base_of(const RopeSpec& rope, double n, std::int64_t seq) {
-  if (rope.factor == 1 || rope.scaling != RopeScaling::dynamic || seq <= rope.original_positions || n <= 2) return rope.base;
+  if (rope.factor == 1 || rope.scaling != RopeScaling::dynamic || seq <= rope.original_positions || n <= 2)
+    return rope.base;
   const double longer = static_cast<double>(seq) / static_cast<double>(rope.original_positions);
   return rope.base * std::pow(rope.factor * longer - (rope.factor - 1), n / (n - 2));
 }

@@ -19,8 +19,7 @@ RouterMode read_router(const std::string& text, const std::string& where) {
   const char* begin = text.c_str() + std::min(text.size(), capacity.size() + 1);
   char* end = nullptr;
   const double factor = std::strtod(begin, &end);
-  const bool number =
-      text.size() > capacity.size() && text[capacity.size()] == ':' && end != begin && *end == '\0';
+  const bool number = text.size() > capacity.size() && text[capacity.size()] == ':' && end != begin && *end == '\0';
   if (!number || !std::isfinite(factor) || factor < 1 || factor > 1e6)
     fail(ErrorKind::bad_input, where,
          "no capacity factor, got \"{}\", need capacity:F with F of at least 1, such as capacity:1.25", text);

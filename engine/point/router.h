@@ -7,7 +7,7 @@ namespace mbench {
 enum class Routing {
   balanced,  // by position, every expert the same share: sizes do not depend on data or layout
   capacity,  // as learned, but every expert has room for so many tokens; what is beyond is dropped, what is left padded
-  learned  // as the router says; the experts' sizes follow the data
+  learned    // as the router says; the experts' sizes follow the data
 };
 
 struct RouterMode {

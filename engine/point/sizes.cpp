@@ -44,8 +44,8 @@ void check_sizes(const Point& p) {
   const std::int64_t stages = p.pp * p.virtual_stages;
   if (p.micro_batches() > kMostPassages / stages)
     fail(ErrorKind::infeasible, "sizes",
-         "micro batches times stages, got {} x {}, need at most {}: a larger micro_batch or more dp",
-         p.micro_batches(), stages, kMostPassages);
+         "micro batches times stages, got {} x {}, need at most {}: a larger micro_batch or more dp", p.micro_batches(),
+         stages, kMostPassages);
 }
 
 }  // namespace mbench

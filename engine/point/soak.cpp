@@ -15,17 +15,14 @@ using nlohmann::ordered_json;
 struct Figure {
   const char* key;
   double SoakWindow::*value;
-  double digits;    // of the fraction that are kept
-  bool always;      // known of every window
+  double digits;  // of the fraction that are kept
+  bool always;    // known of every window
 };
-constexpr Figure kFigures[] = {{"end_s", &SoakWindow::end_s, 1e2, true},
-                               {"median_ms", &SoakWindow::median_ms, 1e4, true},
-                               {"worst_ms", &SoakWindow::worst_ms, 1e4, true},
-                               {"samples_per_s", &SoakWindow::samples_per_s, 1e4, true},
-                               {"clock_mhz", &SoakWindow::clock_mhz, 1e0, false},
-                               {"least_clock_mhz", &SoakWindow::least_clock_mhz, 1e0, false},
-                               {"power_w", &SoakWindow::power_w, 1e0, false},
-                               {"hottest_c", &SoakWindow::hottest_c, 1e0, false}};
+constexpr Figure kFigures[] = {
+    {"end_s", &SoakWindow::end_s, 1e2, true},          {"median_ms", &SoakWindow::median_ms, 1e4, true},
+    {"worst_ms", &SoakWindow::worst_ms, 1e4, true},    {"samples_per_s", &SoakWindow::samples_per_s, 1e4, true},
+    {"clock_mhz", &SoakWindow::clock_mhz, 1e0, false}, {"least_clock_mhz", &SoakWindow::least_clock_mhz, 1e0, false},
+    {"power_w", &SoakWindow::power_w, 1e0, false},     {"hottest_c", &SoakWindow::hottest_c, 1e0, false}};
 
 }  // namespace
 
@@ -39,20 +36,21 @@ ordered_json soak_to_json(const Soak& soak) {
     for (const SoakWindow& w : soak.windows) {
       const double x = w.*figure.value;
       known = known || std::isfinite(x);
-      values.push_back(std::isfinite(x) ? ordered_json(std::round(x * figure.digits) / figure.digits) : ordered_json(nullptr));
+      values.push_back(std::isfinite(x) ? ordered_json(std::round(x * figure.digits) / figure.digits)
+                                        : ordered_json(nullptr));
     }
     if (known) out[figure.key] = std::move(values);
   }
   if (std::any_of(soak.windows.begin(), soak.windows.end(), [](const SoakWindow& w) { return !w.throttle.empty(); })) {
     ordered_json& throttle = out["throttle"] = ordered_json::array();
-    for (const SoakWindow& w : soak.windows) throttle.push_back(w.throttle.empty() ? ordered_json(nullptr) : ordered_json(w.throttle));
+    for (const SoakWindow& w : soak.windows)
+      throttle.push_back(w.throttle.empty() ? ordered_json(nullptr) : ordered_json(w.throttle));
   }
   return out;
 }
 
 Soak soak_from_json(const json& value, const std::string& where) {
-  if (!value.is_object())
-    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object", short_json(value));
+  if (!value.is_object()) fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object", short_json(value));
   const auto array = [&](const char* key, std::size_t size) -> const json& {
     const auto found = value.find(key);
     if (found == value.end() || !found->is_array() || (size > 0 && found->size() != size))

@@ -17,7 +17,8 @@ Statistics statistics_of(std::vector<double> samples);
 struct StepParts {
   static constexpr std::size_t kMost = 12;
   double median = 0, spread = 0;  // of all steps; the spread is 1.4826 times the median distance from the median
-  std::vector<double> parts;      // the medians of so many runs of consecutive steps, alike in length; of fewer steps each step
+  std::vector<double>
+      parts;  // the medians of so many runs of consecutive steps, alike in length; of fewer steps each step
 };
 StepParts parts_of(const std::vector<double>& steps);
 

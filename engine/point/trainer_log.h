@@ -17,7 +17,8 @@ struct LoggedMemory {
 struct TrainerLog {
   std::int64_t first_step = 0;        // of the samples, as the trainer counts
   std::int64_t steps_per_sample = 1;  // a sample is the mean of so many
-  std::vector<double> warmup_ms, evaluation_ms, checkpoint_ms;  // that are no samples: of a start or restart, or with an evaluation or a checkpoint in them
+  std::vector<double> warmup_ms, evaluation_ms,
+      checkpoint_ms;  // that are no samples: of a start or restart, or with an evaluation or a checkpoint in them
   std::vector<LoggedMemory> memory;
   bool operator==(const TrainerLog&) const = default;
 };

@@ -15,8 +15,7 @@ using nlohmann::ordered_json;
 Where read_where(const json& value, const std::string& path) {
   Where out;
   if (!value.is_object())
-    fail(ErrorKind::bad_input, path, "wrong type, got {}, need an object of fields and values",
-         short_json(value));
+    fail(ErrorKind::bad_input, path, "wrong type, got {}, need an object of fields and values", short_json(value));
   for (const auto& [field, wanted] : value.items()) {
     const std::string place = path + "." + field;
     if (field == "device") fail(ErrorKind::bad_input, place, "the device is no field of a spec, need --on");

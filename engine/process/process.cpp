@@ -96,8 +96,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 }
 
 // The child between fork and exec. What fails is told to the parent as an errno through `report`.
-[[noreturn]] void become(char* const* argv, char** env, const char* folder, int in, int out, int err,
-                         int report) {
+[[noreturn]] void become(char* const* argv, char** env, const char* folder, int in, int out, int err, int report) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // if this program is killed, its points do not go on alone
   sigset_t none;
@@ -241,8 +240,7 @@ ProcessEnd run_process(const ProcessRequest& request) {
   }
   end.tail = log.tail();
   end.trouble = log.trouble();
-  if (left > 0)
-    end.trouble += fmt::format("{}{} processes would not end", end.trouble.empty() ? "" : "; ", left);
+  if (left > 0) end.trouble += fmt::format("{}{} processes would not end", end.trouble.empty() ? "" : "; ", left);
   return end;
 }
 

@@ -57,7 +57,7 @@ struct ProcessEnd {
   std::string output;             // of stdout, if it was to be kept
   std::vector<std::string> tail;  // the last lines of its log
   std::string why;                // it was given up
-  std::string trouble;  // what went wrong besides: the log could not be written, a process would not end
+  std::string trouble;            // what went wrong besides: the log could not be written, a process would not end
 };
 
 ProcessEnd run_process(const ProcessRequest& request);

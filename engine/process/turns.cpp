@@ -30,7 +30,8 @@ std::string side_file(const std::string& folder, int number) {
 int opened(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   if (fd < 0 && errno != ENOENT)
-    fail(ErrorKind::bad_input, kWhere, "cannot open {}: {}, need a folder that can be written", path, std::strerror(errno));
+    fail(ErrorKind::bad_input, kWhere, "cannot open {}: {}, need a folder that can be written", path,
+         std::strerror(errno));
   return fd;
 }
 
@@ -48,7 +49,8 @@ void Turns::make_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    fail(ErrorKind::bad_input, kWhere, "cannot make {}: {}, need a folder that can be written", folder, error.message());
+    fail(ErrorKind::bad_input, kWhere, "cannot make {}: {}, need a folder that can be written", folder,
+         error.message());
   ::close(opened(folder + "/turn", O_RDWR | O_CREAT));
 }
 
@@ -60,13 +62,15 @@ void Turns::join(std::chrono::duration<double> limit, const std::function<bool()
   // The other may look at this lock in the same moment.
   while (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     if (stop && stop()) return;
-    if (over()) fail(ErrorKind::launch_failed, kWhere, "{} is taken in {}, need a sweep as 1 and one as 2", number_, folder_);
+    if (over())
+      fail(ErrorKind::launch_failed, kWhere, "{} is taken in {}, need a sweep as 1 and one as 2", number_, folder_);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   while (!other_is_here()) {
     if (stop && stop()) return;
     if (over())
-      fail(ErrorKind::launch_failed, kWhere, "nobody came to take turns in {}, need a sweep as {} too", folder_, 3 - number_);
+      fail(ErrorKind::launch_failed, kWhere, "nobody came to take turns in {}, need a sweep as {} too", folder_,
+           3 - number_);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }

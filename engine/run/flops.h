@@ -7,7 +7,6 @@
 #pragma once
 #include <cstdint>
 
-
 namespace mbench {
 
 struct Point;

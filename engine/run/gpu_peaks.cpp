@@ -40,8 +40,10 @@ constexpr std::array kRows = {
     Row{"NVIDIA L20", 59.8, 59.8, 119.5, 119.5, 239, false, "NVIDIA L20 datasheet"},
     Row{"NVIDIA A10G", 35, 35, 70, 70, 0, false, "NVIDIA A10G datasheet"},
     Row{"NVIDIA GeForce RTX 3090", 35.6, 35.6, 71, 71, 0, false, "NVIDIA Ampere GA102 whitepaper (RTX 3090)"},
-    Row{"NVIDIA GeForce RTX 4090", 82.6, 82.6, 165.2, 165.2, 330.3, false, "NVIDIA Ada architecture whitepaper (RTX 4090)"},
-    Row{"NVIDIA GeForce RTX 5090", 104.8, 104.8, 209.5, 209.5, 838, false, "NVIDIA RTX Blackwell architecture whitepaper (RTX 5090)"},
+    Row{"NVIDIA GeForce RTX 4090", 82.6, 82.6, 165.2, 165.2, 330.3, false,
+        "NVIDIA Ada architecture whitepaper (RTX 4090)"},
+    Row{"NVIDIA GeForce RTX 5090", 104.8, 104.8, 209.5, 209.5, 838, false,
+        "NVIDIA RTX Blackwell architecture whitepaper (RTX 5090)"},
     Row{"NVIDIA RTX A6000", 38.7, 77.4, 154.8, 154.8, 0, true, "NVIDIA RTX A6000 datasheet"},
     Row{"NVIDIA L40S", 91.6, 183, 362, 362, 733, false, "NVIDIA L40S datasheet"},
     Row{"Tesla V100-SXM2-16GB", 15.7, 0, 0, 125, 0, false, "NVIDIA V100 datasheet (SXM2)"},
@@ -77,8 +79,8 @@ std::optional<Peak> gpu_peak(const std::string& name, Precision precision) {
     const double tflops = figure(row, precision);
     if (tflops <= 0) return std::nullopt;
     const bool halved = row.sparse && precision != Precision::f32;
-    return Peak{tflops * 1e12, fmt::format("{}: {} {} TFLOPS dense{}", row.datasheet, name_of(precision),
-                                           tflops, halved ? ", half of the figure with sparsity" : "")};
+    return Peak{tflops * 1e12, fmt::format("{}: {} {} TFLOPS dense{}", row.datasheet, name_of(precision), tflops,
+                                           halved ? ", half of the figure with sparsity" : "")};
   }
   return std::nullopt;
 }

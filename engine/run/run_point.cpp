@@ -26,14 +26,14 @@ struct Measured {
   std::vector<double> compute_seconds;  // of these, outside collectives and messages
   std::int64_t steps = 0;
   std::optional<SoakLog> soak;
-  double seconds = 0;      // of all measured steps
-  double cpu_seconds = 0;  // of the main thread in them
+  double seconds = 0;                // of all measured steps
+  double cpu_seconds = 0;            // of the main thread in them
   std::vector<double> cpu_of_steps;  // each of them, where runs take turns
-  Meter meter;             // over them
-  TimeByPart parts{};      // of the step that was looked into, by what it was spent on
-  double looked_into = 0;  // its seconds; 0: none was
-  RouterLoad router_load;  // of all steps before it
-  Readings readings;       // during them
+  Meter meter;                       // over them
+  TimeByPart parts{};                // of the step that was looked into, by what it was spent on
+  double looked_into = 0;            // its seconds; 0: none was
+  RouterLoad router_load;            // of all steps before it
+  Readings readings;                 // during them
 };
 
 // Time that this thread was given a core. It computes, or polls for messages: it sleeps only where its own threads end
@@ -125,8 +125,9 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
       gauge = device.gauge();
       soaking = start;
       if (soaks)
-        m.soak.emplace(trainer.all_ranks(), options.soak_s, p.global_batch,
-                       options.open_gauge ? options.open_gauge : [&] { return device.gauge(); });
+        m.soak.emplace(
+            trainer.all_ranks(), options.soak_s, p.global_batch,
+            options.open_gauge ? options.open_gauge : [&] { return device.gauge(); });
     }
     const double cpu_start = cpu_seconds(), waited = waited_seconds(device);
     const StepResult step = trainer.step();
@@ -153,7 +154,11 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
       m.compute_seconds.push_back(computed);
     }
     if (chatty && options.progress && (warmup || !soaks || pace.is_due(now)))
-      options.progress({warmup, warmup ? i + 1 : i + 1 - warmups, warmup ? warmups : soaks ? 0 : iterations, seconds * 1e3, loss});
+      options.progress({warmup, warmup ? i + 1 : i + 1 - warmups,
+                        warmup  ? warmups
+                        : soaks ? 0
+                                : iterations,
+                        seconds * 1e3, loss});
     if (device.real() && (!std::isfinite(loss) || (!std::isfinite(step.gradient_norm) && !step.skipped))) {
       result.outcome = Outcome::wrong;
       result.reason = fmt::format("loss {} and gradient norm {} at iteration {}, need finite numbers", loss,
@@ -186,12 +191,14 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   if (device.real()) {
     result.skipped_steps = skipped;
     // What a GPU does in a replayed step is not told apart.
-    look_into_a_step(device, trainer, !device.immediate() && !p.capture && result.outcome == Outcome::ok, options.timeline, m);
+    look_into_a_step(device, trainer, !device.immediate() && !p.capture && result.outcome == Outcome::ok,
+                     options.timeline, m);
   }
   return m;
 }
 
-void add_time(const Point& p, const std::vector<double>& slowest, const std::optional<Statistics>& all, PointResult& r) {
+void add_time(const Point& p, const std::vector<double>& slowest, const std::optional<Statistics>& all,
+              PointResult& r) {
   std::vector<double> ms, rates;
   for (const double s : slowest) {
     ms.push_back(s * 1e3);
@@ -205,8 +212,7 @@ void add_time(const Point& p, const std::vector<double>& slowest, const std::opt
   r.tokens_per_s = *r.samples_per_s * static_cast<double>(p.seq);
 }
 
-void add_utilisation(const Point& p, double executed_flops, double peak, const std::string& source,
-                     PointResult& r) {
+void add_utilisation(const Point& p, double executed_flops, double peak, const std::string& source, PointResult& r) {
   const double per_device = model_flops(p) / (r.iteration_ms->mean * 1e-3) / static_cast<double>(r.world);
   r.tflops_per_device = per_device * 1e-12;
   if (peak <= 0) return;
@@ -240,8 +246,7 @@ void add_readings(const Readings& mine, Group& all, PointResult& r) {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   const std::vector<Readings> ranks = gather_all(all, mine);
   const auto merged = [&](const char* metric, std::optional<double> Readings::*figure) {
-    return merge_ranks(metric,
-                       of_ranks(ranks, [&](const Readings& r) { return (r.*figure).value_or(unknown); }));
+    return merge_ranks(metric, of_ranks(ranks, [&](const Readings& r) { return (r.*figure).value_or(unknown); }));
   };
   r.power_w = merged("power_w", &Readings::power_w);
   r.utilization = merged("utilization", &Readings::utilization);
@@ -278,8 +283,8 @@ void add_host_memory(const std::vector<RankFigures>& ranks, PointResult& r) {
     return a.host_peak.total < b.host_peak.total;
   });
   if (!fullest->has_host) return;
-  r.host_memory_mib = merge_ranks(
-      "host_memory_mib", of_ranks(ranks, [](const RankFigures& f) { return mib(f.host_peak.total); }));
+  r.host_memory_mib =
+      merge_ranks("host_memory_mib", of_ranks(ranks, [](const RankFigures& f) { return mib(f.host_peak.total); }));
   r.host_memory_anatomy_mib = anatomy_of(fullest->host_peak);
 }
 
@@ -336,32 +341,28 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
   r.reserved_memory_mib = merged("reserved_memory_mib", [](const RankFigures& f) { return mib(f.reserved); });
   if (!r.simulated)
     r.library_memory_mib = merged("library_memory_mib", [](const RankFigures& f) { return mib(f.library); });
-  r.communication_fraction =
-      merged("communication_fraction", std::mem_fn(&RankFigures::communication_fraction));
+  r.communication_fraction = merged("communication_fraction", std::mem_fn(&RankFigures::communication_fraction));
   r.bubble_fraction = merged("bubble_fraction", std::mem_fn(&RankFigures::bubble_fraction));
   const double slowest_peak = merged("peak_tflops", std::mem_fn(&RankFigures::peak_flops)).value_or(0);
   double executed = 0;
   for (const RankFigures& f : ranks) executed += f.matmul_flops;
   // The anatomy is that of the first of the fullest ranks.
-  const auto fullest = std::max_element(
-      ranks.begin(), ranks.end(),
-      [](const RankFigures& a, const RankFigures& b) { return a.peak.total < b.peak.total; });
+  const auto fullest = std::max_element(ranks.begin(), ranks.end(), [](const RankFigures& a, const RankFigures& b) {
+    return a.peak.total < b.peak.total;
+  });
   r.memory_anatomy_mib = anatomy_of(fullest->peak);
   add_host_memory(ranks, r);
   r.parameters = parameter_count(p.model, p.tp, p.vocab_multiple_used());
   add_router_load(ranks, r);
-  if (p.device == "cpu" && !r.simulated)
-    r.cpu_share_by_rank = of_ranks(ranks, std::mem_fn(&RankFigures::cpu_share));
+  if (p.device == "cpu" && !r.simulated) r.cpu_share_by_rank = of_ranks(ranks, std::mem_fn(&RankFigures::cpu_share));
   if (r.outcome != Outcome::ok || slowest.empty()) return;
   add_time(p, slowest, all, r);
   add_time_anatomy(ranks, r);
   add_utilisation(p, executed, slowest_peak, peak_source, r);
 }
 
-PointResult run_point(const Point& p, const Plan& plan, Device& device, World& world,
-                      const RunOptions& options) {
-  check(world.size() == plan.mesh.world(), "run", "{} ranks, the plan needs {}", world.size(),
-        plan.mesh.world());
+PointResult run_point(const Point& p, const Plan& plan, Device& device, World& world, const RunOptions& options) {
+  check(world.size() == plan.mesh.world(), "run", "{} ranks, the plan needs {}", world.size(), plan.mesh.world());
   PointResult r;
   r.point = p;
   r.id = point_id(p);
@@ -387,8 +388,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
     figures.communication_fraction = mine.meter.communication_seconds / mine.seconds;
     figures.bubble_fraction = mine.meter.bubble_seconds / mine.seconds;
     figures.cpu_share = mine.cpu_seconds / mine.seconds;
-    if (replayed)
-      figures.communication_fraction = figures.bubble_fraction = std::numeric_limits<double>::quiet_NaN();
+    if (replayed) figures.communication_fraction = figures.bubble_fraction = std::numeric_limits<double>::quiet_NaN();
   }
   if (device.immediate() || !device.real()) {
     const double steps = std::max<double>(1, static_cast<double>(mine.steps));
@@ -397,10 +397,10 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   } else if (mine.looked_into > 0 && mine.steps > 0) {
     // Events between ops make the step that was looked into longer than those that were measured.
     figures.step = mine.seconds / static_cast<double>(mine.steps);
-    for (std::size_t i = 0; i < figures.parts.size(); ++i) figures.parts[i] = mine.parts[i] * figures.step / mine.looked_into;
+    for (std::size_t i = 0; i < figures.parts.size(); ++i)
+      figures.parts[i] = mine.parts[i] * figures.step / mine.looked_into;
   }
-  figures.matmul_flops =
-      mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.steps));
+  figures.matmul_flops = mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.steps));
   figures.peak_flops = peak;
   figures.library = device.library_bytes();
   if (const auto* stream = dynamic_cast<const StreamDevice*>(&device)) r.gemm_epilogues = stream->gemm_choices();

@@ -12,8 +12,8 @@
 namespace mbench {
 namespace {
 
-constexpr double kLeast = 1e-3;   // ms; what is less counts as that
-constexpr double kWidth = 1e-3;   // of a bin, in natural logarithms
+constexpr double kLeast = 1e-3;  // ms; what is less counts as that
+constexpr double kWidth = 1e-3;  // of a bin, in natural logarithms
 
 double median(std::vector<double> values) {
   return statistics_of(std::move(values)).median;
@@ -62,7 +62,8 @@ double Histogram::quantile(double q) const {
   return kLeast * std::exp((static_cast<double>(bin) + 0.5) * kWidth);
 }
 
-SoakLog::SoakLog(Group& all, double seconds, std::int64_t global_batch, std::function<std::unique_ptr<Gauge>()> open_gauge)
+SoakLog::SoakLog(Group& all, double seconds, std::int64_t global_batch,
+                 std::function<std::unique_ptr<Gauge>()> open_gauge)
     : all_(all),
       seconds_(seconds),
       window_s_(std::max(kShortestWindow, seconds / kSoakWindows)),
@@ -85,7 +86,8 @@ const SoakWindow* SoakLog::finish(double elapsed) {
 const SoakWindow* SoakLog::end_window(double elapsed) {
   std::vector<double> slowest(steps_.size(), 0);  // ms
   for (const std::vector<double>& times : gather_all(all_, steps_)) {
-    check(times.size() == slowest.size(), "soak", "{} steps on a rank, need {} as on this one", times.size(), slowest.size());
+    check(times.size() == slowest.size(), "soak", "{} steps on a rank, need {} as on this one", times.size(),
+          slowest.size());
     for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i] * 1e3);
   }
   SoakWindow window;
@@ -108,10 +110,13 @@ const SoakWindow* SoakLog::end_window(double elapsed) {
   Readings mine;
   if (gauge_) mine = gauge_->read();
   gauge_ = open_gauge_();
-  const auto gathered = [&](std::optional<double> figure) { return gather_all(all_, figure.value_or(SoakWindow::unknown)); };
+  const auto gathered = [&](std::optional<double> figure) {
+    return gather_all(all_, figure.value_or(SoakWindow::unknown));
+  };
   const std::vector<double> clocks = gathered(mine.clock_mhz);
   window.clock_mhz = mean_of(clocks);
-  window.least_clock_mhz = std::isnan(window.clock_mhz) ? window.clock_mhz : *std::min_element(clocks.begin(), clocks.end());
+  window.least_clock_mhz =
+      std::isnan(window.clock_mhz) ? window.clock_mhz : *std::min_element(clocks.begin(), clocks.end());
   window.power_w = mean_of(gathered(mine.power_w));
   const std::vector<double> heat = gathered(mine.temperature_c);
   window.hottest_c = std::isnan(mean_of(heat)) ? SoakWindow::unknown : *std::max_element(heat.begin(), heat.end());

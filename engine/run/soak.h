@@ -49,7 +49,7 @@ class SoakLog {
   double seconds_, window_s_, window_end_;
   std::int64_t global_batch_;
   std::function<std::unique_ptr<Gauge>()> open_gauge_;
-  std::unique_ptr<Gauge> gauge_;  // of the window
+  std::unique_ptr<Gauge> gauge_;         // of the window
   std::vector<double> steps_, compute_;  // of the window, on this rank
   std::vector<double> own_steps_, own_compute_;
   Soak soak_;

@@ -35,7 +35,8 @@ AttentionRates AttentionRates::from_json(const json& value, const std::string& w
   for (std::size_t i = 0; i < value.size(); ++i) {
     ObjectReader object(value[i], fmt::format("{}[{}]", where, i));
     Curve c;
-    c.head_dim = static_cast<double>(read_int(object.require("head_dim", "width of a head"), object.path("head_dim"), 1, 65536));
+    c.head_dim =
+        static_cast<double>(read_int(object.require("head_dim", "width of a head"), object.path("head_dim"), 1, 65536));
     c.causal = read_bool(object.require("causal", "true or false"), object.path("causal"));
     const auto numbers = [&](const char* key, bool ascending) {
       return read_positive_numbers(object.require(key, "an array of numbers above 0"), object.path(key), ascending);
@@ -43,10 +44,11 @@ AttentionRates AttentionRates::from_json(const json& value, const std::string& w
     c.positions = numbers("positions", true);
     c.forward = numbers("forward_tflops", false);
     c.backward = numbers("backward_tflops", false);
-    for (const auto& [key, rates] : {std::tuple("forward_tflops", &c.forward), std::tuple("backward_tflops", &c.backward)})
+    for (const auto& [key, rates] :
+         {std::tuple("forward_tflops", &c.forward), std::tuple("backward_tflops", &c.backward)})
       if (rates->size() != c.positions.size())
-        fail(ErrorKind::bad_input, object.path(key), "got {} of them, need {}, one for each of positions", rates->size(),
-             c.positions.size());
+        fail(ErrorKind::bad_input, object.path(key), "got {} of them, need {}, one for each of positions",
+             rates->size(), c.positions.size());
     if (read_string(object.require("source", "where the rates come from"), object.path("source")).empty())
       fail(ErrorKind::bad_input, object.path("source"), "got nothing, need where the rates come from");
     object.refuse_unknown();
@@ -61,7 +63,8 @@ AttentionRates AttentionRates::from_json(const json& value, const std::string& w
            std::find(c.positions.begin(), c.positions.end(), one.positions) != c.positions.end();
   });
   if (!has_one)
-    fail(ErrorKind::bad_input, where, "no rate of head_dim {}, causal, at {} positions, need it: forward and backward are of that shape",
+    fail(ErrorKind::bad_input, where,
+         "no rate of head_dim {}, causal, at {} positions, need it: forward and backward are of that shape",
          one.head_dim, one.positions);
   const double forward = all.forward(one), backward = all.backward(one);
   for (Curve& c : all.curves_) {

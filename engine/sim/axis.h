@@ -20,7 +20,8 @@ struct Place {
 inline Place place_of(const std::vector<double>& ascending, double x) {
   if (ascending.size() < 2 || x <= ascending.front()) return {};
   if (x >= ascending.back()) return {ascending.size() - 2, 1};
-  const auto above = static_cast<std::size_t>(std::upper_bound(ascending.begin(), ascending.end(), x) - ascending.begin());
+  const auto above =
+      static_cast<std::size_t>(std::upper_bound(ascending.begin(), ascending.end(), x) - ascending.begin());
   return {above - 1, std::log(x / ascending[above - 1]) / std::log(ascending[above] / ascending[above - 1])};
 }
 

@@ -76,7 +76,8 @@ VirtualClock::Move VirtualClock::since(const VirtualClock& before) const {
   if (compute_ != before.compute_) move.compute = compute_ - at;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (streams_[i].free != before.streams_[i].free) move.streams.emplace_back(i, streams_[i].free - at);
-  if (overlapped_.end != before.overlapped_.end) move.overlapped = Interval{overlapped_.begin - at, overlapped_.end - at};
+  if (overlapped_.end != before.overlapped_.end)
+    move.overlapped = Interval{overlapped_.begin - at, overlapped_.end - at};
   return move;
 }
 

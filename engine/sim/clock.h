@@ -24,19 +24,19 @@ namespace mbench {
 
 // What calls cost the host, in seconds.
 struct HostTimes {
-  double launch = 0;            // a kernel
-  double launch_together = 0;   // a kernel while all replicas of a process enqueue theirs
-  double collective = 0;        // a collective, its bookkeeping in
-  double message = 0;           // a send or a receive
-  double synchronize = 0;       // a wait for a stream that is idle already
-  ByHostWork work;              // what no op or collective stands for, each time
-  double loader = 0;            // time of the loader, which works beside the host, for a micro batch
-  bool messages_block = false;  // the host waits for the device at every message
-  bool loss_blocks = false;     // the host waits for the loss of each micro batch
+  double launch = 0;                      // a kernel
+  double launch_together = 0;             // a kernel while all replicas of a process enqueue theirs
+  double collective = 0;                  // a collective, its bookkeeping in
+  double message = 0;                     // a send or a receive
+  double synchronize = 0;                 // a wait for a stream that is idle already
+  ByHostWork work;                        // what no op or collective stands for, each time
+  double loader = 0;                      // time of the loader, which works beside the host, for a micro batch
+  bool messages_block = false;            // the host waits for the device at every message
+  bool loss_blocks = false;               // the host waits for the loss of each micro batch
   bool tensor_collectives_block = false;  // the stream waits for collectives over tp when they are started
-  double overlap_slowdown = 0;  // of a kernel while a collective runs beside it, as a share of its time
-  bool progress_in_calls = false;  // what was started takes its time where it is waited for
-  bool immediate = false;       // no stream: an op has ended when its call returns, as on a CPU
+  double overlap_slowdown = 0;            // of a kernel while a collective runs beside it, as a share of its time
+  bool progress_in_calls = false;         // what was started takes its time where it is waited for
+  bool immediate = false;                 // no stream: an op has ended when its call returns, as on a CPU
 
   // What such work takes each time; 0 of what is no work of the host's alone.
   double of(HostWork kind) const { return changes_clock(kind) ? 0 : work[kind]; }
@@ -53,12 +53,12 @@ struct CollectiveCall {
   int stream = 0;      // of its group
   double seconds = 0;  // from when all ranks have got there
   TimePart part{};
-  bool started = false;             // the compute stream does not wait for it yet
-  bool over_tp = false;             // whose stream a framework may make wait at once (HostTimes::tensor_collectives_block)
-  bool called = true;               // by a call of its own of the host
-  bool slows = true;                // the kernels that run while it does
-  bool meets = false;               // ranks that do other things: what the stream waits for them is a bubble
-  const Interval* behind = nullptr; // a collective that it begins after, though nothing has waited for that
+  bool started = false;  // the compute stream does not wait for it yet
+  bool over_tp = false;  // whose stream a framework may make wait at once (HostTimes::tensor_collectives_block)
+  bool called = true;    // by a call of its own of the host
+  bool slows = true;     // the kernels that run while it does
+  bool meets = false;    // ranks that do other things: what the stream waits for them is a bubble
+  const Interval* behind = nullptr;  // a collective that it begins after, though nothing has waited for that
 };
 
 class VirtualClock {
@@ -143,8 +143,8 @@ class VirtualClock {
     const double before = now();
     constexpr double kSharpness = 12;
     const double step = now() - step_, longer = std::max(step, loader_), shorter = std::min(step, loader_);
-    host_ = std::max(host_,
-                     step_ + whole_ticks(longer * std::pow(1 + std::pow(shorter / longer, kSharpness), 1 / kSharpness)));
+    host_ = std::max(
+        host_, step_ + whole_ticks(longer * std::pow(1 + std::pow(shorter / longer, kSharpness), 1 / kSharpness)));
     charge(TimePart::host, before);
   }
 
@@ -192,7 +192,7 @@ class VirtualClock {
   std::uint64_t waits_ = 0;       // of the host for the stream
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader
   bool together_ = false;
-  Interval overlapped_;               // the collective started last that the stream did not wait for
+  Interval overlapped_;  // the collective started last that the stream did not wait for
 };
 
 }  // namespace mbench

@@ -15,18 +15,21 @@ std::uint64_t library_memory(const Plan& plan) {
 }
 
 std::uint64_t attention_workspace(const Plan& plan, const Machine& m) {
-  if (plan.framework->host_name != "mbench" || m.immediate || plan.attention != AttentionKind::flash || plan.precision.model == DType::f32)
+  if (plan.framework->host_name != "mbench" || m.immediate || plan.attention != AttentionKind::flash ||
+      plan.precision.model == DType::f32)
     return 0;
   const std::int64_t tp = plan.mesh.size(Axis::tp), cp = plan.mesh.size(Axis::cp), samples = plan.training.micro_batch;
   const bool all_to_all = plan.cp_communication == CpCommunication::all_to_all;
   const std::int64_t ranks = tp * (all_to_all ? cp : 1), blocks = all_to_all || cp == 1 ? 1 : 2 * cp;
   const std::int64_t heads = std::max<std::int64_t>(1, plan.model.heads / ranks), seq = plan.training.seq / blocks,
                      all_groups = plan.model.kv_heads == 0 ? plan.model.heads : plan.model.kv_heads,
-                     groups = std::max<std::int64_t>(1, all_groups / ranks), group = std::max<std::int64_t>(1, heads / groups);
+                     groups = std::max<std::int64_t>(1, all_groups / ranks),
+                     group = std::max<std::int64_t>(1, heads / groups);
   if (!plan.keeps().deterministic_attention)  // gradients of queries in f32, and row sums
     return static_cast<std::uint64_t>(samples * heads * seq * (plan.model.head_dim() + 1) * 4);
   const bool shared = group > 1;
-  const ops::AttentionPieces piece = ops::attention_pieces(shared ? samples * groups : samples, shared ? group : heads, seq, shared);
+  const ops::AttentionPieces piece =
+      ops::attention_pieces(shared ? samples * groups : samples, shared ? group : heads, seq, shared);
   const std::int64_t row_sums = piece.samples * piece.heads * seq * 4;
   return static_cast<std::uint64_t>(ops::score_gradient_bytes(piece.samples, piece.heads, seq) + row_sums);
 }
@@ -52,10 +55,12 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
   // Tokens and their positions go to the first stage, labels and the loss's mask to the last, the mask of attention to both. The stages
   // between get none, but are no slower than those for what they are charged here.
   double& micro_batch = t.work[HostWork::micro_batch];
-  if (tp > 1 && host.broadcasts > 0) micro_batch += t.collective * (pp == 1 ? host.broadcasts : (host.broadcasts + 1) / 2);
+  if (tp > 1 && host.broadcasts > 0)
+    micro_batch += t.collective * (pp == 1 ? host.broadcasts : (host.broadcasts + 1) / 2);
   // Who makes samples of masked words decides for each token whether to mask it: workers, beside all else, or the step itself.
   if (plan.model.parts().objective == Objective::masked_words_and_order) {
-    const double making = host.masked_token * static_cast<double>(plan.training.seq * plan.training.micro_batch) / m.host.speed;
+    const double making =
+        host.masked_token * static_cast<double>(plan.training.seq * plan.training.micro_batch) / m.host.speed;
     if (plan.loader.workers > 0)
       t.loader = making / static_cast<double>(plan.loader.workers);
     else
@@ -75,7 +80,8 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
   t.launch = t.launch_together = t.collective = t.message = m.immediate ? m.host.launch : m.host.graph_node;
   const double micro = t.work[HostWork::micro_batch], step = t.work[HostWork::step];
   t.work = {};
-  t.work[HostWork::micro_batch] = micro, t.work[HostWork::step] = step + m.host.graph_launch, t.work[HostWork::call] = t.launch;
+  t.work[HostWork::micro_batch] = micro, t.work[HostWork::step] = step + m.host.graph_launch,
+  t.work[HostWork::call] = t.launch;
   t.messages_block = t.loss_blocks = false;
   return t;
 }
@@ -84,27 +90,34 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
 
 HostTimes host_times(const Plan& plan, const Machine& m) {
   HostTimes t = estimated_times(plan, m);
-  for (double* time : {&t.launch, &t.launch_together, &t.collective, &t.message, &t.synchronize, &t.loader}) *time = whole_ticks(*time);
+  for (double* time : {&t.launch, &t.launch_together, &t.collective, &t.message, &t.synchronize, &t.loader})
+    *time = whole_ticks(*time);
   for (double& time : t.work) time = whole_ticks(time);
   return t;
 }
 
 std::optional<std::string> why_lacking(const Needs& p, const Machine& machine, const Framework& framework) {
   if (p.offload != Offload::none && !machine.knows_host_memory())
-    return fmt::format("offload {} on {}, whose file has no host.memory_mib, memory_gbps, adam_efficiency and copy_gbps, need them or offload none",
-                       name_of(p.offload), machine.name);
+    return fmt::format(
+        "offload {} on {}, whose file has no host.memory_mib, memory_gbps, adam_efficiency and copy_gbps, need them or "
+        "offload none",
+        name_of(p.offload), machine.name);
   // Attention can be one op where it is core too.
   const bool one_op = p.attention == AttentionKind::flash || framework.keeps.fused_attention;
   if (one_op && !machine.attention_on(framework.attention))
-    return fmt::format("framework {} runs on the first FlashAttention, got {}, whose file has no attention.forward_flash_attention_1 and "
-                       "backward_flash_attention_1, need them, another framework, or attention core with a framework that keeps its scores, as megatron-core does",
-                       framework.name, machine.name);
+    return fmt::format(
+        "framework {} runs on the first FlashAttention, got {}, whose file has no attention.forward_flash_attention_1 "
+        "and "
+        "backward_flash_attention_1, need them, another framework, or attention core with a framework that keeps its "
+        "scores, as megatron-core does",
+        framework.name, machine.name);
   // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
   const bool converted = machine.immediate && p.precision != Precision::tf32;
   if (machine.device.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || converted) return std::nullopt;
   std::string has;
   for (int i = 0; i < kPrecisionCount; ++i)
-    if (machine.device.peak_flops[i] > 0) has += (has.empty() ? "" : ", ") + std::string(name_of(static_cast<Precision>(i)));
+    if (machine.device.peak_flops[i] > 0)
+      has += (has.empty() ? "" : ", ") + std::string(name_of(static_cast<Precision>(i)));
   return fmt::format("{} has no {}, need one of {}", machine.name, name_of(p.precision), has);
 }
 
@@ -112,7 +125,8 @@ std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machin
   // The ranks of a node share its processor where that is the device.
   const int ranks_on_node = std::min<int>(static_cast<int>(ranks), machine.node.devices);
   const double share = machine.immediate ? 1.0 / ranks_on_node : 1;
-  return std::make_unique<sim::CostModel>(machine, *plan.framework, share, plan.precision.units, ranks_on_node, plan.keeps().filled_tensors);
+  return std::make_unique<sim::CostModel>(machine, *plan.framework, share, plan.precision.units, ranks_on_node,
+                                          plan.keeps().filled_tensors);
 }
 
 std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine) {
@@ -134,7 +148,8 @@ class Cluster final : public SimulatedCluster {
   }
 
   std::unique_ptr<Device> open_device(int stage, std::size_t memory_limit) override {
-    return std::make_unique<sim::SimDevice>(machine_.name, memory_limit, costs_of(plan_, machine_), clocks_[static_cast<std::size_t>(stage)]);
+    return std::make_unique<sim::SimDevice>(machine_.name, memory_limit, costs_of(plan_, machine_),
+                                            clocks_[static_cast<std::size_t>(stage)]);
   }
   World& world(int stage) override { return worlds_[static_cast<std::size_t>(stage)]; }
   void leave(int stage) override { network_.leave(stage); }
@@ -158,7 +173,8 @@ class Cluster final : public SimulatedCluster {
 
 }  // namespace
 
-std::unique_ptr<SimulatedCluster> open_cluster(const Plan& plan, const Machine& machine, const Links& links, int stages, int ranks_per_stage) {
+std::unique_ptr<SimulatedCluster> open_cluster(const Plan& plan, const Machine& machine, const Links& links, int stages,
+                                               int ranks_per_stage) {
   return std::make_unique<Cluster>(plan, machine, links, stages, ranks_per_stage);
 }
 

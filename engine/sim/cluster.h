@@ -46,6 +46,7 @@ class SimulatedCluster {
   virtual bool is_echo(const std::exception_ptr& error) const = 0;
 };
 // Plan, machine and links must outlive it.
-std::unique_ptr<SimulatedCluster> open_cluster(const Plan& plan, const Machine& machine, const Links& links, int stages, int ranks_per_stage);
+std::unique_ptr<SimulatedCluster> open_cluster(const Plan& plan, const Machine& machine, const Links& links, int stages,
+                                               int ranks_per_stage);
 
 }  // namespace mbench

@@ -52,8 +52,7 @@ double CostModel::tiled(const GemmSize& s) const {
     for (double split = 1; split <= 16; split *= 2) {
       if (split > 1 && (tiles * split > 2 * units || k / split < 2 * machine_.gemm.k_overhead)) break;
       const double waves = std::ceil(tiles * split / units);
-      double seconds =
-          waves * 2 * t.m * t.n * (k / split + machine_.gemm.k_overhead) / (unit_flops * t.efficiency);
+      double seconds = waves * 2 * t.m * t.n * (k / split + machine_.gemm.k_overhead) / (unit_flops * t.efficiency);
       if (split > 1) seconds += traffic(2 * split * m * n * batch * 4);
       best = std::min(best, seconds);
     }
@@ -100,8 +99,10 @@ double CostModel::attention_seconds(const AttentionSize& size, const Cost& cost,
   const Machine& m = machine_;
   const AttentionSpeed* speed = m.attention_on(attention_);
   if (!speed) return std::numeric_limits<double>::infinity();  // a bound may ask; why_lacking() refuses the point
-  const double reached = backward ? speed->backward * speed->by_shape.backward(size) : speed->forward * speed->by_shape.forward(size);
-  const double flops = m.device.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.device.power_share * reached;
+  const double reached =
+      backward ? speed->backward * speed->by_shape.backward(size) : speed->forward * speed->by_shape.forward(size);
+  const double flops =
+      m.device.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.device.power_share * reached;
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.device.kernel_latency;
 }
 

@@ -38,8 +38,8 @@ class CostModel {
   // `framework`: whose kernels run. `precision`: with tf32, products of f32 run on the units for that.
   // `fills`: whether new tensors are filled before they are written.
   // `ranks_on_node`: among how many a node's host memory and processors are divided.
-  CostModel(const Machine& machine, const Framework& framework, double share,
-            Precision precision = Precision::f32, int ranks_on_node = 1, bool fills = false);
+  CostModel(const Machine& machine, const Framework& framework, double share, Precision precision = Precision::f32,
+            int ranks_on_node = 1, bool fills = false);
 
   double gemm_seconds(const GemmSize& size, const Cost& cost);
   // What an epilogue adds to its product; `cost` is that of the ops it stands for. On a GPU its arithmetic,

@@ -70,9 +70,10 @@ MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
   MemoryForecast forecast;
   for (std::size_t i = 0; i < memory.size(); ++i) {
     const sim::StepEvents& step_events = recording->step_events.at(recording->classes.classes[i].kind);
-    if (plan.state.optimizer_at == Residence::host) forecast.add_host(step_events.host_memory, step_events.host_reserved);
-    forecast.add(memory[i].peak, memory[i].reserved, recording->classes.classes[i].ranks,
-                 times[i].matmul_flops, times[i].launches);
+    if (plan.state.optimizer_at == Residence::host)
+      forecast.add_host(step_events.host_memory, step_events.host_reserved);
+    forecast.add(memory[i].peak, memory[i].reserved, recording->classes.classes[i].ranks, times[i].matmul_flops,
+                 times[i].launches);
   }
   return forecast;
 }

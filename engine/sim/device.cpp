@@ -15,11 +15,13 @@ double seconds_of(CostModel& costs, const Op& op) {
   return costs.streaming_seconds(cost);
 }
 double seconds_of(CostModel& costs, const ops::Matmul& op) {
-  const double gemm = costs.gemm_seconds(
-      {op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype(),
-       op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32,
-       op.a.transposed ? GemmForm::tn : op.b.transposed ? GemmForm::nt : GemmForm::nn},
-      op.cost());
+  const double gemm =
+      costs.gemm_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype(),
+                          op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32,
+                          op.a.transposed   ? GemmForm::tn
+                          : op.b.transposed ? GemmForm::nt
+                                            : GemmForm::nn},
+                         op.cost());
   if (!op.has_epilogue()) return gemm;
   if (!costs.measures_ops()) return gemm + costs.epilogue_seconds(ops::cost_of_epilogue(op));
   double seconds = gemm;
@@ -42,11 +44,16 @@ double attention_seconds(CostModel& costs, const Op& op, bool backward) {
   const ops::AttentionShape& s = op.shape;
   // A query with a window sees as many keys as one of a causal sequence twice as long does on average.
   const std::int64_t positions = s.window == 0 ? s.seq : std::min(s.seq, 2 * s.window);
-  const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, static_cast<double>(positions), s.causal || s.window > 0};
+  const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, static_cast<double>(positions),
+                           s.causal || s.window > 0};
   return costs.attention_seconds(size, op.cost(), op.q.data.dtype(), backward);
 }
-double seconds_of(CostModel& costs, const ops::Attention& op) { return attention_seconds(costs, op, false); }
-double seconds_of(CostModel& costs, const ops::AttentionGrad& op) { return attention_seconds(costs, op, true); }
+double seconds_of(CostModel& costs, const ops::Attention& op) {
+  return attention_seconds(costs, op, false);
+}
+double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
+  return attention_seconds(costs, op, true);
+}
 
 }  // namespace
 
@@ -55,7 +62,8 @@ void SimDevice::charge(const Op& op) {
   if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name.data());
   const bool called = charges_kernel();
   if (action_events_)
-    return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(), called);
+    return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(),
+                         called);
   if (!clock_) return;
   const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op)), part_of<Op>(), called);
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
@@ -76,8 +84,7 @@ SimDevice::SimDevice(std::size_t memory_limit)
       name_("counting device"),
       table_(std::make_unique<Table>(*this)) {}
 
-SimDevice::SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs,
-                     VirtualClock& clock)
+SimDevice::SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs, VirtualClock& clock)
     : Device(std::make_unique<CountedMemory>(), memory_limit),
       name_(std::move(name)),
       costs_(std::move(costs)),

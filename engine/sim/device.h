@@ -22,8 +22,7 @@ class SimDevice final : public Device {
  public:
   // Counts alone; its clock stands still.
   explicit SimDevice(std::size_t memory_limit);
-  SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs,
-            VirtualClock& clock);
+  SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs, VirtualClock& clock);
   // What calls would do to a clock is added to whichever recording *events points at. Null costs: ops take no time.
   SimDevice(std::unique_ptr<CostModel> costs, ActionEvents** action_events);
 

@@ -38,7 +38,8 @@ double or_else(double figure, double otherwise) {
 
 double largest_part(std::span<const std::int64_t> send_rows, std::span<const std::int64_t> receive_rows) {
   std::int64_t largest = 0;
-  for (const auto& rows : {send_rows, receive_rows}) largest = std::max(largest, *std::max_element(rows.begin(), rows.end()));
+  for (const auto& rows : {send_rows, receive_rows})
+    largest = std::max(largest, *std::max_element(rows.begin(), rows.end()));
   return static_cast<double>(largest);
 }
 
@@ -84,8 +85,7 @@ double Links::all_reduce(double bytes, Reach r) const {
   } else {
     const Part within = ring_gather(bytes, r.per_node, link.bandwidth, link.latency);
     parts.push_back({2 * within.latency, 2 * within.wire});
-    parts.push_back(
-        reduce(bytes / r.per_node, r.nodes, machine_.network.bandwidth, machine_.network.latency));
+    parts.push_back(reduce(bytes / r.per_node, r.nodes, machine_.network.bandwidth, machine_.network.latency));
   }
   return total(machine_.node.collective_base, parts);
 }
@@ -94,8 +94,7 @@ double Links::all_gather(double bytes, Reach r) const {
   const Link link = inside(r.per_node);
   std::vector<Part> parts{ring_gather(bytes, r.per_node, link.bandwidth, link.latency)};
   if (r.nodes > 1)
-    parts.push_back(
-        ring_gather(bytes / r.per_node, r.nodes, machine_.network.bandwidth, machine_.network.latency));
+    parts.push_back(ring_gather(bytes / r.per_node, r.nodes, machine_.network.bandwidth, machine_.network.latency));
   return total(machine_.node.collective_base, parts);
 }
 
@@ -138,21 +137,24 @@ double Links::estimate(sim::Call call, double bytes, DType dtype, Reach r) const
 
 double Links::all_to_all(sim::Call call, double row_bytes, std::span<const std::int64_t> send_rows,
                          std::span<const std::int64_t> receive_rows, Reach r) const {
-  return seconds(call, row_bytes * largest_part(send_rows, receive_rows) * static_cast<double>(send_rows.size()), DType::f32, r);
+  return seconds(call, row_bytes * largest_part(send_rows, receive_rows) * static_cast<double>(send_rows.size()),
+                 DType::f32, r);
 }
 
-double Links::forwarded(double row_bytes, std::span<const std::int64_t> send_rows, std::span<const std::int64_t> receive_rows,
-                        std::int64_t node_rows, Reach r) const {
+double Links::forwarded(double row_bytes, std::span<const std::int64_t> send_rows,
+                        std::span<const std::int64_t> receive_rows, std::int64_t node_rows, Reach r) const {
   // What was measured within a node is an all-to-all's: it is one there.
-  if (machine_.measured && r.nodes == 1) return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
+  if (machine_.measured && r.nodes == 1)
+    return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
   const Link link = inside(r.per_node);
   const double all_to_all = or_else(link.all_to_all_bandwidth, link.bandwidth);
-  std::vector<Part> parts{pairwise(row_bytes * largest_part(send_rows, receive_rows) * static_cast<double>(send_rows.size()), r.per_node,
-                                   or_else(link.forwarding_bandwidth, all_to_all), link.latency)};
+  std::vector<Part> parts{
+      pairwise(row_bytes * largest_part(send_rows, receive_rows) * static_cast<double>(send_rows.size()), r.per_node,
+               or_else(link.forwarding_bandwidth, all_to_all), link.latency)};
   if (r.nodes > 1) {
     const double network = or_else(machine_.network.all_to_all, machine_.network.bandwidth);
-    parts.push_back(pairwise(row_bytes * static_cast<double>(node_rows), r.nodes, or_else(machine_.network.forwarding, network),
-                             machine_.network.latency));
+    parts.push_back(pairwise(row_bytes * static_cast<double>(node_rows), r.nodes,
+                             or_else(machine_.network.forwarding, network), machine_.network.latency));
   }
   return whole_ticks(total(machine_.node.collective_base, parts));
 }

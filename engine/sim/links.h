@@ -65,15 +65,15 @@ class Links {
   // `call`: all_to_all or start_all_to_all.
   double all_to_all(sim::Call call, double row_bytes, std::span<const std::int64_t> send_rows,
                     std::span<const std::int64_t> receive_rows, Reach r) const;
-  double all_to_all(double row_bytes, std::span<const std::int64_t> send_rows, std::span<const std::int64_t> receive_rows,
-                    Reach r) const {
+  double all_to_all(double row_bytes, std::span<const std::int64_t> send_rows,
+                    std::span<const std::int64_t> receive_rows, Reach r) const {
     return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
   }
   // Group::forwarded_all_to_all of rows of so many bytes. Within a node as all_to_all, at what kernels that forward reach there. Beside it
   // a row crosses to each other node once: of `node_rows`, one node of which is the own, (n - 1) / n. The way back, on which a node sums
   // first, is as long.
-  double forwarded(double row_bytes, std::span<const std::int64_t> send_rows, std::span<const std::int64_t> receive_rows,
-                   std::int64_t node_rows, Reach r) const;
+  double forwarded(double row_bytes, std::span<const std::int64_t> send_rows,
+                   std::span<const std::int64_t> receive_rows, std::int64_t node_rows, Reach r) const;
   // Any of them, its bytes as measured.h counts them; `dtype`: of what is added up. What was measured on the machine stands in place
   // of the formulas, for groups within a node. In whole ticks (ticks.h).
   double seconds(sim::Call call, double bytes, DType dtype, Reach r) const;

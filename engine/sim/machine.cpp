@@ -27,8 +27,7 @@ constexpr double kMostMiB = 1ull << 40;  // bytes then fit in 64 bits
 
 // {"f32": figure, "fp16": figure, ...}
 void read_by_precision(const json& value, const std::string& where, double unit, double high,
-                       std::array<double, kPrecisionCount>& values,
-                       std::array<std::string, kPrecisionCount>* sources) {
+                       std::array<double, kPrecisionCount>& values, std::array<std::string, kPrecisionCount>* sources) {
   if (!value.is_object())
     fail(ErrorKind::bad_input, where, "got {}, need a figure for each precision", short_json(value));
   std::vector<std::string> names;
@@ -52,20 +51,18 @@ double read_power(const json& value, const std::string& where) {
   const double cap = f.get("cap_w");
   const json& rates = f.object().require("rates", "an array of {\"cap_w\", \"share\"}");
   if (!rates.is_array() || rates.size() < 2)
-    fail(ErrorKind::bad_input, f.path("rates"), "got {}, need an array of two rates at least",
-         short_json(rates));
+    fail(ErrorKind::bad_input, f.path("rates"), "got {}, need an array of two rates at least", short_json(rates));
   double share = 1, w0 = 0, s0 = 0;
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", f.path("rates"), i);
     ObjectReader rate(rates[i], path);
     const double w = read_number(rate.require("cap_w", "watts"), rate.path("cap_w"), 1, 1e5);
-    const double s =
-        read_figure(rate.require("share", "a figure with its source"), rate.path("share"), 1).value;
+    const double s = read_figure(rate.require("share", "a figure with its source"), rate.path("share"), 1).value;
     rate.refuse_unknown();
     if (w <= w0) fail(ErrorKind::bad_input, path + ".cap_w", "got {} after {}, need them ascending", w, w0);
     if (i == 0 && cap < w)
-      fail(ErrorKind::bad_input, f.path("cap_w"),
-           "got {}, need the lowest cap with a known rate, {}, at least", cap, w);
+      fail(ErrorKind::bad_input, f.path("cap_w"), "got {}, need the lowest cap with a known rate, {}, at least", cap,
+           w);
     if (cap >= w)
       share = s;
     else if (cap > w0)
@@ -78,14 +75,13 @@ double read_power(const json& value, const std::string& where) {
 
 void read_device(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
-  read_by_precision(f.object().require("peak_tflops", "the dense peaks by precision"), f.path("peak_tflops"),
-                    kTera, std::numeric_limits<double>::max(), m.device.peak_flops, &m.device.peak_sources);
+  read_by_precision(f.object().require("peak_tflops", "the dense peaks by precision"), f.path("peak_tflops"), kTera,
+                    std::numeric_limits<double>::max(), m.device.peak_flops, &m.device.peak_sources);
   m.device.memory_bytes = static_cast<std::uint64_t>(f.get("memory_mib", kMiB, kMostMiB));
-  m.device.memory_outside_allocator =
-      static_cast<std::uint64_t>(f.get("memory_outside_allocator_mib", kMiB, kMostMiB));
+  m.device.memory_outside_allocator = static_cast<std::uint64_t>(f.get("memory_outside_allocator_mib", kMiB, kMostMiB));
   if (m.device.memory_outside_allocator >= m.device.memory_bytes)
-    fail(ErrorKind::bad_input, f.path("memory_outside_allocator_mib"),
-         "leaves nothing of the {} MiB, need less", m.device.memory_bytes >> 20);
+    fail(ErrorKind::bad_input, f.path("memory_outside_allocator_mib"), "leaves nothing of the {} MiB, need less",
+         m.device.memory_bytes >> 20);
   m.device.memory_bandwidth = f.get("memory_gbps", kGiga);
   m.device.memory_efficiency = f.share("memory_efficiency");
   m.device.kernel_latency = f.get("kernel_latency_us", kMicro);
@@ -97,17 +93,15 @@ void read_device(const json& value, const std::string& where, Machine& m) {
 
 void read_gemm(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
-  read_by_precision(
-      f.object().require("sustained", "the share of each peak that the largest products keep up"),
-      f.path("sustained"), 1, 1, m.gemm.sustained, nullptr);
+  read_by_precision(f.object().require("sustained", "the share of each peak that the largest products keep up"),
+                    f.path("sustained"), 1, 1, m.gemm.sustained, nullptr);
   for (int i = 0; i < kPrecisionCount; ++i)
     if (m.device.peak_flops[i] > 0 && m.gemm.sustained[i] == 0)
-      fail(ErrorKind::bad_input, f.path("sustained"),
-           "missing {}, need one for each precision of peak_tflops", name_of(static_cast<Precision>(i)));
+      fail(ErrorKind::bad_input, f.path("sustained"), "missing {}, need one for each precision of peak_tflops",
+           name_of(static_cast<Precision>(i)));
   const json& tiles = f.object().require("tiles", "an array of {\"m\", \"n\", \"efficiency\"}");
   if (!tiles.is_array() || tiles.empty())
-    fail(ErrorKind::bad_input, f.path("tiles"), "got {}, need an array of at least one tile",
-         short_json(tiles));
+    fail(ErrorKind::bad_input, f.path("tiles"), "got {}, need an array of at least one tile", short_json(tiles));
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", f.path("tiles"), i);
     ObjectReader tile(tiles[i], path);
@@ -128,8 +122,8 @@ Link read_link(const json& value, const std::string& where, bool counted) {
   Figures f(value, where);
   Link link;
   if (counted) {
-    link.ranks = static_cast<int>(
-        read_int(f.object().require("ranks", "how many devices at most"), f.path("ranks"), 1, 1024));
+    link.ranks =
+        static_cast<int>(read_int(f.object().require("ranks", "how many devices at most"), f.path("ranks"), 1, 1024));
     link.name = read_string(f.object().require("name", "what the link is"), f.path("name"));
   }
   link.bandwidth = f.get("bus_gbps", kGiga);
@@ -185,8 +179,7 @@ void read_node(const json& value, const std::string& where, Machine& m) {
   m.node.collective_base = f.get("collective_base_us", kMicro);
   const json& links = f.object().require("links", "an array of links");
   if (!links.is_array() || links.empty())
-    fail(ErrorKind::bad_input, f.path("links"), "got {}, need an array of at least one link",
-         short_json(links));
+    fail(ErrorKind::bad_input, f.path("links"), "got {}, need an array of at least one link", short_json(links));
   for (std::size_t i = 0; i < links.size(); ++i) {
     const std::string path = fmt::format("{}[{}]", f.path("links"), i);
     m.node.links.push_back(read_link(links[i], path, true));
@@ -239,8 +232,7 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
   Machine m;
   m.name = read_string(top.require("name", "the machine's name"), top.path("name"));
   m.description = read_string(top.require("description", "one line on the machine"), top.path("description"));
-  if (const json* immediate = top.find("immediate"))
-    m.immediate = read_bool(*immediate, top.path("immediate"));
+  if (const json* immediate = top.find("immediate")) m.immediate = read_bool(*immediate, top.path("immediate"));
   read_device(top.require("device", "the device's figures"), top.path("device"), m);
   read_gemm(top.require("gemm", "how matrix products run"), top.path("gemm"), m);
   {
@@ -250,10 +242,14 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
       return by_shape ? sim::AttentionRates::from_json(*by_shape, f.path(key)) : sim::AttentionRates();
     };
     static_cast<AttentionSpeed&>(m.attention) = {f.share("forward"), f.share("backward"), curves("by_shape")};
-    if (f.object().find("forward_flash_attention_2") || f.object().find("backward_flash_attention_2") || f.object().find("by_shape_flash_attention_2"))
-      m.attention.flash_attention_2 = AttentionSpeed{f.share("forward_flash_attention_2"), f.share("backward_flash_attention_2"), curves("by_shape_flash_attention_2")};
+    if (f.object().find("forward_flash_attention_2") || f.object().find("backward_flash_attention_2") ||
+        f.object().find("by_shape_flash_attention_2"))
+      m.attention.flash_attention_2 =
+          AttentionSpeed{f.share("forward_flash_attention_2"), f.share("backward_flash_attention_2"),
+                         curves("by_shape_flash_attention_2")};
     if (f.object().find("forward_flash_attention_1") || f.object().find("backward_flash_attention_1"))
-      m.attention.flash_attention_1 = AttentionSpeed{f.share("forward_flash_attention_1"), f.share("backward_flash_attention_1"), {}};
+      m.attention.flash_attention_1 =
+          AttentionSpeed{f.share("forward_flash_attention_1"), f.share("backward_flash_attention_1"), {}};
     f.end();
   }
   {
@@ -287,8 +283,12 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
 std::string full_machine_name(const std::string& name, const std::string& where) {
   if (name.empty() || is_path(name) || machine_files::files().contains(name)) return name;
   const std::vector<std::string> found = names_with(name, machine_names());
-  if (found.size() > 1) fail(ErrorKind::bad_input, where, "several machines are meant, got \"{}\", need one of {}", name, fmt::join(found, ", "));
-  if (found.empty()) fail(ErrorKind::bad_input, where, "no such machine, got \"{}\", {} (or the path of a JSON file)", name, nearest_name(name, machine_names()));
+  if (found.size() > 1)
+    fail(ErrorKind::bad_input, where, "several machines are meant, got \"{}\", need one of {}", name,
+         fmt::join(found, ", "));
+  if (found.empty())
+    fail(ErrorKind::bad_input, where, "no such machine, got \"{}\", {} (or the path of a JSON file)", name,
+         nearest_name(name, machine_names()));
   return found.front();
 }
 
@@ -310,9 +310,8 @@ SimulatedDevices parse_simulated(const std::string& device, const std::string& w
     d.machine = full_machine_name(device.substr(x + 1), where);
   }
   if (d.count < 1 || d.machine.empty())
-    fail(ErrorKind::bad_input, where,
-         "no simulated machine, got \"{}\", need sim:<N>x<MACHINE>, such as sim:8x{}", device,
-         machine_names().empty() ? "MACHINE" : machine_names().front());
+    fail(ErrorKind::bad_input, where, "no simulated machine, got \"{}\", need sim:<N>x<MACHINE>, such as sim:8x{}",
+         device, machine_names().empty() ? "MACHINE" : machine_names().front());
   return d;
 }
 

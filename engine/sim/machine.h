@@ -4,8 +4,8 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -73,7 +73,7 @@ struct MachineAttention : AttentionSpeed {
 struct MachineHost {
   double launch = 0, synchronize = 0;
   double graph_launch = 0, graph_node = 0;  // a recorded step is given to the device at once: that, and for each op
-  double speed = 1;  // of one thread, relative to the reference host of the frameworks
+  double speed = 1;                         // of one thread, relative to the reference host of the frameworks
   // Of a node's host memory: bytes, peak bandwidth, and the share of it that Adam on the host's processors reaches; and of
   // copies between it and a device, one way. 0: not known, and nothing can be offloaded to it.
   std::uint64_t memory_bytes = 0;
@@ -126,8 +126,7 @@ Machine machine_from_json(const nlohmann::ordered_json& json, const std::string&
 // `where` with the nearest name otherwise.
 Machine find_machine(const std::string& name_or_path, const std::string& where);
 // The JSON of a machine, as find_machine() finds it, and the file's name for messages.
-std::pair<nlohmann::ordered_json, std::string> load_machine(const std::string& name_or_path,
-                                                            const std::string& where);
+std::pair<nlohmann::ordered_json, std::string> load_machine(const std::string& name_or_path, const std::string& where);
 std::vector<std::string> machine_names();
 // A built-in machine's name as people write it, "h100-sxm", in full; a path as it is. bad_input at `where` for none, and for several, which are named.
 std::string full_machine_name(const std::string& name, const std::string& where);

@@ -51,15 +51,17 @@ void for_items(const json& value, const std::string& where, const F& f) {
 RankTables read_tables(const json& value, const std::string& where) {
   ObjectReader object(value, where);
   RankTables t;
-  t.ranks = static_cast<int>(read_int(object.require("ranks", "how many compute at once"), object.path("ranks"), 1, 65536));
+  t.ranks =
+      static_cast<int>(read_int(object.require("ranks", "how many compute at once"), object.path("ranks"), 1, 65536));
   t.threads = static_cast<int>(read_int(object.require("threads", "of each"), object.path("threads"), 1, 65536));
-  for_items(object.require("ops", "an array of curves"), object.path("ops"), [&](const json& item, const std::string& path) {
-    ObjectReader op(item, path);
-    const std::string name = read_string(op.require("op", "its name"), op.path("op"));
-    const Precision precision = choice(op.require("precision", "of the run"), op.path("precision"), kPrecisions);
-    t.ops[{name, precision}] = read_curve(op);
-    op.refuse_unknown();
-  });
+  for_items(
+      object.require("ops", "an array of curves"), object.path("ops"), [&](const json& item, const std::string& path) {
+        ObjectReader op(item, path);
+        const std::string name = read_string(op.require("op", "its name"), op.path("op"));
+        const Precision precision = choice(op.require("precision", "of the run"), op.path("precision"), kPrecisions);
+        t.ops[{name, precision}] = read_curve(op);
+        op.refuse_unknown();
+      });
   for_items(object.require("products", "an array of grids"), object.path("products"),
             [&](const json& item, const std::string& path) {
               ObjectReader grid(item, path);
@@ -102,7 +104,8 @@ double GemmGrid::at(double m_, double n_, double k_) const {
   double sum = 0;
   for (int corner = 0; corner < 8; ++corner) {
     const std::size_t dm = corner & 1, dn = corner >> 1 & 1, dk = corner >> 2 & 1;
-    const double weight = (dm ? pm.share : 1 - pm.share) * (dn ? pn.share : 1 - pn.share) * (dk ? pk.share : 1 - pk.share);
+    const double weight =
+        (dm ? pm.share : 1 - pm.share) * (dn ? pn.share : 1 - pn.share) * (dk ? pk.share : 1 - pk.share);
     if (weight > 0) sum += weight * rate[((pm.low + dm) * n.size() + pn.low + dn) * k.size() + pk.low + dk];
   }
   return sum;
@@ -114,14 +117,16 @@ std::string_view name_of(GemmForm form) {
 }
 
 std::string_view name_of(Call call) {
-  constexpr std::string_view names[] = {"all_reduce",       "start_all_reduce", "all_gather", "reduce_scatter", "all_to_all",
-                                        "start_all_to_all", "broadcast",        "reduce",     "shift",          "message"};
+  constexpr std::string_view names[] = {"all_reduce", "start_all_reduce", "all_gather", "reduce_scatter",
+                                        "all_to_all", "start_all_to_all", "broadcast",  "reduce",
+                                        "shift",      "message"};
   return names[static_cast<std::size_t>(call)];
 }
 
 namespace {
-constexpr std::array kCalls = {Call::all_reduce,       Call::start_all_reduce, Call::all_gather, Call::reduce_scatter, Call::all_to_all,
-                               Call::start_all_to_all, Call::broadcast,        Call::reduce,     Call::shift,          Call::message};
+constexpr std::array kCalls = {Call::all_reduce, Call::start_all_reduce, Call::all_gather, Call::reduce_scatter,
+                               Call::all_to_all, Call::start_all_to_all, Call::broadcast,  Call::reduce,
+                               Call::shift,      Call::message};
 }
 
 const std::vector<Call>& all_calls() {
@@ -130,7 +135,8 @@ const std::vector<Call>& all_calls() {
 }
 
 bool adds_up(Call call) {
-  return call == Call::all_reduce || call == Call::start_all_reduce || call == Call::reduce_scatter || call == Call::reduce;
+  return call == Call::all_reduce || call == Call::start_all_reduce || call == Call::reduce_scatter ||
+         call == Call::reduce;
 }
 
 std::pair<const RankTables*, double> Measured::tables(int ranks) const {
@@ -156,46 +162,61 @@ Measured measured_from_json(const json& value, const std::string& where) {
   ObjectReader object(value, where);
   Measured m;
   read_string(object.require("source", "where and when"), object.path("source"));
-  m.progress_in_calls = read_bool(object.require("progress_in_calls", "true or false"), object.path("progress_in_calls"));
+  m.progress_in_calls =
+      read_bool(object.require("progress_in_calls", "true or false"), object.path("progress_in_calls"));
   for_items(object.require("by_ranks", "an array of tables"), object.path("by_ranks"),
             [&](const json& item, const std::string& path) {
               m.by_ranks.push_back(read_tables(item, path));
               if (m.by_ranks.size() > 1 && m.by_ranks.back().ranks <= m.by_ranks[m.by_ranks.size() - 2].ranks)
-                fail(ErrorKind::bad_input, path + ".ranks", "got {} after {}, need them ascending", m.by_ranks.back().ranks,
-                     m.by_ranks[m.by_ranks.size() - 2].ranks);
+                fail(ErrorKind::bad_input, path + ".ranks", "got {} after {}, need them ascending",
+                     m.by_ranks.back().ranks, m.by_ranks[m.by_ranks.size() - 2].ranks);
             });
-  for_items(object.require("calls", "an array of curves"), object.path("calls"), [&](const json& item, const std::string& path) {
-    ObjectReader call(item, path);
-    CallCurve c;
-    c.call = choice(call.require("call", "its name"), call.path("call"), kCalls);
-    c.dtype = choice(call.require("dtype", "of what is sent"), call.path("dtype"), kTypes);
-    c.ranks = static_cast<int>(read_int(call.require("ranks", "of the group"), call.path("ranks"), 2, 65536));
-    c.curve = read_curve(call);
-    call.refuse_unknown();
-    m.calls.push_back(std::move(c));
-  });
+  for_items(object.require("calls", "an array of curves"), object.path("calls"),
+            [&](const json& item, const std::string& path) {
+              ObjectReader call(item, path);
+              CallCurve c;
+              c.call = choice(call.require("call", "its name"), call.path("call"), kCalls);
+              c.dtype = choice(call.require("dtype", "of what is sent"), call.path("dtype"), kTypes);
+              c.ranks = static_cast<int>(read_int(call.require("ranks", "of the group"), call.path("ranks"), 2, 65536));
+              c.curve = read_curve(call);
+              call.refuse_unknown();
+              m.calls.push_back(std::move(c));
+            });
   object.refuse_unknown();
   std::stable_sort(m.calls.begin(), m.calls.end(), [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
   return m;
 }
 
 ordered_json measured_to_json(const Measured& m, const std::string& source) {
-  ordered_json out = {{"source", source}, {"progress_in_calls", m.progress_in_calls}, {"by_ranks", ordered_json::array()},
+  ordered_json out = {{"source", source},
+                      {"progress_in_calls", m.progress_in_calls},
+                      {"by_ranks", ordered_json::array()},
                       {"calls", ordered_json::array()}};
   for (const RankTables& t : m.by_ranks) {
-    ordered_json tables = {{"ranks", t.ranks}, {"threads", t.threads}, {"ops", ordered_json::array()},
+    ordered_json tables = {{"ranks", t.ranks},
+                           {"threads", t.threads},
+                           {"ops", ordered_json::array()},
                            {"products", ordered_json::array()}};
     for (const auto& [key, curve] : t.ops)
-      tables["ops"].push_back({{"op", key.first}, {"precision", name_of(key.second)}, {"work", rounded(curve.work, 1)},
+      tables["ops"].push_back({{"op", key.first},
+                               {"precision", name_of(key.second)},
+                               {"work", rounded(curve.work, 1)},
                                {"us", rounded(curve.seconds, kMicro)}});
     for (const auto& [key, g] : t.gemms)
-      tables["products"].push_back({{"form", name_of(key.first)}, {"dtype", name_of(key.second)}, {"m", g.m}, {"n", g.n},
-                                    {"k", g.k}, {"gflops", rounded(g.rate, kGiga)}});
+      tables["products"].push_back({{"form", name_of(key.first)},
+                                    {"dtype", name_of(key.second)},
+                                    {"m", g.m},
+                                    {"n", g.n},
+                                    {"k", g.k},
+                                    {"gflops", rounded(g.rate, kGiga)}});
     out["by_ranks"].push_back(std::move(tables));
   }
   for (const CallCurve& c : m.calls)
-    out["calls"].push_back({{"call", name_of(c.call)}, {"dtype", name_of(c.dtype)}, {"ranks", c.ranks},
-                            {"work", rounded(c.curve.work, 1)}, {"us", rounded(c.curve.seconds, kMicro)}});
+    out["calls"].push_back({{"call", name_of(c.call)},
+                            {"dtype", name_of(c.dtype)},
+                            {"ranks", c.ranks},
+                            {"work", rounded(c.curve.work, 1)},
+                            {"us", rounded(c.curve.seconds, kMicro)}});
   return out;
 }
 

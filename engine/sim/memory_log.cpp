@@ -28,7 +28,8 @@ class AtPeak final : public MemoryListener {
   explicit AtPeak(std::optional<std::size_t> at) : at_(at) {}
 
   void step(int) override {}
-  void taken(std::size_t block, std::size_t bytes, Category category, const TensorName& name, const Action* action) override {
+  void taken(std::size_t block, std::size_t bytes, Category category, const TensorName& name,
+             const Action* action) override {
     if (ended_) return;
     total_ += bytes;
     ++taken_;
@@ -79,7 +80,8 @@ std::string where_of(const std::set<std::pair<ModelPart::Kind, std::int32_t>>& p
   for (std::size_t i = 0; i < layers.size();) {
     std::size_t end = i + 1;
     while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
-    const std::string range = end == i + 1 ? fmt::format("{}", layers[i]) : fmt::format("{}-{}", layers[i], layers[end - 1]);
+    const std::string range =
+        end == i + 1 ? fmt::format("{}", layers[i]) : fmt::format("{}-{}", layers[i], layers[end - 1]);
     add((i == 0 ? (layers.size() == 1 ? "layer " : "layers ") : "") + range);
     i = end;
   }
@@ -102,7 +104,8 @@ class Trace final : public MemoryListener {
   explicit Trace(Address address) : address_(std::move(address)) {}
 
   void step(int) override { entries_ = json::array(); }
-  void taken(std::size_t block, std::size_t bytes, Category category, const TensorName& name, const Action* action) override {
+  void taken(std::size_t block, std::size_t bytes, Category category, const TensorName& name,
+             const Action* action) override {
     Entry& e = live_[block] = {address_(block), bytes, frames_of(category, name, action)};
     entries_.push_back(entry("alloc", e));
   }
@@ -132,8 +135,11 @@ class Trace final : public MemoryListener {
   }
   // The innermost first, as PyTorch has them: the tensor, the part of the model, the action of the schedule.
   static json frames_of(Category category, const TensorName& name, const Action* action) {
-    const auto frame = [](const std::string& file, const std::string& what) { return json{{"filename", file}, {"line", 0}, {"name", what}}; };
-    json frames = json::array({frame(std::string(name_of(category)), fmt::format("{} {} {}", name.what, name.shape.str(), name_of(name.dtype)))});
+    const auto frame = [](const std::string& file, const std::string& what) {
+      return json{{"filename", file}, {"line", 0}, {"name", what}};
+    };
+    json frames = json::array({frame(std::string(name_of(category)),
+                                     fmt::format("{} {} {}", name.what, name.shape.str(), name_of(name.dtype)))});
     if (name.part.kind != ModelPart::Kind::none) frames.push_back(frame("model", name_of(name.part)));
     frames.push_back(frame("step", action ? phase_name(*action) : "outside forward and backward"));
     return frames;
@@ -145,13 +151,18 @@ class Trace final : public MemoryListener {
 };
 
 json block_of(std::size_t address, std::size_t size, std::size_t requested, bool used, const json& frames) {
-  return {{"address", address}, {"size", size}, {"requested_size", requested}, {"state", used ? "active_allocated" : "inactive"}, {"frames", frames}};
+  return {{"address", address},
+          {"size", size},
+          {"requested_size", requested},
+          {"state", used ? "active_allocated" : "inactive"},
+          {"frames", frames}};
 }
 
 json segment_of(std::size_t address, std::size_t size, const char* type, bool expandable, json blocks) {
   std::size_t used = 0, requested = 0;
   for (const json& b : blocks)
-    if (b.at("state") == "active_allocated") used += b.at("size").get<std::size_t>(), requested += b.at("requested_size").get<std::size_t>();
+    if (b.at("state") == "active_allocated")
+      used += b.at("size").get<std::size_t>(), requested += b.at("requested_size").get<std::size_t>();
   return {{"device", 0},
           {"address", address},
           {"total_size", size},
@@ -171,7 +182,8 @@ json segments_of(const CachingAllocator& memory, const Trace& trace, std::size_t
   for (const CachingAllocator::Segment& s : memory.segments()) {
     json blocks = json::array();
     for (const CachingAllocator::Part& p : s.parts)
-      blocks.push_back(block_of(base + p.address, p.size, p.used ? trace.bytes(p.block) : 0, p.used, p.used ? trace.frames(p.block) : json::array()));
+      blocks.push_back(block_of(base + p.address, p.size, p.used ? trace.bytes(p.block) : 0, p.used,
+                                p.used ? trace.frames(p.block) : json::array()));
     all.push_back(segment_of(base + s.address, s.size, s.small ? "small" : "large", expandable, std::move(blocks)));
   }
   return all;

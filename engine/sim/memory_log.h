@@ -20,8 +20,8 @@ struct TensorsAtPeak {
   std::string made_by;  // "forward of 4 micro batches"; empty where they were there before the step
 };
 struct PeakByTensor {
-  std::size_t total = 0;         // handed out, in bytes
-  std::string during;            // "backward 3"; empty at the step's begin and end
+  std::size_t total = 0;               // handed out, in bytes
+  std::string during;                  // "backward 3"; empty at the step's begin and end
   std::vector<TensorsAtPeak> tensors;  // the largest first
 };
 PeakByTensor peak_by_tensor(const Plan& plan, const Recording& recording, const RankClasses::Class& of,

@@ -16,8 +16,7 @@ SimNetwork::SimNetwork(int stages, int ranks_per_stage)
 // Sleeps until `ready`. Whoever makes a stage ready wakes it, so when the last one falls asleep nothing can
 // change any more.
 template <class Ready, class Hopeless>
-void SimNetwork::wait(std::unique_lock<std::mutex>& lock, int stage, const Ready& ready,
-                      const Hopeless& hopeless) {
+void SimNetwork::wait(std::unique_lock<std::mutex>& lock, int stage, const Ready& ready, const Hopeless& hopeless) {
   while (!ready()) {
     if (hopeless()) throw Stopped();
     if (stuck_) fail(ErrorKind::internal, "sim", "every stage waits for another");
@@ -61,14 +60,13 @@ double SimNetwork::receive(const std::string& channel, int from, int to, int tag
   return time;
 }
 
-std::vector<SimNetwork::Bytes> SimNetwork::meet(const std::string& name, const std::vector<int>& stages,
-                                                int me, Bytes mine) {
+std::vector<SimNetwork::Bytes> SimNetwork::meet(const std::string& name, const std::vector<int>& stages, int me,
+                                                Bytes mine) {
   std::unique_lock lock(mutex_);
   Meeting& meeting = meetings_[name];
   const auto nobody_left = [&] { return meeting.to_leave == 0; };
   const auto someone_gone = [&] {
-    return std::any_of(stages.begin(), stages.end(),
-                       [&](int s) { return gone_[s] && meeting.arrived.count(s) == 0; });
+    return std::any_of(stages.begin(), stages.end(), [&](int s) { return gone_[s] && meeting.arrived.count(s) == 0; });
   };
   wait(lock, me, nobody_left, someone_gone);  // those of the round before have all read its result
   meeting.arrived[me] = std::move(mine);

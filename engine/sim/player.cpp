@@ -6,7 +6,8 @@ namespace mbench::sim {
 
 using Kind = ClockEvent::Kind;
 
-Player::Player(const StepEvents& step_events, const HostTimes& times) : clock_(times), step_events_(step_events), pendings_(step_events.pendings), copies_(step_events.copies, 0) {
+Player::Player(const StepEvents& step_events, const HostTimes& times)
+    : clock_(times), step_events_(step_events), pendings_(step_events.pendings), copies_(step_events.copies, 0) {
   for (const RecordedGroup& g : step_events.groups) clock_.add_stream(g.name);
 }
 
@@ -89,7 +90,9 @@ void Player::receive(const ClockEvent& e, double left, double seconds) {
   const double begin = clock_.now();
   clock_.wait_until(begin + seconds, e.part);
   if (clock_.times().messages_block) clock_.synchronize();
-  if (timeline_) add_span(clock_.track(e.group), fmt::format("{} {}", e.what, step_events_.groups[e.group].name), {begin, begin + seconds});
+  if (timeline_)
+    add_span(clock_.track(e.group), fmt::format("{} {}", e.what, step_events_.groups[e.group].name),
+             {begin, begin + seconds});
 }
 
 }  // namespace mbench::sim

@@ -44,8 +44,7 @@ RankClasses rank_classes(const Plan& plan, int devices_per_node) {
     const bool end = stage == 0 || stage == stages - 1;
     for (const RankClasses::Class& other : all.classes) {
       const bool other_end = other.stage == 0 || other.stage == stages - 1;
-      const bool same_place =
-          devices_per_node == 0 || mine.rank % devices_per_node == other.rank % devices_per_node;
+      const bool same_place = devices_per_node == 0 || mine.rank % devices_per_node == other.rank % devices_per_node;
       if (end || other_end || !same_place || !alike(plan, stage, other.stage)) continue;
       mine.kind = other.kind;
       break;

@@ -105,7 +105,8 @@ class Session {
         second_(second),
         plan_(plan) {
     Schedule& mine = plan_.schedule[stage_];
-    std::erase_if(mine, [&](const Action& a) { return a.micro != 0 && a.micro != last_ && !(second_ && a.micro == 1); });
+    std::erase_if(mine,
+                  [&](const Action& a) { return a.micro != 0 && a.micro != last_ && !(second_ && a.micro == 1); });
     step_events_.resize(1 + 2 * length());
   }
 
@@ -202,11 +203,11 @@ class Session {
   bool reported_by_last() const {
     const auto on_first = [&](std::size_t i) { return action(i) && action(i)->micro == 0; };
     return last_ > 0 && std::all_of(blocks_.blocks().begin(), blocks_.blocks().end(), [&](const Blocks::Block& b) {
-      const bool stays = b.freed_in == Blocks::kNever;
-      if (b.made_in == 0) return stays;
-      if (life_of(b) != Life::kept) return true;
-      return on_first(b.made_in) && (stays || on_first(b.freed_in));
-    });
+             const bool stays = b.freed_in == Blocks::kNever;
+             if (b.made_in == 0) return stays;
+             if (life_of(b) != Life::kept) return true;
+             return on_first(b.made_in) && (stays || on_first(b.freed_in));
+           });
   }
 
   enum class Life { scratch, saved, sent, kept, deferred };
@@ -364,8 +365,10 @@ class Session {
   static bool adds_kernels(const std::vector<ClockEvent>& more, const std::vector<ClockEvent>& usual) {
     auto next = usual.begin();
     for (const ClockEvent& e : more) {
-      if (next != usual.end() && e == *next) ++next;
-      else if (e.kind != Kind::kernel) return false;
+      if (next != usual.end() && e == *next)
+        ++next;
+      else if (e.kind != Kind::kernel)
+        return false;
     }
     return next == usual.end();
   }
@@ -395,13 +398,12 @@ bool in_order(const Schedule& schedule, int micro_batches) {
 
 }  // namespace
 
-std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs,
-                                const Links* links, std::optional<int> only, Steps steps) {
+std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
+                                std::optional<int> only, Steps steps) {
   Recording all{rank_classes(plan, devices_per_node), {}};
   for (const RankClasses::Class& c : all.classes.classes) {
     if (only && c.stage != *only) continue;
-    if (!in_order(plan.schedule[static_cast<std::size_t>(c.stage)],
-                  static_cast<int>(plan.training.micro_batches)))
+    if (!in_order(plan.schedule[static_cast<std::size_t>(c.stage)], static_cast<int>(plan.training.micro_batches)))
       return std::nullopt;
     if (all.step_events.contains(c.kind)) continue;
     std::optional<StepEvents> step_events;

@@ -27,8 +27,7 @@ enum class Steps { first, steady };
 // `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time. `only`: the stage that is asked about,
 // others may have no recordings then.
 using MakeCosts = std::function<std::unique_ptr<CostModel>()>;
-std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs,
-                                const Links* links, std::optional<int> only = std::nullopt,
-                                Steps steps = Steps::steady);
+std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
+                                std::optional<int> only = std::nullopt, Steps steps = Steps::steady);
 
 }  // namespace mbench::sim

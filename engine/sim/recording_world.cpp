@@ -46,8 +46,8 @@ class RecordedReceive final : public Pending {
 
 class RecordingGroup final : public Group {
  public:
-  RecordingGroup(Device& device, const GroupName& name, int rank, const std::vector<int>& members,
-                 const Links* links, RecordedGroups& recorded, std::uint16_t number)
+  RecordingGroup(Device& device, const GroupName& name, int rank, const std::vector<int>& members, const Links* links,
+                 RecordedGroups& recorded, std::uint16_t number)
       : Group(device, name, rank, static_cast<int>(members.size())),
         links_(links),
         recorded_(recorded),
@@ -57,8 +57,12 @@ class RecordingGroup final : public Group {
   int ranks_on_node() const override { return links_ ? reach_.per_node : size(); }
 
  protected:
-  void do_all_reduce(const Tensor& x, ReduceOp) override { add("all_reduce", Kind::collective, spent(Call::all_reduce, x)); }
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return start("all_reduce", spent(Call::start_all_reduce, x)); }
+  void do_all_reduce(const Tensor& x, ReduceOp) override {
+    add("all_reduce", Kind::collective, spent(Call::all_reduce, x));
+  }
+  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
+    return start("all_reduce", spent(Call::start_all_reduce, x));
+  }
   std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) override {
     const auto* first = dynamic_cast<const RecordedPending*>(&before->made());
     if (!first) return Group::do_start_all_reduce_after(std::move(before), x);
@@ -66,8 +70,12 @@ class RecordingGroup final : public Group {
     recorded_.now->clock.back().after = first->number();
     return pending;
   }
-  void do_all_gather(const Tensor&, const Tensor& out) override { add("all_gather", Kind::collective, spent(Call::all_gather, out)); }
-  void do_reduce_scatter(const Tensor& in, const Tensor&) override { add("reduce_scatter", Kind::collective, spent(Call::reduce_scatter, in)); }
+  void do_all_gather(const Tensor&, const Tensor& out) override {
+    add("all_gather", Kind::collective, spent(Call::all_gather, out));
+  }
+  void do_reduce_scatter(const Tensor& in, const Tensor&) override {
+    add("reduce_scatter", Kind::collective, spent(Call::reduce_scatter, in));
+  }
   std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
     return start("all_gather", spent(Call::all_gather, out));
   }
@@ -76,8 +84,12 @@ class RecordingGroup final : public Group {
   }
   void do_broadcast(const Tensor& x, int) override { add("broadcast", Kind::collective, spent(Call::broadcast, x)); }
   void do_reduce(const Tensor& x, int) override { add("reduce", Kind::collective, spent(Call::reduce, x)); }
-  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override { return start("broadcast", spent(Call::broadcast, x)); }
-  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override { return start("reduce", spent(Call::reduce, x)); }
+  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override {
+    return start("broadcast", spent(Call::broadcast, x));
+  }
+  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override {
+    return start("reduce", spent(Call::reduce, x));
+  }
   std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
     add("send", Kind::send, 0);
     return std::make_unique<SentAlready>();
@@ -93,7 +105,8 @@ class RecordingGroup final : public Group {
     return start("all_to_all", all_to_all(Call::start_all_to_all, in, rows));
   }
   void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows) override {
-    add("all_to_all", Kind::collective, links_ ? links_->forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_) : 0);
+    add("all_to_all", Kind::collective,
+        links_ ? links_->forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_) : 0);
   }
   // Within one call of the framework's, copy engines move it (Userbuffers' use_ce), beside which kernels are no slower.
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
@@ -114,7 +127,9 @@ class RecordingGroup final : public Group {
 
  private:
   static double bytes(const Tensor& x) { return static_cast<double>(x.bytes()); }
-  double spent(Call call, const Tensor& x) const { return links_ ? links_->seconds(call, bytes(x), x.dtype(), reach_) : 0; }
+  double spent(Call call, const Tensor& x) const {
+    return links_ ? links_->seconds(call, bytes(x), x.dtype(), reach_) : 0;
+  }
   double all_to_all(Call call, const Tensor& x, const Rows& rows) const {
     return links_ ? links_->all_to_all(call, row_bytes(x), rows.send, rows.receive, reach_) : 0;
   }
@@ -146,13 +161,11 @@ std::unique_ptr<Group> RecordingWorld::group(Device& device, const GroupName& na
   RecordedGroup group{name.text, name.axes, number, static_cast<int>(members.size()), {}};
   for (const int m : members) {
     const int c = classes_.of_rank[static_cast<std::size_t>(m)];
-    if (std::find(group.classes.rbegin(), group.classes.rend(), c) == group.classes.rend())
-      group.classes.push_back(c);
+    if (std::find(group.classes.rbegin(), group.classes.rend(), c) == group.classes.rend()) group.classes.push_back(c);
   }
   recorded_.groups.push_back(std::move(group));
-  return std::make_unique<RecordingGroup>(device, name, static_cast<int>(me - members.begin()), members,
-                                          links_, recorded_,
-                                          static_cast<std::uint16_t>(recorded_.groups.size() - 1));
+  return std::make_unique<RecordingGroup>(device, name, static_cast<int>(me - members.begin()), members, links_,
+                                          recorded_, static_cast<std::uint16_t>(recorded_.groups.size() - 1));
 }
 
 }  // namespace mbench::sim

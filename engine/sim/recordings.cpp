@@ -13,8 +13,8 @@ std::shared_ptr<const Recording> Recordings::find(const std::string& key) {
   return at->second;
 }
 
-std::shared_ptr<const Recording> Recordings::of(const std::string& key, const Plan& plan, int devices_per_node, const MakeCosts& costs,
-                                                const Links* links) {
+std::shared_ptr<const Recording> Recordings::of(const std::string& key, const Plan& plan, int devices_per_node,
+                                                const MakeCosts& costs, const Links* links) {
   if (auto found = find(key)) return found;
   std::optional<Recording> made = record(plan, devices_per_node, costs, links);
   if (!made) return nullptr;

@@ -21,8 +21,8 @@ class Recordings {
 
   // What record() makes of the plan, or made of one with that key; null for nothing. Plans that differ in what record() reads have
   // different keys.
-  std::shared_ptr<const Recording> of(const std::string& key, const Plan& plan, int devices_per_node, const MakeCosts& costs,
-                                      const Links* links);
+  std::shared_ptr<const Recording> of(const std::string& key, const Plan& plan, int devices_per_node,
+                                      const MakeCosts& costs, const Links* links);
 
  private:
   using Known = std::pair<std::string, std::shared_ptr<const Recording>>;

@@ -44,7 +44,8 @@ Repeats::Action Repeats::look_at(const ActionEvents& action_events, const StepEv
   return action;
 }
 
-std::optional<Repeats::Known>* Repeats::of(const ActionEvents& action_events, const StepEvents& step_events, const VirtualClock& clock) {
+std::optional<Repeats::Known>* Repeats::of(const ActionEvents& action_events, const StepEvents& step_events,
+                                           const VirtualClock& clock) {
   auto found = actions_.find(&action_events);
   if (found == actions_.end()) found = actions_.emplace(&action_events, look_at(action_events, step_events)).first;
   Action& action = found->second;

@@ -25,8 +25,8 @@ class Repeats {
 
  private:
   struct Action {
-    bool alone = false;    // as above
-    double host_work = 0;  // seconds, until the host waits for the stream
+    bool alone = false;                         // as above
+    double host_work = 0;                       // seconds, until the host waits for the stream
     std::array<std::optional<Known>, 2> known;  // by standing
   };
   Action look_at(const ActionEvents& action_events, const StepEvents& step_events) const;

@@ -26,7 +26,11 @@ struct Meetings {
 // One class of ranks.
 struct Actor {
   Actor(const HostTimes& times, const StepEvents& step_events, const Schedule& schedule, int stage)
-      : player(step_events, times), step_events(step_events), schedule(schedule), stage(stage), rounds(step_events.groups.size(), 0) {
+      : player(step_events, times),
+        step_events(step_events),
+        schedule(schedule),
+        stage(stage),
+        rounds(step_events.groups.size(), 0) {
     // As run_point measures: every rank is ready before the sample begins, and it ends with the stream.
     lead_in.clock.push_back({Kind::synchronize});
     if (step_events.groups.front().size > 1) lead_in.clock.push_back({Kind::barrier});
@@ -91,8 +95,7 @@ class Replay {
         repeats_(times) {
     actors_.reserve(classes.classes.size());
     for (const RankClasses::Class& c : classes.classes)
-      actors_.emplace_back(times, step_events.at(c.kind), plan.schedule[static_cast<std::size_t>(c.stage)],
-                           c.stage);
+      actors_.emplace_back(times, step_events.at(c.kind), plan.schedule[static_cast<std::size_t>(c.stage)], c.stage);
     if (timelines) {
       timelines->resize(actors_.size());
       for (std::size_t i = 0; i < actors_.size(); ++i) actors_[i].timeline = &(*timelines)[i];
@@ -256,17 +259,18 @@ class Replay {
   Repeats repeats_;
   std::vector<Actor> actors_;
   std::vector<double> activation_left_, gradient_left_;  // [position, micro batch]
-  std::map<int, Meetings> meetings_;  // by the group's number
+  std::map<int, Meetings> meetings_;                     // by the group's number
 };
 
 }  // namespace
 
-std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times, const Links* links,
-                                      std::vector<Timeline>* timelines) {
+std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times,
+                                      const Links* links, std::vector<Timeline>* timelines) {
   return Replay(plan, recording.classes, recording.step_events, times, links, timelines).run();
 }
 
-double alone(const StepEvents& step_events, std::initializer_list<const ActionEvents*> in_turn, const HostTimes& times) {
+double alone(const StepEvents& step_events, std::initializer_list<const ActionEvents*> in_turn,
+             const HostTimes& times) {
   constexpr double kAhead = 1e9;
   Player player(step_events, times);
   player.clock().host(-kAhead);

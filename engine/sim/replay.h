@@ -27,8 +27,8 @@ struct ReplayedTime {
 
 // Of each class. Null `links`: messages take no time. `timelines`: gets what each did when, from the beginning of the step on; every event
 // is played then, where actions that do the same are added up otherwise.
-std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times, const Links* links,
-                                      std::vector<Timeline>* timelines = nullptr);
+std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times,
+                                      const Links* links, std::vector<Timeline>* timelines = nullptr);
 
 // Seconds of the device's stream from the first of these recordings to the end of the last, one after the other, where nothing
 // else holds it up: no collective with another class of ranks, no message, nothing that was started before, and the host far ahead.

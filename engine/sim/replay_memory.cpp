@@ -29,8 +29,8 @@ constexpr int kSteps = 6;
 template <class Memory>
 class Replay {
  public:
-  Replay(const StepEvents& step_events, const Schedule& schedule, int chunks, int micro_batches, const OptimizerPlan& optimizer, Memory& memory,
-         MemoryListener* listener)
+  Replay(const StepEvents& step_events, const Schedule& schedule, int chunks, int micro_batches,
+         const OptimizerPlan& optimizer, Memory& memory, MemoryListener* listener)
       : step_events_(step_events),
         schedule_(schedule),
         optimizer_(optimizer),
@@ -86,8 +86,7 @@ class Replay {
       }
       const Action& a = schedule_[i];
       play(step_events.of(a, micro_batches_), &a);
-      waited_ =
-          waited_ || a.kind == Action::Kind::receive_activation || a.kind == Action::Kind::receive_gradient;
+      waited_ = waited_ || a.kind == Action::Kind::receive_activation || a.kind == Action::Kind::receive_gradient;
     }
     waited_ = true;
     make_states();
@@ -99,10 +98,12 @@ class Replay {
   bool made_in_first_step(const MemoryEvent& e) const {
     if (!std::is_same_v<Memory, CachingAllocator> || e.category != Category::optimizer) return false;
     const auto& states = optimizer_.states;
-    return std::any_of(states.begin(), states.end(), [&](const OptimizerState& s) { return s.name == step_events_.names[e.name].what; });
+    return std::any_of(states.begin(), states.end(),
+                       [&](const OptimizerState& s) { return s.name == step_events_.names[e.name].what; });
   }
   void make_states() {
-    const std::size_t elements = std::accumulate(step_events_.own_elements.begin(), step_events_.own_elements.end(), std::size_t{0});
+    const std::size_t elements =
+        std::accumulate(step_events_.own_elements.begin(), step_events_.own_elements.end(), std::size_t{0});
     for (MemoryEvent state : std::exchange(states_, {})) {
       const std::size_t all = state.size;
       std::size_t left = all;
@@ -126,9 +127,7 @@ class Replay {
            (i == 0 || schedule_[i - 1].kind == Action::Kind::backward);
   }
 
-  std::size_t slot(int chunk, int micro) const {
-    return static_cast<std::size_t>(chunk * micro_batches_ + micro);
-  }
+  std::size_t slot(int chunk, int micro) const { return static_cast<std::size_t>(chunk * micro_batches_ + micro); }
   std::vector<Block>& saved(const Action& a, Action::Kind maker) {
     return saved_[slot(a.chunk, a.micro) * kMakers + static_cast<std::size_t>(maker)];
   }
@@ -195,7 +194,7 @@ class Replay {
   Memory& arena_;
   MemoryListener* listener_;
   int steps_ = 0;
-  std::vector<MemoryEvent> states_;  // that the first step makes
+  std::vector<MemoryEvent> states_;        // that the first step makes
   std::vector<std::vector<Block>> saved_;  // [chunk, micro batch, maker]
   std::vector<Block> scratch_, kept_;
   Block sent_[2];
@@ -238,7 +237,8 @@ class Count {
     play(step_events.begin, nullptr);
     for (const Action& a : schedule_) {
       const ActionEvents& action_events = step_events.of(a, micro_batches_);
-      const bool again = !action_events.keeps && a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
+      const bool again =
+          !action_events.keeps && a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
       if (!again) {
         play(action_events, &a);
         continue;
@@ -384,19 +384,21 @@ std::optional<CachingSettings> caching_of(const Plan& plan, const std::map<std::
 }
 
 template <class Memory>
-ReplayedMemory replayed(const Plan& plan, const Recording& recording, const RankClasses::Class& c, Memory& memory, MemoryListener* listener) {
+ReplayedMemory replayed(const Plan& plan, const Recording& recording, const RankClasses::Class& c, Memory& memory,
+                        MemoryListener* listener) {
   const auto stage = static_cast<std::size_t>(c.stage);
-  return Replay<Memory>(recording.step_events.at(c.kind), plan.schedule[stage], static_cast<int>(plan.chunks[stage].size()),
-                        static_cast<int>(plan.training.micro_batches), plan.optimizer, memory, listener)
+  return Replay<Memory>(recording.step_events.at(c.kind), plan.schedule[stage],
+                        static_cast<int>(plan.chunks[stage].size()), static_cast<int>(plan.training.micro_batches),
+                        plan.optimizer, memory, listener)
       .run();
 }
 
-ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& c, Arena& memory,
-                                MemoryListener* listener) {
+ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& c,
+                                Arena& memory, MemoryListener* listener) {
   return replayed(plan, recording, c, memory, listener);
 }
-ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& c, CachingAllocator& memory,
-                                MemoryListener* listener) {
+ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& c,
+                                CachingAllocator& memory, MemoryListener* listener) {
   return replayed(plan, recording, c, memory, listener);
 }
 

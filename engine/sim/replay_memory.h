@@ -16,8 +16,8 @@ namespace mbench::sim {
 struct ReplayedMemory {
   MemoryUse peak;
   std::size_t reserved = 0;
-  std::uint64_t retries = 0;       // how often a step has to return segments to the device, since it would be full otherwise
-  std::exception_ptr full;         // OutOfMemory, where the limit is too small
+  std::uint64_t retries = 0;  // how often a step has to return segments to the device, since it would be full otherwise
+  std::exception_ptr full;    // OutOfMemory, where the limit is too small
   bool full_before_waits = false;  // before the rank has waited for another
 };
 
@@ -36,15 +36,16 @@ class MemoryListener {
   // A step, the first of them 0, begins; before that comes the setup.
   virtual void step(int number) = 0;
   // `block`: what the allocator calls it, which no other has while it lives. `action`: null at the setup, and at a step's begin and end.
-  virtual void taken(std::size_t block, std::size_t bytes, Category category, const TensorName& name, const Action* action) = 0;
+  virtual void taken(std::size_t block, std::size_t bytes, Category category, const TensorName& name,
+                     const Action* action) = 0;
   virtual void given(std::size_t block) = 0;
 };
 
 // Of one class.
-ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& of, Arena& memory,
-                                MemoryListener* listener);
-ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& of, CachingAllocator& memory,
-                                MemoryListener* listener);
+ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
+                                Arena& memory, MemoryListener* listener);
+ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
+                                CachingAllocator& memory, MemoryListener* listener);
 
 // Of each class what is handed out at its peak: the same as above, without the allocator. What is handed out does not depend on
 // where blocks lie, so that an action counts by the sum of what its recording takes and gives back.

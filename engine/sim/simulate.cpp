@@ -20,17 +20,19 @@ namespace {
 
 void check_possible(const Point& p, const Plan& plan, const Machine& machine, int devices) {
   if (p.world() > devices)
-    fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices,
-         machine.name, p.world(), machine.name);
-  if (const auto why = why_lacking({p.precision, p.attention, p.offload}, machine, *plan.framework)) fail(ErrorKind::unsupported, "sim", "{}", *why);
+    fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices, machine.name,
+         p.world(), machine.name);
+  if (const auto why = why_lacking({p.precision, p.attention, p.offload}, machine, *plan.framework))
+    fail(ErrorKind::unsupported, "sim", "{}", *why);
 }
 
 std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& machine) {
-  const std::uint64_t all = machine.usable_memory(), limit = run.memory_limit == 0 ? all : std::min(all, run.memory_limit);
+  const std::uint64_t all = machine.usable_memory(),
+                      limit = run.memory_limit == 0 ? all : std::min(all, run.memory_limit);
   const std::uint64_t workspace = attention_workspace(plan, machine);
   if (limit <= workspace)
-    fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the workspace of attention flash's gradient, need more", workspace >> 20,
-         limit >> 20);
+    fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the workspace of attention flash's gradient, need more",
+         workspace >> 20, limit >> 20);
   return limit - workspace;
 }
 
@@ -39,8 +41,8 @@ std::uint64_t limit_of_step(const RunSpec& run, const Plan& plan, const Machine&
   const std::uint64_t all = memory_limit(run, plan, machine);
   const std::uint64_t libraries = library_memory(plan);
   if (all <= libraries)
-    fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the libraries of framework {}, need more",
-         libraries >> 20, all >> 20, plan.framework->name);
+    fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the libraries of framework {}, need more", libraries >> 20,
+         all >> 20, plan.framework->name);
   return all - libraries;
 }
 
@@ -129,11 +131,10 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
       options.peak_source = machine.peak_source(p.precision);
       if (trace) options.timeline = &mine.timeline;
       const std::uint64_t held = library_memory(plan);
-      const Tensor libraries =
-          held == 0
-              ? Tensor()
-              : device->empty({static_cast<std::int64_t>(held)}, DType::u8,
-                              Category::workspace, "workspaces of the framework's libraries");
+      const Tensor libraries = held == 0
+                                   ? Tensor()
+                                   : device->empty({static_cast<std::int64_t>(held)}, DType::u8, Category::workspace,
+                                                   "workspaces of the framework's libraries");
       mine.result = run_point(p, plan, *device, cluster->world(s), options);
       mine.peak = device->memory().peak();
       mine.reserved = pytorch ? pytorch->reserved() : device->memory().reserved();
@@ -161,9 +162,8 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
   if (no_thread.empty()) run_stage(0);
   for (std::thread& t : threads) t.join();
   if (!no_thread.empty())
-    fail(ErrorKind::launch_failed, "sim",
-         "no thread for stage {} of {}: {}, need fewer stages or a higher limit", threads.size() + 1, stages,
-         no_thread);
+    fail(ErrorKind::launch_failed, "sim", "no thread for stage {} of {}: {}, need fewer stages or a higher limit",
+         threads.size() + 1, stages, no_thread);
 
   for (int s = 0; s < stages; ++s) {
     if (!stage[s].error || stage[s].stopped) continue;
@@ -173,8 +173,9 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
   simulation.result = std::move(stage[0].result);
   if (caching)
     simulation.result.reserved_memory_mib =
-        static_cast<double>(
-            std::max_element(stage.begin(), stage.end(), [](const Stage& a, const Stage& b) { return a.reserved < b.reserved; })->reserved) /
+        static_cast<double>(std::max_element(stage.begin(), stage.end(),
+                                             [](const Stage& a, const Stage& b) { return a.reserved < b.reserved; })
+                                ->reserved) /
         1048576;
   for (Stage& s : stage) {
     add_memory(simulation, s.peak, s.reserved, ranks_per_stage);
@@ -196,32 +197,35 @@ bool fits_host(const Plan& plan, const Machine& machine, const sim::Recording& r
                                    [&](const auto& kind) { return kind.second.host_reserved <= limit; });
 }
 
-std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine, const Links& links,
-                                               sim::Recordings* recordings) {
+std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine,
+                                               const Links& links, sim::Recordings* recordings) {
   const sim::MakeCosts costs = [&] { return costs_of(plan, machine); };
   // The key: every field but those that no step depends on.
-  if (recordings) return recordings->of(point_to_json(at_default(p, {})).dump(), plan, machine.node.devices, costs, &links);
+  if (recordings)
+    return recordings->of(point_to_json(at_default(p, {})).dump(), plan, machine.node.devices, costs, &links);
   auto made = sim::record(plan, machine.node.devices, costs, &links);
   return made ? std::make_shared<const sim::Recording>(std::move(*made)) : nullptr;
 }
 
 // From the recorded micro batches; nothing where they do not stand for all, or where it takes a run to know which of
 // several ranks is full first.
-std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine, const SimulateOptions& options) {
+std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine,
+                                 const SimulateOptions& options) {
   const Links links(machine, peer_to_peer(p.env));
   const bool offloads = plan.state.optimizer_at == Residence::host;
   const auto recording = recorded(p, plan, machine, links, options.recordings);
   if (!recording) return std::nullopt;
   const auto& classes = recording->classes.classes;
-  const auto host_of = [&](std::size_t c) -> const sim::StepEvents& { return recording->step_events.at(classes[c].kind); };
+  const auto host_of = [&](std::size_t c) -> const sim::StepEvents& {
+    return recording->step_events.at(classes[c].kind);
+  };
   // A run says what of host memory has no room.
   if (offloads && !fits_host(plan, machine, *recording)) return std::nullopt;
   const auto caching = sim::caching_of(plan, p.env);
   auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, plan, machine), caching);
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
   if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
-    if (!full->full_before_waits && std::count_if(memory.begin(), memory.end(), is_full) > 1)
-      return std::nullopt;
+    if (!full->full_before_waits && std::count_if(memory.begin(), memory.end(), is_full) > 1) return std::nullopt;
     throw_full(full->full, classes[static_cast<std::size_t>(full - memory.begin())].rank);
   }
   const std::uint64_t libraries = library_memory(plan);
@@ -230,7 +234,8 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     m.reserved += libraries;
   }
   std::vector<Timeline> timelines;
-  const auto times = sim::replay_time(plan, *recording, host_times(plan, machine), &links, options.trace ? &timelines : nullptr);
+  const auto times =
+      sim::replay_time(plan, *recording, host_times(plan, machine), &links, options.trace ? &timelines : nullptr);
 
   Simulation simulation;
   PointResult& r = simulation.result;
@@ -258,23 +263,28 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     ranks.push_back(f);
   }
   sum_up(p, ranks, {slowest}, machine.peak_source(p.precision), r);
-  const auto most = std::max_element(memory.begin(), memory.end(),
-                                     [](const sim::ReplayedMemory& a, const sim::ReplayedMemory& b) { return a.retries < b.retries; });
+  const auto most = std::max_element(
+      memory.begin(), memory.end(),
+      [](const sim::ReplayedMemory& a, const sim::ReplayedMemory& b) { return a.retries < b.retries; });
   if (most->retries > 0)
-    r.reason = fmt::format("memory is nearly full: PyTorch returns cached segments {} times a step, which costs time that is not simulated",
-                           most->retries);
+    r.reason = fmt::format(
+        "memory is nearly full: PyTorch returns cached segments {} times a step, which costs time that is not "
+        "simulated",
+        most->retries);
   simulation.compute_by_stage.assign(static_cast<std::size_t>(plan.mesh.size(Axis::pp)), 0);
   const int ranks_of_stage = plan.mesh.world() / plan.mesh.size(Axis::pp);
   for (std::size_t i = 0; i < classes.size(); ++i) {
     double& most = simulation.compute_by_stage[static_cast<std::size_t>(classes[i].rank / ranks_of_stage)];
     TimeByPart parts = times[i].parts;
-    most = std::max(most, at(parts, TimePart::gemms) + at(parts, TimePart::attention) + at(parts, TimePart::elementwise));
+    most =
+        std::max(most, at(parts, TimePart::gemms) + at(parts, TimePart::attention) + at(parts, TimePart::elementwise));
   }
   // Of the first rank of each stage; replicas of one process do different things.
   const int apart = plan.single_process ? 1 : ranks_of_stage;
   if (options.trace)
     for (int rank = 0; rank < plan.mesh.world(); rank += apart)
-      simulation.timeline_by_stage.push_back(timelines[static_cast<std::size_t>(recording->classes.of_rank[static_cast<std::size_t>(rank)])]);
+      simulation.timeline_by_stage.push_back(
+          timelines[static_cast<std::size_t>(recording->classes.of_rank[static_cast<std::size_t>(rank)])]);
   for (std::size_t i = 0; i < classes.size(); ++i) {
     add_memory(simulation, memory[i].peak, memory[i].reserved, classes[i].ranks);
     if (offloads)
@@ -285,7 +295,8 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
 
 }  // namespace
 
-Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine, int devices, const SimulateOptions& options) {
+Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
+                          const SimulateOptions& options) {
   check_possible(p, plan, machine, devices);
   std::optional<Simulation> simulation;
   if (options.replay) simulation = replay(p, plan, machine, options);
@@ -293,12 +304,14 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
   const double outside = static_cast<double>(machine.device.memory_outside_allocator >> 20);
   if (const auto& reserved = simulation->result.reserved_memory_mib)
     simulation->result.device_memory_mib = *reserved + outside;
-  if (const std::string missing = lacking(plan.framework->can, p); !missing.empty() && simulation->result.reason.empty())
+  if (const std::string missing = lacking(plan.framework->can, p);
+      !missing.empty() && simulation->result.reason.empty())
     simulation->result.reason = fmt::format("not in {}: {}", plan.framework->name, missing);
   return std::move(*simulation);
 }
 
-std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices, sim::Recordings* recordings) {
+std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
+                                     sim::Recordings* recordings) {
   check_possible(p, plan, machine, devices);
   const Links links(machine, peer_to_peer(p.env));
   const auto recording = recorded(p, plan, machine, links, recordings);

@@ -29,7 +29,7 @@ struct Simulation {
   // Of host memory, where something lives there.
   std::vector<MemoryUse> host_peak_by_stage;
   std::vector<std::size_t> host_reserved_by_stage;
-  std::uint64_t total_reserved = 0;         // over all ranks, of both memories where the device is the host
+  std::uint64_t total_reserved = 0;  // over all ranks, of both memories where the device is the host
   // Seconds of a step that a rank of the stage computes: products, attention and elementwise. Empty where every op was run.
   std::vector<double> compute_by_stage;
   std::vector<Timeline> timeline_by_stage;  // empty unless asked for
@@ -37,13 +37,14 @@ struct Simulation {
 
 struct SimulateOptions {
   bool trace = false;
-  bool replay = true;  // false: every op of every micro batch is run, to the same result
+  bool replay = true;                     // false: every op of every micro batch is run, to the same result
   sim::Recordings* recordings = nullptr;  // of this machine (recordings.h), where layouts are simulated again
 };
 
 // Throws what a stage threw (OutOfMemory naming the rank; of several stages the first), unsupported where the
 // machine lacks the precision, infeasible where `devices` are too few.
-Simulation simulate_point(const Point& point, const Plan& plan, const Machine& machine, int devices, const SimulateOptions& options = {});
+Simulation simulate_point(const Point& point, const Plan& plan, const Machine& machine, int devices,
+                          const SimulateOptions& options = {});
 
 // What a simulation says without the allocator: the time of a step, and what the fullest rank has handed out at most. It
 // takes a fraction of one, and differs from it in nothing; whether all of it fits, where blocks lie decides.

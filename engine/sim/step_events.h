@@ -21,20 +21,20 @@ namespace mbench::sim {
 
 struct ClockEvent {
   enum class Kind : std::uint8_t {
-    kernel,       // seconds, flops; times: 0 where another's call makes it
-    collective,   // group, seconds, times: the stream waits for it
-    start,        // group, seconds, pending, times: it does not yet; after, slows
-    wait,         // pending
-    send,         // a message of the action
-    receive,      // bytes; the message of the action
-    synchronize,  // the host waits for the stream
-    barrier,      // group
-    copy,         // to or from the host (group: CopyWay), seconds, pending: of copies, as in the next two
-    copy_wait,    // the stream waits for a copy
+    kernel,          // seconds, flops; times: 0 where another's call makes it
+    collective,      // group, seconds, times: the stream waits for it
+    start,           // group, seconds, pending, times: it does not yet; after, slows
+    wait,            // pending
+    send,            // a message of the action
+    receive,         // bytes; the message of the action
+    synchronize,     // the host waits for the stream
+    barrier,         // group
+    copy,            // to or from the host (group: CopyWay), seconds, pending: of copies, as in the next two
+    copy_wait,       // the stream waits for a copy
     copy_host_wait,  // the host does
-    host_kernel,  // seconds, of the host's processor
-    host_work,    // work, times
-    span_begins,  // a phase of the step, which a trace shows; clocks do nothing
+    host_kernel,     // seconds, of the host's processor
+    host_work,       // work, times
+    span_begins,     // a phase of the step, which a trace shows; clocks do nothing
     span_ends
   } kind;
   TimePart part{};  // that a kernel is, or what the stream waits for

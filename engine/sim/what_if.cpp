@@ -21,15 +21,13 @@ void each_figure(ordered_json& json, const std::string& path,
     return;
   }
   if (!json.is_object()) return;
-  if (const auto value = json.find("value"); value != json.end() && value->is_number())
-    return found(path, json);
+  if (const auto value = json.find("value"); value != json.end() && value->is_number()) return found(path, json);
   for (auto& [key, below] : json.items()) each_figure(below, path.empty() ? key : path + "." + key, found);
 }
 
 }  // namespace
 
-Machine find_machine(const std::string& name, const std::map<std::string, double>& figures,
-                     const std::string& where) {
+Machine find_machine(const std::string& name, const std::map<std::string, double>& figures, const std::string& where) {
   if (figures.empty()) return find_machine(name, where);
   auto [json, file] = load_machine(name, where);
   std::map<std::string, ordered_json*> by_path;

@@ -19,9 +19,7 @@ class LoneGroup final : public Group {
 
  protected:
   void do_all_reduce(const Tensor&, ReduceOp) override {}
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor&) override {
-    return std::make_unique<DonePending>();
-  }
+  std::unique_ptr<Pending> do_start_all_reduce(const Tensor&) override { return std::make_unique<DonePending>(); }
   void do_all_gather(const Tensor&, const Tensor&) override {}
   void do_reduce_scatter(const Tensor&, const Tensor&) override {}
   void do_all_to_all(const Tensor&, const Tensor&, const Rows&) override {}
@@ -30,9 +28,7 @@ class LoneGroup final : public Group {
   }
   void do_broadcast(const Tensor&, int) override {}
   void do_reduce(const Tensor&, int) override {}
-  std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
-    return std::make_unique<DonePending>();
-  }
+  std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override { return std::make_unique<DonePending>(); }
   std::unique_ptr<Pending> do_start_receive(const Tensor&, int, int) override {
     return std::make_unique<DonePending>();
   }
@@ -74,9 +70,7 @@ class SimGroup final : public Group {
   int ranks_on_node() const override { return reach_.per_node; }
 
  protected:
-  void do_all_reduce(const Tensor& x, ReduceOp) override {
-    blocking("all_reduce", spent(sim::Call::all_reduce, x));
-  }
+  void do_all_reduce(const Tensor& x, ReduceOp) override { blocking("all_reduce", spent(sim::Call::all_reduce, x)); }
   std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
     return started("all_reduce", spent(sim::Call::start_all_reduce, x));
   }
@@ -104,18 +98,15 @@ class SimGroup final : public Group {
     return started("all_to_all", slowest(exchange_seconds(sim::Call::start_all_to_all, in, rows)));
   }
   void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows) override {
-    blocking("all_to_all", slowest(links_.forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_)));
+    blocking("all_to_all",
+             slowest(links_.forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_)));
   }
   // As RecordingGroup's.
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
     return started("shift", spent(sim::Call::shift, in), nullptr, !device().in_one_call());
   }
-  void do_broadcast(const Tensor& x, int) override {
-    blocking("broadcast", spent(sim::Call::broadcast, x));
-  }
-  void do_reduce(const Tensor& x, int) override {
-    blocking("reduce", spent(sim::Call::reduce, x));
-  }
+  void do_broadcast(const Tensor& x, int) override { blocking("broadcast", spent(sim::Call::broadcast, x)); }
+  void do_reduce(const Tensor& x, int) override { blocking("reduce", spent(sim::Call::reduce, x)); }
   std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override {
     return started("broadcast", spent(sim::Call::broadcast, x));
   }
@@ -229,7 +220,8 @@ class SimGroup final : public Group {
     return span;
   }
   void blocking(std::string_view what, double seconds) { run(what, call(seconds)); }
-  std::unique_ptr<Pending> started(std::string_view what, double seconds, const Interval* behind = nullptr, bool slows = true) {
+  std::unique_ptr<Pending> started(std::string_view what, double seconds, const Interval* behind = nullptr,
+                                   bool slows = true) {
     CollectiveCall c = call(seconds);
     c.started = true, c.slows = slows, c.behind = behind;
     return std::make_unique<SimPending>(clock_, run(what, c), part());

@@ -35,18 +35,14 @@ std::int64_t counted_rows(const WeightSpec& w, const Plan& plan) {
 class Sums {
  public:
   Sums(Device& device, const Groups& groups) : device_(device), groups_(groups) {}
-  std::int64_t add(Axes over, std::int64_t count) {
-    return std::exchange(sizes_[over], sizes_[over] + count);
-  }
+  std::int64_t add(Axes over, std::int64_t count) { return std::exchange(sizes_[over], sizes_[over] + count); }
   void allocate(std::string_view what) {
     for (const auto& [over, size] : sizes_) {
       sums_[over] = device_.empty({size}, DType::f32, Category::workspace, what);
       run(device_, ops::Fill{sums_[over], 0});
     }
   }
-  Tensor at(Axes over, std::int64_t place, std::int64_t count) const {
-    return sums_.at(over).part(place, {count});
-  }
+  Tensor at(Axes over, std::int64_t place, std::int64_t count) const { return sums_.at(over).part(place, {count}); }
   void reduce() const {
     for (const auto& [over, sum] : sums_)
       if (!over.empty()) groups_.over(over).all_reduce(sum);
@@ -61,8 +57,7 @@ class Sums {
 
 }  // namespace
 
-std::vector<Adafactor::Matrix> Adafactor::matrices_of_step(const std::vector<Item>& items,
-                                                           float weight_decay) const {
+std::vector<Adafactor::Matrix> Adafactor::matrices_of_step(const std::vector<Item>& items, float weight_decay) const {
   std::vector<Matrix> all;
   for (const Item& item : items) {
     const Parameter& p = *item.parameter;
@@ -101,12 +96,10 @@ void Adafactor::step(const std::vector<Item>& items, const Step& step) {
   }
   factors.allocate("Adafactor's sums");
   squares.allocate("Adafactor's squares");
-  const Tensor means = device_.empty({std::max<std::int64_t>(1, static_cast<std::int64_t>(all.size()))},
-                                     DType::f32, Category::workspace, "Adafactor's means");
+  const Tensor means = device_.empty({std::max<std::int64_t>(1, static_cast<std::int64_t>(all.size()))}, DType::f32,
+                                     Category::workspace, "Adafactor's means");
   const auto row_sum = [&](const Matrix& m) { return factors.at(m.over_cols, m.row_at, m.row.numel()); };
-  const auto column_sum = [&](const Matrix& m) {
-    return factors.at(m.over_rows, m.column_at, m.column.numel());
-  };
+  const auto column_sum = [&](const Matrix& m) { return factors.at(m.over_rows, m.column_at, m.column.numel()); };
 
   for (const Matrix& m : all) {
     ops::AdafactorSums sums{m.gradient, row_sum(m), column_sum(m)};
@@ -120,9 +113,8 @@ void Adafactor::step(const std::vector<Item>& items, const Step& step) {
     const Tensor mean = means.slice(static_cast<std::int64_t>(i), 1);
     run(device_, ops::AdafactorMoments{row_sum(m), column_sum(m), m.row, m.column, mean, m.rows, m.cols,
                                        m.over_rows.empty(), beta2});
-    run(device_,
-        ops::AdafactorSquares{m.gradient, m.row, m.column, mean,
-                              squares.at(m.over_rows | m.over_cols, square_at[i], 1), step.gradient_scale});
+    run(device_, ops::AdafactorSquares{m.gradient, m.row, m.column, mean,
+                                       squares.at(m.over_rows | m.over_cols, square_at[i], 1), step.gradient_scale});
   }
   squares.reduce();
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -12,8 +12,7 @@ namespace mbench {
 
 class Adafactor {
  public:
-  Adafactor(Device& device, const Plan& plan, const Groups& groups)
-      : device_(device), plan_(plan), groups_(groups) {}
+  Adafactor(Device& device, const Plan& plan, const Groups& groups) : device_(device), plan_(plan), groups_(groups) {}
 
   // One parameter: flat tensors of its elements, and its moments.
   struct Item {

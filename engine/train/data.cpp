@@ -46,8 +46,7 @@ class FileTokens final : public TokenSource {
       out[p] = file_[start + p];
       if (out[p] >= vocab_)
         fail(ErrorKind::bad_input, file_.path(),
-             "token {} is outside the model's vocabulary, got {}, need less than {}", start + p, out[p],
-             vocab_);
+             "token {} is outside the model's vocabulary, got {}, need less than {}", start + p, out[p], vocab_);
     }
   }
 
@@ -57,11 +56,10 @@ class FileTokens final : public TokenSource {
   std::uint64_t seed_;
 };
 
-std::unique_ptr<TokenSource> open_file(TokenFile file, std::int64_t vocab, std::int64_t seq,
-                                       std::uint64_t seed) {
+std::unique_ptr<TokenSource> open_file(TokenFile file, std::int64_t vocab, std::int64_t seq, std::uint64_t seed) {
   if (file.size() < seq + 1)
-    fail(ErrorKind::bad_input, file.path(),
-         "too short for one sample, got {} tokens, need at least {} (seq + 1)", file.size(), seq + 1);
+    fail(ErrorKind::bad_input, file.path(), "too short for one sample, got {} tokens, need at least {} (seq + 1)",
+         file.size(), seq + 1);
   // Raw tokens do not tell their width: a vocabulary that 16 bits cannot hold means they are not uint16.
   if (file.format() == TokenFormat::u16 && !file.has_header() && vocab > 65536)
     fail(ErrorKind::bad_input, file.path(),

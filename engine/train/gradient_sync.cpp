@@ -19,8 +19,7 @@ GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& sto
     : device_(device),
       store_(store),
       groups_(groups),
-      bucket_elements_(
-          static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.precision.gradients))),
+      bucket_elements_(static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.precision.gradients))),
       overlap_(plan.overlap_grad_reduce) {
   for (const StateLayout::Bucket& b : store.layout().buckets()) units_left_.push_back(b.units.size());
 }
@@ -155,8 +154,8 @@ void GradientSync::reduce_packed(Axes axes) {
     n += gradient.numel();
   }
   if (some.empty()) return;  // on all ranks of the group, which own the same parts
-  const Tensor packed = device_.empty({n}, store_.gradients().dtype(), Category::workspace,
-                                      "packed gradients of replicated parameters");
+  const Tensor packed =
+      device_.empty({n}, store_.gradients().dtype(), Category::workspace, "packed gradients of replicated parameters");
   const auto each = [&](auto&& action) {
     std::int64_t at = 0;
     for (const Tensor& gradient : some) {

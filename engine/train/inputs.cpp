@@ -126,13 +126,10 @@ void StepInputs::write(MicroBatch& batch, int micro, float loss_scale) {
   const TrainingPlan& p = plan_.training;
   const SequenceShare share = context_.share();
   const std::int64_t b = p.micro_batch;
-  batch.gradient_scale =
-      loss_scale / static_cast<float>(p.micro_batches * plan_.mesh.size(kBatchAxes));
+  batch.gradient_scale = loss_scale / static_cast<float>(p.micro_batches * plan_.mesh.size(kBatchAxes));
   // The loss is of the first position alone: along cp it is a sum to which the other ranks add nothing.
-  if (batch.order_labels)
-    batch.order_inv_weight_sum = share.position(0) == 0 ? 1.0f / static_cast<float>(b) : 0.0f;
-  const double depth_share =
-      plan_.model.parts().mtp_loss_scaling_factor / static_cast<double>(batch.ahead.size());
+  if (batch.order_labels) batch.order_inv_weight_sum = share.position(0) == 0 ? 1.0f / static_cast<float>(b) : 0.0f;
+  const double depth_share = plan_.model.parts().mtp_loss_scaling_factor / static_cast<double>(batch.ahead.size());
   for (MicroBatch::Ahead& ahead : batch.ahead)
     ahead.gradient_scale = batch.gradient_scale * static_cast<float>(depth_share);
   if (is_replicated(context_)) return write_of_all(batch, micro);

@@ -55,9 +55,9 @@ void Loader::work() {
 HostBatch Loader::take(std::int64_t step, int micro) {
   std::unique_lock lock(mutex_);
   const std::uint64_t number = taken_;
-  check(step == static_cast<std::int64_t>(number / order_.size()) && micro == order_[number % order_.size()],
-        "loader", "batch {} of step {} is not the next one, which is {} of {}", micro, step,
-        order_[number % order_.size()], number / order_.size());
+  check(step == static_cast<std::int64_t>(number / order_.size()) && micro == order_[number % order_.size()], "loader",
+        "batch {} of step {} is not the next one, which is {} of {}", micro, step, order_[number % order_.size()],
+        number / order_.size());
   if (workers_.empty()) {
     ++taken_;
     lock.unlock();

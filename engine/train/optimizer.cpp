@@ -87,8 +87,7 @@ Optimizer::Piece Optimizer::piece_at(std::int64_t at, std::int64_t begin, std::i
   piece.gradients = part_of(store_.gradients(), state.gradients);
   // What lives in FP8 has originals alone, of which a step makes it (Fp8Parameters).
   if (begin < store_.layout().fp8_begin()) piece.main = part_of(store_.weights(), state.weights);
-  if (store_.main_separate())
-    piece.model = std::exchange(piece.main, part_of(store_.main(), state.optimizer));
+  if (store_.main_separate()) piece.model = std::exchange(piece.main, part_of(store_.main(), state.optimizer));
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const StateExtent extent = plan_.optimizer.states[i].extent;
     if (extent == StateExtent::element) piece.states.push_back(states_[i].part(at, {size}));
@@ -121,8 +120,7 @@ void Optimizer::make_pieces_of_parameters() {
   std::vector<std::int64_t> used(states_.size(), 0);  // of states by rows and columns
   for (const StateLayout::Own& own : store_.layout().own())
     for (const auto& p : store_.all()) {
-      const std::int64_t begin = std::max(own.begin, p->offset),
-                         end = std::min(own.end, p->offset + p->local.numel());
+      const std::int64_t begin = std::max(own.begin, p->offset), end = std::min(own.end, p->offset + p->local.numel());
       if (begin >= end) continue;
       const std::int64_t at = own.at + begin - own.begin;
       Piece piece = piece_at(at, begin, end - begin);
@@ -198,7 +196,8 @@ void Optimizer::sum_squares(const std::vector<Tensor>& gradients) {
 
 std::vector<Tensor> Optimizer::in_f32(float scale) {
   std::vector<Tensor> gradients;
-  const Tensor copy = device_.empty({store_.layout().owned()}, DType::f32, Category::gradients, "f32 copy of the gradients");
+  const Tensor copy =
+      device_.empty({store_.layout().owned()}, DType::f32, Category::gradients, "f32 copy of the gradients");
   for (const Piece& piece : pieces_) {
     gradients.push_back(copy.part(piece.at, piece.gradients.shape()));
     run(device_, ops::Copy{piece.gradients, gradients.back(), scale});
@@ -209,8 +208,7 @@ std::vector<Tensor> Optimizer::in_f32(float scale) {
 float Optimizer::learning_rate() const {
   const TrainingPlan& p = plan_.training;
   const double ramp =
-      p.lr_warmup > 0 ? std::min(1.0, static_cast<double>(steps_seen_ + 1) / static_cast<double>(p.lr_warmup))
-                      : 1.0;
+      p.lr_warmup > 0 ? std::min(1.0, static_cast<double>(steps_seen_ + 1) / static_cast<double>(p.lr_warmup)) : 1.0;
   return static_cast<float>(p.learning_rate * ramp);
 }
 
@@ -235,8 +233,7 @@ Optimizer::Outcome Optimizer::step() {
   ++steps_seen_;
   if (overflow) return outcome;  // in other precisions the caller calls the point wrong
 
-  if (p.clip_grad > 0)
-    scale *= std::min(1.0f, static_cast<float>(p.clip_grad) / (outcome.gradient_norm + 1e-6f));
+  if (p.clip_grad > 0) scale *= std::min(1.0f, static_cast<float>(p.clip_grad) / (outcome.gradient_norm + 1e-6f));
   ++steps_taken_;
   const Update how{lr, static_cast<float>(p.weight_decay), scale, steps_taken_};
   if (host_update_) {
@@ -259,8 +256,7 @@ void Optimizer::open_host_update() {
 void Optimizer::update_on_host(const Update& how) {
   const bool weights_on_host = plan_.state.weights_at == Residence::host;
   std::vector<HostUpdate::Piece> pieces;
-  for (const Piece& piece : pieces_)
-    pieces.push_back({piece.gradients, weights_on_host ? Tensor() : piece.model});
+  for (const Piece& piece : pieces_) pieces.push_back({piece.gradients, weights_on_host ? Tensor() : piece.model});
   host_update_->run(pieces, [&](const HostUpdate::Chunk& c) {
     const Piece& piece = pieces_[c.piece];
     const auto part = [&](const Tensor& all) { return all ? all.part(c.begin, {c.size}) : Tensor(); };
@@ -312,8 +308,7 @@ void Optimizer::update_matrices(const std::vector<Tensor>& gradients, const Upda
   std::vector<Adafactor::Item> items;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
-    items.push_back(
-        {piece.parameter, piece.main, gradients[i], piece.model, piece.states[0], piece.states[1]});
+    items.push_back({piece.parameter, piece.main, gradients[i], piece.model, piece.states[0], piece.states[1]});
   }
   Adafactor(device_, plan_, groups_).step(items, {how.lr, how.weight_decay, how.gradient_scale, how.step});
 }

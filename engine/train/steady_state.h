@@ -29,7 +29,8 @@ class SteadyState {
   using Use = std::array<std::array<std::size_t, kCategories>, 2>;
   Use in_use() const {
     const Device* host = device_.opened_host();
-    return {device_.memory().in_use().by_category, host ? host->memory().in_use().by_category : MemoryUse().by_category};
+    return {device_.memory().in_use().by_category,
+            host ? host->memory().in_use().by_category : MemoryUse().by_category};
   }
 
   Device& device_;

@@ -22,8 +22,7 @@ struct HeaderKind {
 constexpr HeaderKind kHeaders[] = {{20240520u, 1, TokenFormat::u16}, {20240801u, 7, TokenFormat::u32}};
 
 std::uint32_t word32(const unsigned char* p) {
-  return std::uint32_t{p[0]} | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 |
-         std::uint32_t{p[3]} << 24;
+  return std::uint32_t{p[0]} | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 | std::uint32_t{p[3]} << 24;
 }
 
 std::size_t bytes_per_token(TokenFormat format) {
@@ -48,8 +47,7 @@ struct Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) {
-  if (path.empty())
-    fail(ErrorKind::bad_input, "data", "no file named, got \"\", need text:FILE or tokens:FILE");
+  if (path.empty()) fail(ErrorKind::bad_input, "data", "no file named, got \"\", need text:FILE or tokens:FILE");
   // Asked before opening: opening a pipe would wait for its writer.
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0)
@@ -90,19 +88,18 @@ TokenFile TokenFile::open_tokens(const std::string& path) {
   for (const HeaderKind& kind : kHeaders) {
     if (bytes < 4 || word32(data) != kind.magic) continue;
     if (bytes < kHeaderBytes)
-      fail(ErrorKind::bad_input, path, "cut short inside its header, got {} bytes, need {} and the tokens",
-           bytes, kHeaderBytes);
+      fail(ErrorKind::bad_input, path, "cut short inside its header, got {} bytes, need {} and the tokens", bytes,
+           kHeaderBytes);
     const std::uint32_t version = word32(data + 4);
     if (version != kind.version)
-      fail(ErrorKind::bad_input, path, "version of a token file with magic {}, got {}, need {}", kind.magic,
-           version, kind.version);
+      fail(ErrorKind::bad_input, path, "version of a token file with magic {}, got {}, need {}", kind.magic, version,
+           kind.version);
     const std::size_t promised = word32(data + 8), width = bytes_per_token(kind.format);
     const std::size_t need = kHeaderBytes + promised * width;
     if (bytes != need)
       fail(ErrorKind::bad_input, path, "{}, got {} bytes, need {} for the {} tokens of its header",
            bytes < need ? "cut short" : "more bytes than its header says", bytes, need, promised);
-    if (promised == 0)
-      fail(ErrorKind::bad_input, path, "the data file is empty, got 0 tokens, need one sample");
+    if (promised == 0) fail(ErrorKind::bad_input, path, "the data file is empty, got 0 tokens, need one sample");
     file.first_ = data + kHeaderBytes;
     file.format_ = kind.format;
     file.has_header_ = true;
@@ -113,8 +110,8 @@ TokenFile TokenFile::open_tokens(const std::string& path) {
   file.format_ = path.ends_with(".u32") || path.ends_with(".uint32") ? TokenFormat::u32 : TokenFormat::u16;
   const std::size_t width = bytes_per_token(file.format_);
   if (bytes % width != 0)
-    fail(ErrorKind::bad_input, path, "odd size, got {} bytes, need a multiple of {} for raw uint{} tokens",
-         bytes, width, 8 * width);
+    fail(ErrorKind::bad_input, path, "odd size, got {} bytes, need a multiple of {} for raw uint{} tokens", bytes,
+         width, 8 * width);
   file.size_ = static_cast<std::int64_t>(bytes / width);
   return file;
 }

@@ -41,8 +41,8 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
   const RoutingSpec& routing = plan.model.parts().routing;
   if (plan.model.experts > 0 && (routing.balance_loss > 0 || routing.z_loss > 0))
     context_.router_losses = device.empty({1}, DType::f32, Category::other, "losses of routers");
-  losses_ = device.empty({(1 + plan.model.mtp_layers) * plan.training.micro_batches}, DType::f32,
-                         Category::other, "losses");
+  losses_ =
+      device.empty({(1 + plan.model.mtp_layers) * plan.training.micro_batches}, DType::f32, Category::other, "losses");
   inputs_ = std::make_unique<StepInputs>(context_, stage_, dp_rank_, losses_, data);
   if (!plan.capture) return;
   context_.step_on_device = device.empty({1}, DType::i64, Category::other, "number of the step");
@@ -51,10 +51,8 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
 
 // Distinct for every message of a step: which chunk it is for, which micro batch, activation or gradient.
 int Trainer::tag(int chunk_position, const Action& action) const {
-  const bool gradient =
-      action.kind == Action::Kind::send_gradient || action.kind == Action::Kind::receive_gradient;
-  return (chunk_position * static_cast<int>(plan_.training.micro_batches) + action.micro) * 2 +
-         (gradient ? 1 : 0);
+  const bool gradient = action.kind == Action::Kind::send_gradient || action.kind == Action::Kind::receive_gradient;
+  return (chunk_position * static_cast<int>(plan_.training.micro_batches) + action.micro) * 2 + (gradient ? 1 : 0);
 }
 
 void Trainer::send(const Action& action, int to, int tag_chunk, Tensor& tensor) {
@@ -89,12 +87,13 @@ void Trainer::backward(const Action& a, Slot& slot) {
   const bool last = --backwards_left_[a.chunk] == 0;
   // Where a product is deferred, gradients of its chunk are complete with it.
   const bool wait = last && plan_.deferred_gemms > 0 && plan_.chunks[stage_][a.chunk].last;
-  slot.dinput = chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved, [&](int unit) {
-    if (wait)
-      wait_for_deferred_.push_back(unit);
-    else
-      sync_->ready(unit, last);
-  });
+  slot.dinput =
+      chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved, [&](int unit) {
+        if (wait)
+          wait_for_deferred_.push_back(unit);
+        else
+          sync_->ready(unit, last);
+      });
   sync_->end_of_micro_batch();
   slot.saved = {};
   slot.batch = {};
@@ -141,8 +140,7 @@ float Trainer::mean_loss(std::int64_t depth) {
   }
   double total = 0;
   for (const double v : gather_all(groups_.all(), sum)) total += v;
-  return static_cast<float>(total /
-                            static_cast<double>(plan_.training.micro_batches * plan_.mesh.size(kBatchAxes)));
+  return static_cast<float>(total / static_cast<double>(plan_.training.micro_batches * plan_.mesh.size(kBatchAxes)));
 }
 
 std::optional<float> Trainer::auxiliary_loss() {
@@ -160,8 +158,8 @@ std::optional<float> Trainer::auxiliary_loss() {
   const Mesh& mesh = plan_.mesh;
   const int split = mesh.size(sequence_axes(plan_.hidden.value, mesh));
   const double same = mesh.size(Axis::tp) * mesh.size(Axis::cp) / split;
-  return static_cast<float>(
-      loss + total / same / static_cast<double>(plan_.training.micro_batches * mesh.size(kBatchAxes)));
+  return static_cast<float>(loss +
+                            total / same / static_cast<double>(plan_.training.micro_batches * mesh.size(kBatchAxes)));
 }
 
 // From fetching weights to summed gradients.

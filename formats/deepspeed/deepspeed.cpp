@@ -29,8 +29,9 @@ void flatten(const ordered_json& object, const std::string& prefix, const std::s
 }
 
 // What a config of DeepSpeed decides of a point; the rest is the training script's.
-constexpr const char* kDecided[] = {"micro_batch", "global_batch", "zero", "offload", "precision", "clip_grad", "optimizer", "learning_rate", "weight_decay", "tp", "pp", "cp", "ep", "dp",
-                                   "optimizer_instances"};
+constexpr const char* kDecided[] = {
+    "micro_batch",  "global_batch", "zero", "offload", "precision", "clip_grad", "optimizer",          "learning_rate",
+    "weight_decay", "tp",           "pp",   "cp",      "ep",        "dp",        "optimizer_instances"};
 
 }  // namespace
 
@@ -45,7 +46,8 @@ const Table& deepspeed_table() {
 
 bool is_deepspeed(const ordered_json& object) {
   return std::any_of(object.items().begin(), object.items().end(), [](const auto& item) {
-    return item.key() == "zero_optimization" || item.key() == "train_micro_batch_size_per_gpu" || item.key() == "train_batch_size" || item.key() == "gradient_accumulation_steps";
+    return item.key() == "zero_optimization" || item.key() == "train_micro_batch_size_per_gpu" ||
+           item.key() == "train_batch_size" || item.key() == "gradient_accumulation_steps";
   });
 }
 
@@ -71,7 +73,8 @@ ordered_json write_deepspeed(const Point& point) {
     for (const char* field : kDecided)
       for (const std::string& each : differences(flat.at(field), again.at(field), field)) faults.push_back(each);
   }
-  if (!faults.empty()) fail(ErrorKind::unsupported, "DeepSpeed", "no config says {}, got {}", point.model.name, fmt::join(faults, "; "));
+  if (!faults.empty())
+    fail(ErrorKind::unsupported, "DeepSpeed", "no config says {}, got {}", point.model.name, fmt::join(faults, "; "));
   return config;
 }
 

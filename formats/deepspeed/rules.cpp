@@ -1,6 +1,7 @@
 // What one key of a DeepSpeed config cannot say alone.
-#include "engine/base/json_reader.h"
 #include "formats/table/rules.h"
+
+#include "engine/base/json_reader.h"
 
 namespace mbench::formats {
 namespace {
@@ -24,10 +25,13 @@ void write_types(Writing& w) {
 }
 
 void read_offload(Reading& r) {
-  const json optimizer = r.value("zero_optimization.offload_optimizer.device", "none"), weights = r.value("zero_optimization.offload_param.device", "none");
-  for (const auto& [key, place] : {std::pair("zero_optimization.offload_optimizer.device", optimizer), std::pair("zero_optimization.offload_param.device", weights)})
+  const json optimizer = r.value("zero_optimization.offload_optimizer.device", "none"),
+             weights = r.value("zero_optimization.offload_param.device", "none");
+  for (const auto& [key, place] : {std::pair("zero_optimization.offload_optimizer.device", optimizer),
+                                   std::pair("zero_optimization.offload_param.device", weights)})
     if (place != "none" && place != "cpu" && !place.is_null()) r.lack(key, "state on a disk");
-  if (weights == "cpu" && optimizer != "cpu") r.lack("zero_optimization.offload_param.device", "weights in host memory without the optimizer");
+  if (weights == "cpu" && optimizer != "cpu")
+    r.lack("zero_optimization.offload_param.device", "weights in host memory without the optimizer");
   r.set("offload", weights == "cpu" ? "all" : optimizer == "cpu" ? "optimizer" : "none");
 }
 void write_offload(Writing& w) {
@@ -39,7 +43,8 @@ void write_offload(Writing& w) {
 // Samples of a step are those of a micro batch times their number times the ranks: two of them give the third.
 void read_batch(Reading& r) {
   const json samples = r.value("train_batch_size"), steps = r.value("gradient_accumulation_steps", 1);
-  const std::int64_t one = r.value("train_micro_batch_size_per_gpu").is_null() ? 0 : r.whole("train_micro_batch_size_per_gpu", 1 << 20);
+  const std::int64_t one =
+      r.value("train_micro_batch_size_per_gpu").is_null() ? 0 : r.whole("train_micro_batch_size_per_gpu", 1 << 20);
   if (samples.is_null()) {
     if (one > 0) r.set("global_batch", one * r.whole("gradient_accumulation_steps", 1 << 24, 1));
     r.note("how many ranks start is not said: dp 1 and global_batch of one rank, or --set dp=N --set global_batch=N");
@@ -53,18 +58,24 @@ void read_batch(Reading& r) {
     return;
   }
   if (all % of_rank != 0)
-    fail(ErrorKind::bad_input, r.file(), "train_batch_size {} is no multiple of train_micro_batch_size_per_gpu x gradient_accumulation_steps, which is {}", all, of_rank);
+    fail(ErrorKind::bad_input, r.file(),
+         "train_batch_size {} is no multiple of train_micro_batch_size_per_gpu x gradient_accumulation_steps, which is "
+         "{}",
+         all, of_rank);
   r.set("dp", all / of_rank);
 }
 void write_batch(Writing& w) {
   w.put("train_batch_size", w.at("global_batch"));
-  w.put("gradient_accumulation_steps", static_cast<std::int64_t>(w.number("global_batch") / (w.number("micro_batch") * w.number("dp"))));
+  w.put("gradient_accumulation_steps",
+        static_cast<std::int64_t>(w.number("global_batch") / (w.number("micro_batch") * w.number("dp"))));
 }
 
 }  // namespace
 
 const std::vector<Rule>& deepspeed_rules() {
-  static const std::vector<Rule> rules = {{"deepspeed_precision", read_types, write_types}, {"deepspeed_offload", read_offload, write_offload}, {"deepspeed_batch", read_batch, write_batch}};
+  static const std::vector<Rule> rules = {{"deepspeed_precision", read_types, write_types},
+                                          {"deepspeed_offload", read_offload, write_offload},
+                                          {"deepspeed_batch", read_batch, write_batch}};
   return rules;
 }
 

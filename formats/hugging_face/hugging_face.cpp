@@ -34,8 +34,12 @@ const Table& table_of(const ordered_json& config, const std::string& file) {
       names.push_back(each);
     }
   if (config.contains("text_config"))
-    fail(ErrorKind::unsupported, where, "no such language model, got \"{}\" with a text_config, need the config of the language model alone: what stands in text_config", type);
-  fail(ErrorKind::unsupported, where, "no such type of model is known, got \"{}\", {}", type, nearest_choice(type, names));
+    fail(ErrorKind::unsupported, where,
+         "no such language model, got \"{}\" with a text_config, need the config of the language model alone: what "
+         "stands in text_config",
+         type);
+  fail(ErrorKind::unsupported, where, "no such type of model is known, got \"{}\", {}", type,
+       nearest_choice(type, names));
 }
 
 // The model's name: that of its repository, its folder, or its file.
@@ -44,7 +48,8 @@ std::string name_of_model(const ordered_json& config, const std::string& file) {
   if (const auto found = config.find("_name_or_path"); found != config.end() && found->is_string())
     name = fs::path(found->get<std::string>()).filename().string();
   const fs::path path = fs::absolute(file).lexically_normal();
-  if (name.empty() || name == "." || name == "..") name = path.filename() == "config.json" ? path.parent_path().filename().string() : path.stem().string();
+  if (name.empty() || name == "." || name == "..")
+    name = path.filename() == "config.json" ? path.parent_path().filename().string() : path.stem().string();
   return name.empty() ? "custom" : name;
 }
 
@@ -67,7 +72,8 @@ std::vector<std::string> lost(const ordered_json& flat, const ordered_json& conf
   const ordered_json other = flat_point(again);
   std::vector<std::string> all;
   for (const char* field : kOfConfig)
-    for (const std::string& each : differences(*find_field_of(flat, field), *find_field_of(other, field), field)) all.push_back(each);
+    for (const std::string& each : differences(*find_field_of(flat, field), *find_field_of(other, field), field))
+      all.push_back(each);
   return all;
 }
 
@@ -85,7 +91,8 @@ const std::vector<Table>& hugging_face_tables() {
   return tables;
 }
 
-Imported read_hugging_face(const ordered_json& config, const std::string& file, const std::vector<std::string>& without) {
+Imported read_hugging_face(const ordered_json& config, const std::string& file,
+                           const std::vector<std::string>& without) {
   const Table& table = table_of(config, file);
   std::vector<std::string> minded = without;
   if (table.rows.empty()) minded.clear();  // there is nothing else to go by
@@ -122,8 +129,8 @@ ordered_json write_hugging_face(const Point& point) {
       }
       if (!usually_read && (!near || faults.size() < nearest.size())) nearest = faults, near = &table;
     }
-  fail(ErrorKind::unsupported, "a Hugging Face config", "no model_type says {}, got {}; the nearest is {}", point.model.name, fmt::join(nearest, "; "),
-       near->types.front());
+  fail(ErrorKind::unsupported, "a Hugging Face config", "no model_type says {}, got {}; the nearest is {}",
+       point.model.name, fmt::join(nearest, "; "), near->types.front());
 }
 
 }  // namespace formats

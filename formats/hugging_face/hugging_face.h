@@ -13,7 +13,8 @@ namespace mbench::formats {
 const std::vector<Table>& hugging_face_tables();
 
 // "model" and the few fields of a run that a config has.
-Imported read_hugging_face(const nlohmann::ordered_json& config, const std::string& file, const std::vector<std::string>& without);
+Imported read_hugging_face(const nlohmann::ordered_json& config, const std::string& file,
+                           const std::vector<std::string>& without);
 // The config of the point's model, by the first type that can say it.
 nlohmann::ordered_json write_hugging_face(const Point& point);
 

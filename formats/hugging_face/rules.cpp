@@ -1,10 +1,11 @@
 // What one key of a Hugging Face config cannot say alone.
+#include "formats/table/rules.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "engine/base/json_reader.h"
 #include "formats/table/layers.h"
-#include "formats/table/rules.h"
 
 namespace mbench::formats {
 namespace {
@@ -25,11 +26,13 @@ void read_rope(Reading& r) {
   if (type.is_null()) type = member(scaling, "type");
   if (type.is_null() || type == "default") {
     if (!together.is_object() && !scaling.is_null())
-      r.note(fmt::format("rope_scaling {} names no type: left out, angles do not change the cost", short_json(scaling)));
+      r.note(
+          fmt::format("rope_scaling {} names no type: left out, angles do not change the cost", short_json(scaling)));
     return;
   }
   if (type != "llama3" && type != "linear" && type != "dynamic" && type != "yarn") {
-    r.note(fmt::format("{} {} turns by other angles at the same cost: left out", together.is_object() ? "rope_parameters" : "rope_scaling", short_json(type)));
+    r.note(fmt::format("{} {} turns by other angles at the same cost: left out",
+                       together.is_object() ? "rope_parameters" : "rope_scaling", short_json(type)));
     return;
   }
   if (type != "llama3") {
@@ -44,8 +47,10 @@ void read_rope(Reading& r) {
     const auto positions = r.get("model.positions");
     if (!ours.contains("original_positions") && positions) ours["original_positions"] = *positions;
     if (type != "yarn")
-      for (const char* of_yarn : {"attention_factor", "truncate", "low_frequency_factor", "high_frequency_factor"}) ours.erase(of_yarn);
-    if (!member(scaling, "mscale").is_null()) r.note("the mscale of a YaRN scaling is left out: it multiplies queries and keys");
+      for (const char* of_yarn : {"attention_factor", "truncate", "low_frequency_factor", "high_frequency_factor"})
+        ours.erase(of_yarn);
+    if (!member(scaling, "mscale").is_null())
+      r.note("the mscale of a YaRN scaling is left out: it multiplies queries and keys");
     r.set("model.rope.scaling", ours);
     return;
   }
@@ -53,16 +58,20 @@ void read_rope(Reading& r) {
                                      {"low_freq_factor", "low_frequency_factor"},
                                      {"high_freq_factor", "high_frequency_factor"},
                                      {"original_max_position_embeddings", "original_positions"}})
-    if (const json value = member(scaling, theirs); !value.is_null()) r.set(fmt::format("model.rope.scaling.{}", ours), value);
+    if (const json value = member(scaling, theirs); !value.is_null())
+      r.set(fmt::format("model.rope.scaling.{}", ours), value);
 }
 
 void write_rope(Writing& w) {
   const json scaling = w.at("model.rope.scaling");
   if (scaling.is_null()) return;
   if (const json type = member(scaling, "type"); !type.is_null()) {
-    json theirs = {{"rope_type", type}, {"factor", scaling.at("factor")}, {"original_max_position_embeddings", scaling.at("original_positions")}};
+    json theirs = {{"rope_type", type},
+                   {"factor", scaling.at("factor")},
+                   {"original_max_position_embeddings", scaling.at("original_positions")}};
     if (type == "yarn") {
-      theirs["beta_slow"] = scaling.at("low_frequency_factor"), theirs["beta_fast"] = scaling.at("high_frequency_factor");
+      theirs["beta_slow"] = scaling.at("low_frequency_factor"),
+      theirs["beta_fast"] = scaling.at("high_frequency_factor");
       for (const char* key : {"attention_factor", "truncate"})
         if (const json value = member(scaling, key); !value.is_null()) theirs[key] = value;
     }
@@ -78,7 +87,8 @@ void write_rope(Writing& w) {
 // Whether a window is shorter than the longest sequence; noted where it is not.
 bool cuts(Reading& r, const json& window) {
   const auto longest = r.get("model.positions");
-  if (!longest || !longest->is_number() || !window.is_number() || window.get<double>() < longest->get<double>()) return true;
+  if (!longest || !longest->is_number() || !window.is_number() || window.get<double>() < longest->get<double>())
+    return true;
   r.note(fmt::format("sliding_window {} is no shorter than the longest sequence: no window", short_json(window)));
   return false;
 }
@@ -98,9 +108,12 @@ void set_window(Reading& r, const json& window, std::int64_t period, const json&
   const auto layers = r.get("model.layers");
   if (!kinds.is_array() && period > 0 && layers && layers->is_number_integer()) {
     kinds = json::array();
-    for (std::int64_t i = 0; i < layers->get<std::int64_t>(); ++i) kinds.push_back((i + 1) % period == 0 ? "full_attention" : "sliding_attention");
+    for (std::int64_t i = 0; i < layers->get<std::int64_t>(); ++i)
+      kinds.push_back((i + 1) % period == 0 ? "full_attention" : "sliding_attention");
   }
-  if (kinds.is_array() && std::all_of(kinds.begin(), kinds.end(), [](const json& kind) { return kind == "full_attention"; })) return;
+  if (kinds.is_array() &&
+      std::all_of(kinds.begin(), kinds.end(), [](const json& kind) { return kind == "full_attention"; }))
+    return;
   r.set("model.window", window);
   if (!kinds.is_array()) return;
   if (const json rules = rules_of_full_layers(kinds, parts_of_full); !rules.empty()) r.set("model.layers_of", rules);
@@ -117,8 +130,13 @@ void read_window_every_second(Reading& r) {
 }
 // Cohere 2: three of four layers, which alone have positions. Cohere has none of this.
 void read_window_of_cohere(Reading& r) {
-  const json window = r.value("sliding_window"), pattern = r.value("sliding_window_pattern", r.value("_sliding_window_pattern"));
-  set_window(r, window, pattern.is_number_integer() ? pattern.get<std::int64_t>() : window.is_null() ? 0 : 4, {{"window", 0}, {"position", "none"}});
+  const json window = r.value("sliding_window"),
+             pattern = r.value("sliding_window_pattern", r.value("_sliding_window_pattern"));
+  set_window(r, window,
+             pattern.is_number_integer() ? pattern.get<std::int64_t>()
+             : window.is_null()          ? 0
+                                         : 4,
+             {{"window", 0}, {"position", "none"}});
 }
 // Gemma 3: five of six layers, which turn by another base.
 void read_window_of_gemma3(Reading& r) {
@@ -154,30 +172,39 @@ void read_window_if_used(Reading& r) {
 }
 // Which layers have a window, by a list or from which on.
 void read_window_of_layers(Reading& r) {
-  const json kinds = r.value("layer_types"), from = r.value("max_window_layers", 62), window = r.value("sliding_window", 4096);
+  const json kinds = r.value("layer_types"), from = r.value("max_window_layers", 62),
+             window = r.value("sliding_window", 4096);
   if (window.is_null() || r.is_without("sliding_window")) return;
   const bool some = std::any_of(kinds.begin(), kinds.end(), [](const json& kind) { return kind != "full_attention"; });
   const auto layers = r.get("model.layers");
-  if (kinds.is_array() ? some : layers && layers->is_number() && from.is_number() && from.get<double>() < layers->get<double>()) r.lack("sliding_window", "a window on attention in some layers", 4096);
+  if (kinds.is_array()
+          ? some
+          : layers && layers->is_number() && from.is_number() && from.get<double>() < layers->get<double>())
+    r.lack("sliding_window", "a window on attention in some layers", 4096);
 }
 
 // Gemma's embedding is multiplied by the root of hidden; its scores by that of a number of their own.
 void read_root_of_hidden(Reading& r) {
-  if (const auto hidden = r.get("model.hidden"); hidden && hidden->is_number()) r.set("model.embedding_scale", std::sqrt(hidden->get<double>()));
+  if (const auto hidden = r.get("model.hidden"); hidden && hidden->is_number())
+    r.set("model.embedding_scale", std::sqrt(hidden->get<double>()));
 }
 void read_scale_of_scores(Reading& r) {
-  if (const double scalar = r.number("query_pre_attn_scalar", 256); scalar > 0) r.set("model.attention_scale", 1 / std::sqrt(scalar));
+  if (const double scalar = r.number("query_pre_attn_scalar", 256); scalar > 0)
+    r.set("model.attention_scale", 1 / std::sqrt(scalar));
 }
 void read_inverse_logit_scale(Reading& r) {
-  if (const double scaling = r.number("logits_scaling", 1); scaling > 0 && scaling != 1) r.set("model.logit_scale", 1 / scaling);
+  if (const double scaling = r.number("logits_scaling", 1); scaling > 0 && scaling != 1)
+    r.set("model.logit_scale", 1 / scaling);
 }
 void write_inverse_logit_scale(Writing& w) {
-  if (const json scale = w.at("model.logit_scale"); scale.is_number() && scale != 1) w.put("logits_scaling", 1 / scale.get<double>());
+  if (const json scale = w.at("model.logit_scale"); scale.is_number() && scale != 1)
+    w.put("logits_scaling", 1 / scale.get<double>());
 }
 
 // Falcon's two generations: one norm and one head of keys, or two norms and so many heads.
 void read_falcon(Reading& r) {
-  const bool newer = r.flag("new_decoder_architecture"), parallel = r.value("parallel_attn", true) == true, one_head = r.value("multi_query", true) == true;
+  const bool newer = r.flag("new_decoder_architecture"), parallel = r.value("parallel_attn", true) == true,
+             one_head = r.value("multi_query", true) == true;
   const json heads = r.value("num_kv_heads"), norms = r.value("num_ln_in_parallel_attn");
   if (newer && norms == 1)
     r.set("model.branches", "parallel");
@@ -200,18 +227,22 @@ void read_rotary_dim(Reading& r) {
   r.set("model.rope.fraction", columns.get<double>() * heads->get<double>() / hidden->get<double>());
 }
 void write_rotary_dim(Writing& w) {
-  w.put("rotary_dim", static_cast<std::int64_t>(std::lround(w.number("model.rope.fraction") * w.number("model.head_dim"))));
+  w.put("rotary_dim",
+        static_cast<std::int64_t>(std::lround(w.number("model.rope.fraction") * w.number("model.head_dim"))));
 }
 
 // What MPT and DBRX keep in objects of their own.
 void read_mpt(Reading& r) {
   const json attention = r.value("attn_config"), ratio = r.value("expansion_ratio", 4);
   const auto hidden = r.get("model.hidden");
-  if (hidden && hidden->is_number() && ratio.is_number() && ratio != 4) r.set("model.ffn", ratio.get<double>() * hidden->get<double>());
-  if (const json clip = member(attention, "clip_qkv"); !clip.is_null()) r.lack("attn_config", "queries, keys and values that are clipped");
+  if (hidden && hidden->is_number() && ratio.is_number() && ratio != 4)
+    r.set("model.ffn", ratio.get<double>() * hidden->get<double>());
+  if (const json clip = member(attention, "clip_qkv"); !clip.is_null())
+    r.lack("attn_config", "queries, keys and values that are clipped");
   if (member(attention, "qk_ln") == true) r.lack("attn_config", "layer norms of queries and keys");
   if (member(attention, "alibi") == false) r.set("model.position", "learned");
-  if (const json p = member(attention, "attn_pdrop"); p.is_number() && p != 0) r.lack("attn_config", "dropout of attention alone");
+  if (const json p = member(attention, "attn_pdrop"); p.is_number() && p != 0)
+    r.lack("attn_config", "dropout of attention alone");
 }
 void read_dbrx(Reading& r) {
   const json attention = r.value("attn_config"), experts = r.value("ffn_config");
@@ -226,9 +257,11 @@ void read_dbrx(Reading& r) {
   set("model.experts", experts, "moe_num_experts", 4);
   set("model.active_experts", experts, "moe_top_k", 1);
   set("model.routing.balance_loss", experts, "moe_loss_weight", 0.01);
-  if (const json norm = member(experts, "moe_normalize_expert_weights"); norm.is_null() && experts.is_object() && experts.contains("moe_normalize_expert_weights"))
+  if (const json norm = member(experts, "moe_normalize_expert_weights");
+      norm.is_null() && experts.is_object() && experts.contains("moe_normalize_expert_weights"))
     r.set("model.routing.normalise", false);
-  if (const json clip = member(attention, "clip_qkv"); !clip.is_null()) r.note(fmt::format("attn_config.clip_qkv {} is left out: it changes values, and nearly no cost", short_json(clip)));
+  if (const json clip = member(attention, "clip_qkv"); !clip.is_null())
+    r.note(fmt::format("attn_config.clip_qkv {} is left out: it changes values, and nearly no cost", short_json(clip)));
 }
 
 void write_no_window(Writing& w) {
@@ -245,11 +278,14 @@ void read_ffn_of_experts(Reading& r) {
 void read_shared_width(Reading& r) {
   const double width = r.number("shared_expert_intermediate_size", 5632), one = r.number("moe_intermediate_size");
   const auto count = static_cast<std::int64_t>(one >= 1 ? width / one : 0);
-  if (static_cast<double>(count) * one != width) return r.lack("shared_expert_intermediate_size", "a shared expert that is not so many times as wide as an expert", 5632);
+  if (static_cast<double>(count) * one != width)
+    return r.lack("shared_expert_intermediate_size", "a shared expert that is not so many times as wide as an expert",
+                  5632);
   r.set("model.shared_experts", count);
 }
 void write_shared_width(Writing& w) {
-  w.put("shared_expert_intermediate_size", static_cast<std::int64_t>(w.number("model.shared_experts") * w.number("model.expert_ffn")));
+  w.put("shared_expert_intermediate_size",
+        static_cast<std::int64_t>(w.number("model.shared_experts") * w.number("model.expert_ffn")));
 }
 
 // OPT's embedding may be narrower than its layers.

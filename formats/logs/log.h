@@ -15,23 +15,24 @@ enum class Pace { none, ms, samples_per_s, tokens_per_s_per_device };
 enum class Aside { none, evaluation, checkpoint };
 
 struct LoggedStep {
-  std::int64_t step = 0;   // as the trainer counts them
-  double pace = 0;         // of this step, or the mean since the one before (Log::of_windows)
+  std::int64_t step = 0;  // as the trainer counts them
+  double pace = 0;        // of this step, or the mean since the one before (Log::of_windows)
   Pace unit = Pace::none;
   Aside aside = Aside::none;
-  bool first = false;      // after a start, or a restart
+  bool first = false;  // after a start, or a restart
   std::optional<double> loss, gradient_norm;
 };
 
 struct Log {
-  std::string program;              // "megatron-lm"; empty: no trainer's
-  std::vector<LoggedStep> steps;    // ascending
-  bool of_windows = true;           // a time is the mean of the steps since the one before
+  std::string program;               // "megatron-lm"; empty: no trainer's
+  std::vector<LoggedStep> steps;     // ascending
+  bool of_windows = true;            // a time is the mean of the steps since the one before
   std::vector<LoggedMemory> memory;  // the most of each kind and rank
-  std::string device;               // "NVIDIA H100 80GB HBM3"; empty: it does not say
+  std::string device;                // "NVIDIA H100 80GB HBM3"; empty: it does not say
   std::optional<std::int64_t> global_batch, world;
-  std::vector<std::pair<std::string, std::string>> arguments;  // that Megatron-LM prints of itself as it starts: "num_layers", "24"
-  std::vector<std::string> notes;   // what was left out, a line each
+  std::vector<std::pair<std::string, std::string>>
+      arguments;                   // that Megatron-LM prints of itself as it starts: "num_layers", "24"
+  std::vector<std::string> notes;  // what was left out, a line each
 };
 
 }  // namespace mbench::formats

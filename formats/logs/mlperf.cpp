@@ -49,7 +49,8 @@ void MlperfReader::end_block(double time_ms, std::optional<double> samples) {
   if (begun_ms_ && begun_samples_ && samples && log_.global_batch && *samples > *begun_samples_) {
     const double steps = (*samples - *begun_samples_) / static_cast<double>(*log_.global_batch);
     if (steps >= 1 && time_ms > *begun_ms_)
-      if (LoggedStep* step = step_of({{"step", std::floor(*samples / static_cast<double>(*log_.global_batch))}}); step && step->unit == Pace::none) {
+      if (LoggedStep* step = step_of({{"step", std::floor(*samples / static_cast<double>(*log_.global_batch))}});
+          step && step->unit == Pace::none) {
         step->pace = (time_ms - *begun_ms_) / steps;
         step->unit = Pace::ms;
       }
@@ -62,15 +63,18 @@ void MlperfReader::read_event(const std::string& key, const json& event, int ran
   const std::optional<double> time_ms = number_of(event, "time_ms");
   if (key == "global_batch_size" && value.is_number()) log_.global_batch = value.get<std::int64_t>();
   if (rank > 0) return;  // every rank may log its own
-  if ((key == "block_start" || key == "epoch_start") && time_ms) begun_ms_ = time_ms, begun_samples_ = samples_of(metadata);
+  if ((key == "block_start" || key == "epoch_start") && time_ms)
+    begun_ms_ = time_ms, begun_samples_ = samples_of(metadata);
   if ((key == "block_stop" || key == "epoch_stop") && time_ms) end_block(*time_ms, samples_of(metadata));
   if (key == "train_loss" && value.is_number())
     if (LoggedStep* step = step_of(metadata)) step->loss = value.get<double>();
   if (key != "tracked_stats" || !value.is_object()) return;
   LoggedStep* step = step_of(metadata);
   if (!step) return;
-  if (const auto seconds = number_of(value, "train_step_time"); seconds && *seconds > 0) step->pace = *seconds * 1e3, step->unit = Pace::ms;
-  else if (const auto rate = number_of(value, "throughput"); rate && *rate > 0) step->pace = *rate, step->unit = Pace::samples_per_s;
+  if (const auto seconds = number_of(value, "train_step_time"); seconds && *seconds > 0)
+    step->pace = *seconds * 1e3, step->unit = Pace::ms;
+  else if (const auto rate = number_of(value, "throughput"); rate && *rate > 0)
+    step->pace = *rate, step->unit = Pace::samples_per_s;
   for (const char* name : {"train_loss", "reduced_train_loss", "loss"})
     if (const auto loss = number_of(value, name)) step->loss = loss;
 }

@@ -16,10 +16,11 @@ namespace {
 constexpr std::size_t kMostRows = 100'000, kMostRanks = 1'000'000;
 
 // Programs of nccl-tests as mbench check calls what they measure.
-constexpr std::pair<std::string_view, std::string_view> kPrograms[] = {{"all_reduce_perf", "all_reduce"}, {"all_gather_perf", "all_gather"},   {"reduce_scatter_perf", "reduce_scatter"},
-                                                                       {"alltoall_perf", "all_to_all"},   {"sendrecv_perf", "send"},           {"broadcast_perf", "broadcast"},
-                                                                       {"reduce_perf", "reduce"},         {"hypercube_perf", "hypercube"},     {"gather_perf", "gather"},
-                                                                       {"scatter_perf", "scatter"}};
+constexpr std::pair<std::string_view, std::string_view> kPrograms[] = {
+    {"all_reduce_perf", "all_reduce"}, {"all_gather_perf", "all_gather"}, {"reduce_scatter_perf", "reduce_scatter"},
+    {"alltoall_perf", "all_to_all"},   {"sendrecv_perf", "send"},         {"broadcast_perf", "broadcast"},
+    {"reduce_perf", "reduce"},         {"hypercube_perf", "hypercube"},   {"gather_perf", "gather"},
+    {"scatter_perf", "scatter"}};
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -41,7 +42,9 @@ bool read_whole(std::string_view word, Number& number) {
 std::string collective_in(std::string_view text) {
   for (const auto& [program, name] : kPrograms) {
     const std::size_t at = text.find(program);
-    if (at != std::string_view::npos && (at == 0 || !(std::isalnum(static_cast<unsigned char>(text[at - 1])) || text[at - 1] == '_'))) return std::string(name);
+    if (at != std::string_view::npos &&
+        (at == 0 || !(std::isalnum(static_cast<unsigned char>(text[at - 1])) || text[at - 1] == '_')))
+      return std::string(name);
   }
   return "";
 }
@@ -58,16 +61,21 @@ std::optional<ReadRow> row_of(std::string_view text) {
   if (words.size() < 7 || words.size() > 13) return std::nullopt;
   ReadRow read;
   std::int64_t count = 0;
-  if (!read_whole(words[0], read.row.bytes) || !read_whole(words[1], count) || read.row.bytes < 0 || !std::isalpha(static_cast<unsigned char>(words[2][0]))) return std::nullopt;
+  if (!read_whole(words[0], read.row.bytes) || !read_whole(words[1], count) || read.row.bytes < 0 ||
+      !std::isalpha(static_cast<unsigned char>(words[2][0])))
+    return std::nullopt;
   const bool both = words.size() >= 11;  // in place too
   const std::size_t figures = both ? 8 : 4, begin = words.size() - figures;
   if (begin < 3) return std::nullopt;
   if (begin > 3) read.operation = words[3];
   double algorithm = 0;
-  if (!read_whole(words[begin], read.row.us) || !read_whole(words[begin + 1], algorithm) || !read_whole(words[begin + 2], read.row.bus_gbps)) return std::nullopt;
+  if (!read_whole(words[begin], read.row.us) || !read_whole(words[begin + 1], algorithm) ||
+      !read_whole(words[begin + 2], read.row.bus_gbps))
+    return std::nullopt;
   if (!(read.row.us > 0) || !std::isfinite(read.row.us) || !std::isfinite(read.row.bus_gbps)) return std::nullopt;
   std::int64_t wrong = 0;
-  if (read_whole(words[begin + 3], wrong)) read.row.wrong = std::max<std::int64_t>(wrong, 0);  // N/A, or an error such as 1e-07 in old releases
+  if (read_whole(words[begin + 3], wrong))
+    read.row.wrong = std::max<std::int64_t>(wrong, 0);  // N/A, or an error such as 1e-07 in old releases
   if (algorithm > 0) read.factor = read.row.bus_gbps / algorithm;
   return read;
 }
@@ -85,18 +93,26 @@ class TestReader {
   void read(const Line& line) {
     const std::string_view text = line.text;
     if (text.find("nThread") != std::string_view::npos && text.find("minBytes") != std::string_view::npos) begin();
-    if (const std::string named = collective_in(text); !named.empty()) (text.find("concluded") != std::string_view::npos && !tests_.empty() ? tests_.back().collective : said_) = named;
-    if (text.find("Rank ") != std::string_view::npos && text.find(" on ") != std::string_view::npos && text.find(" device ") != std::string_view::npos) return add_rank(text);
+    if (const std::string named = collective_in(text); !named.empty())
+      (text.find("concluded") != std::string_view::npos && !tests_.empty() ? tests_.back().collective : said_) = named;
+    if (text.find("Rank ") != std::string_view::npos && text.find(" on ") != std::string_view::npos &&
+        text.find(" device ") != std::string_view::npos)
+      return add_rank(text);
     if (line.whole)
       if (const auto row = row_of(text)) add_row(*row);
   }
 
   std::vector<NcclTest> take(const std::string& file, const std::string& collective) {
     std::erase_if(tests_, [](const NcclTest& test) { return test.rows.empty(); });
-    if (tests_.empty()) fail(ErrorKind::bad_input, file, "no row of nccl-tests is in it, need lines of size, count, type, time, algbw and busbw");
+    if (tests_.empty())
+      fail(ErrorKind::bad_input, file,
+           "no row of nccl-tests is in it, need lines of size, count, type, time, algbw and busbw");
     for (NcclTest& test : tests_) {
       if (test.collective.empty()) test.collective = collective;
-      if (test.collective.empty()) fail(ErrorKind::bad_input, file, "does not say which collective it measures, need --collective all_gather (or all_reduce, reduce_scatter, all_to_all, send)");
+      if (test.collective.empty())
+        fail(ErrorKind::bad_input, file,
+             "does not say which collective it measures, need --collective all_gather (or all_reduce, reduce_scatter, "
+             "all_to_all, send)");
       test.ranks = std::max<std::int64_t>(static_cast<std::int64_t>(test.devices.size()), 1);
     }
     return std::move(tests_);
@@ -123,9 +139,11 @@ class TestReader {
   void add_row(const ReadRow& read) {
     if (tests_.empty()) tests_.emplace_back();
     NcclTest& test = tests_.back();
-    if (test.rows.size() >= kMostRows) fail(ErrorKind::bad_input, "log", "has more than {} rows of one test", kMostRows);
+    if (test.rows.size() >= kMostRows)
+      fail(ErrorKind::bad_input, "log", "has more than {} rows of one test", kMostRows);
     if (test.collective.empty()) test.collective = said_;
-    if (test.collective.empty()) test.collective = collective_of(read.operation, read.factor, static_cast<std::int64_t>(test.devices.size()));
+    if (test.collective.empty())
+      test.collective = collective_of(read.operation, read.factor, static_cast<std::int64_t>(test.devices.size()));
     test.rows.push_back(read.row);
   }
 
@@ -136,7 +154,8 @@ class TestReader {
 }  // namespace
 
 bool is_nccl_tests(std::string_view text) {
-  return text.find("algbw") != std::string_view::npos && text.find("busbw") != std::string_view::npos && text.find("#wrong") != std::string_view::npos;
+  return text.find("algbw") != std::string_view::npos && text.find("busbw") != std::string_view::npos &&
+         text.find("#wrong") != std::string_view::npos;
 }
 
 std::vector<NcclTest> read_nccl_tests(std::istream& in, const std::string& file, const std::string& collective) {
@@ -147,7 +166,9 @@ std::vector<NcclTest> read_nccl_tests(std::istream& in, const std::string& file,
       if (asked == program) asked = name;
       names.emplace_back(name);
     }
-    if (std::find(names.begin(), names.end(), asked) == names.end()) fail(ErrorKind::bad_input, "--collective", "no such collective, got \"{}\", {}", collective, nearest_choice(collective, names));
+    if (std::find(names.begin(), names.end(), asked) == names.end())
+      fail(ErrorKind::bad_input, "--collective", "no such collective, got \"{}\", {}", collective,
+           nearest_choice(collective, names));
   }
   TestReader reader;
   Lines lines(in);

@@ -14,7 +14,7 @@ struct NcclTestRow {
 };
 
 struct NcclTest {
-  std::string collective;  // "all_reduce", as mbench check calls it; empty: the log does not say
+  std::string collective;                   // "all_reduce", as mbench check calls it; empty: the log does not say
   std::vector<std::string> hosts, devices;  // of each rank, as far as they are listed
   std::vector<NcclTestRow> rows;
   std::int64_t ranks = 0;

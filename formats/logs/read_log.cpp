@@ -21,7 +21,9 @@ std::string rest_of(std::istream& in, const std::string& file) {
   std::string block(std::size_t{1} << 16, '\0');
   while (in.read(block.data(), static_cast<std::streamsize>(block.size())) || in.gcount() > 0) {
     text.append(block, 0, static_cast<std::size_t>(in.gcount()));
-    if (text.size() > kMostFileBytes) fail(ErrorKind::bad_input, file, "has more than {} bytes and begins as JSON, need the lines of a log", kMostFileBytes);
+    if (text.size() > kMostFileBytes)
+      fail(ErrorKind::bad_input, file, "has more than {} bytes and begins as JSON, need the lines of a log",
+           kMostFileBytes);
   }
   return text;
 }
@@ -29,7 +31,8 @@ std::string rest_of(std::istream& in, const std::string& file) {
 void check_program(const std::string& program) {
   const std::vector<std::string> names = log_programs();
   if (!program.empty() && std::find(names.begin(), names.end(), program) == names.end())
-    fail(ErrorKind::bad_input, "--trainer", "no such trainer's log is known, got \"{}\", {}", program, nearest_choice(program, names));
+    fail(ErrorKind::bad_input, "--trainer", "no such trainer's log is known, got \"{}\", {}", program,
+         nearest_choice(program, names));
 }
 
 }  // namespace
@@ -45,7 +48,9 @@ Log read_log(std::istream& in, const std::string& file, const std::string& progr
   check_program(program);
   if (in.peek() == '{' && (program.empty() || program == "transformers")) {
     const std::string text = rest_of(in, file);
-    if (!is_trainer_state(text)) fail(ErrorKind::bad_input, file, "is JSON without a log_history, need the log of a trainer or the trainer_state.json of transformers");
+    if (!is_trainer_state(text))
+      fail(ErrorKind::bad_input, file,
+           "is JSON without a log_history, need the log of a trainer or the trainer_state.json of transformers");
     Log log = read_trainer_state(parse_json(text, file), file);
     if (log.steps.empty()) fail(ErrorKind::bad_input, file, "has no steps");
     return log;
@@ -62,12 +67,14 @@ Log read_log(std::istream& in, const std::string& file, const std::string& progr
   for (LogReader& reader : readers)
     if (reader.knows()) return reader.take();
   if (mlperf.knows()) return mlperf.take();
-  fail(ErrorKind::bad_input, file, "no step of a trainer is in it, need a log of one of {}", fmt::join(log_programs(), ", "));
+  fail(ErrorKind::bad_input, file, "no step of a trainer is in it, need a log of one of {}",
+       fmt::join(log_programs(), ", "));
 }
 
 nlohmann::ordered_json spec_of(const Log& log, const std::string& file) {
   if (log.arguments.empty())
-    fail(ErrorKind::bad_input, file, "does not say what was trained, need SPEC: a spec, or the script, TOML or config.json of the run");
+    fail(ErrorKind::bad_input, file,
+         "does not say what was trained, need SPEC: a spec, or the script, TOML or config.json of the run");
   return read_megatron(script_of(log.arguments), file, {}).spec;
 }
 

@@ -11,7 +11,7 @@
 namespace mbench {
 struct Point;
 struct PointResult;
-}
+}  // namespace mbench
 
 namespace mbench::formats {
 

@@ -55,22 +55,27 @@ void LogReader::read_records(const LogRow& row, const Line& line) {
     Record record;
     const bool any = read_figures(row, text, next == std::string_view::npos ? line.whole : false, record);
     at = next;
-    if (row.kind == LineKind::step && (!record.figures.contains(Figure::step) || !record.figures.contains(Figure::pace))) {
+    if (row.kind == LineKind::step &&
+        (!record.figures.contains(Figure::step) || !record.figures.contains(Figure::pace))) {
       ++cut_;
       continue;
     }
     if (!any) continue;
-    if (const auto found = record.figures.find(Figure::global_batch); found != record.figures.end()) log_.global_batch = static_cast<std::int64_t>(found->second);
-    if (const auto found = record.figures.find(Figure::world); found != record.figures.end()) log_.world = static_cast<std::int64_t>(found->second);
+    if (const auto found = record.figures.find(Figure::global_batch); found != record.figures.end())
+      log_.global_batch = static_cast<std::int64_t>(found->second);
+    if (const auto found = record.figures.find(Figure::world); found != record.figures.end())
+      log_.world = static_cast<std::int64_t>(found->second);
     add_memory(record, line.rank);
     if (row.kind == LineKind::step) add_step(record, line.rank);
   }
 }
 
 void LogReader::add_memory(const Record& record, int rank) {
-  if (const auto said = record.figures.find(Figure::rank); said != record.figures.end()) rank = static_cast<int>(said->second);
+  if (const auto said = record.figures.find(Figure::rank); said != record.figures.end())
+    rank = static_cast<int>(said->second);
   const auto of = [&](Figure figure, const char* kind) {
-    if (const auto found = record.figures.find(figure); found != record.figures.end() && std::isfinite(found->second) && found->second >= 0)
+    if (const auto found = record.figures.find(figure);
+        found != record.figures.end() && std::isfinite(found->second) && found->second >= 0)
       raise(log_.memory, kind, std::max(rank, 0), found->second);
   };
   of(Figure::max_allocated, "max_allocated");
@@ -95,11 +100,13 @@ void LogReader::add_step(const Record& record, int rank) {
     ++cut_;
     return;
   }
-  LoggedStep step{static_cast<std::int64_t>(number), pace, record.unit, Aside::none, false, figure(Figure::loss), figure(Figure::gradient_norm)};
+  LoggedStep step{static_cast<std::int64_t>(number), pace, record.unit, Aside::none, false, figure(Figure::loss),
+                  figure(Figure::gradient_norm)};
   if (step.loss == -1) step.loss.reset();  // what torchtitan prints on stages that do not have it
   if (const auto last = last_.find(rank); last != last_.end() && step.step < last->second) start_again(step.step, rank);
   last_[rank] = step.step;
-  const auto at = std::lower_bound(log_.steps.begin(), log_.steps.end(), step, [](const LoggedStep& a, const LoggedStep& b) { return a.step < b.step; });
+  const auto at = std::lower_bound(log_.steps.begin(), log_.steps.end(), step,
+                                   [](const LoggedStep& a, const LoggedStep& b) { return a.step < b.step; });
   if (at != log_.steps.end() && at->step == step.step) {
     if (at->unit == step.unit) at->pace = slower(at->pace, step.pace, step.unit);
     if (!at->loss) at->loss = step.loss;
@@ -117,7 +124,8 @@ void LogReader::add_step(const Record& record, int rank) {
 void LogReader::add_argument(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(' '), dots = text.find(" ....");
   const std::size_t value = text.find_first_not_of('.', dots + 1);
-  if (begin >= dots || value == std::string_view::npos || text[value] != ' ' || log_.arguments.size() >= kMostArguments) return;
+  if (begin >= dots || value == std::string_view::npos || text[value] != ' ' || log_.arguments.size() >= kMostArguments)
+    return;
   const std::string_view name = text.substr(begin, dots - begin);
   if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string_view::npos) return;
   log_.arguments.emplace_back(name, text.substr(value + 1));
@@ -132,8 +140,10 @@ void LogReader::read(const Line& line) {
     } else if (row.kind == LineKind::argument) {
       add_argument(line.text);
     } else if (row.kind == LineKind::device) {
-      const std::size_t begin = line.text.find(row.from), end = begin == std::string_view::npos ? begin : line.text.find(row.to, begin + row.from.size());
-      if (end != std::string_view::npos && log_.device.empty()) log_.device = line.text.substr(begin + row.from.size(), end - begin - row.from.size());
+      const std::size_t begin = line.text.find(row.from),
+                        end = begin == std::string_view::npos ? begin : line.text.find(row.to, begin + row.from.size());
+      if (end != std::string_view::npos && log_.device.empty())
+        log_.device = line.text.substr(begin + row.from.size(), end - begin - row.from.size());
     } else {
       read_records(row, line);
     }
@@ -144,8 +154,12 @@ void LogReader::read(const Line& line) {
 Log LogReader::take() {
   log_.program = table_.program;
   log_.of_windows = !table_.each_step;
-  if (cut_ > 0) log_.notes.push_back(fmt::format("{} records without a step or its time were left out: lines cut short, or written into each other", cut_));
-  if (restarts_ > 0) log_.notes.push_back(fmt::format("the run starts again {} times: steps that were done twice are those of the last time", restarts_));
+  if (cut_ > 0)
+    log_.notes.push_back(fmt::format(
+        "{} records without a step or its time were left out: lines cut short, or written into each other", cut_));
+  if (restarts_ > 0)
+    log_.notes.push_back(
+        fmt::format("the run starts again {} times: steps that were done twice are those of the last time", restarts_));
   return std::move(log_);
 }
 

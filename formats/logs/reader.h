@@ -33,8 +33,8 @@ class LogReader {
 
   const LogTable& table_;
   Log log_;
-  std::map<int, std::int64_t> last_;   // the last step that each rank said
-  Aside pending_ = Aside::none;        // what came since the last step, of any rank: one may save and another print steps
+  std::map<int, std::int64_t> last_;  // the last step that each rank said
+  Aside pending_ = Aside::none;  // what came since the last step, of any rank: one may save and another print steps
   bool restarted_ = false;
   std::size_t cut_ = 0, restarts_ = 0;
 };

@@ -65,7 +65,8 @@ LogRow read_log_row(const json& value, const std::string& where) {
   LogRow row;
   row.has = read_string(object.require("has", "what such a line has"), object.path("has"));
   row.kind = read_choice(object.require("is", "what the line says"), object.path("is"), kKinds);
-  for (const auto& [key, text] : {std::pair("unless", &row.unless), std::pair("begins", &row.begins), std::pair("from", &row.from), std::pair("to", &row.to)})
+  for (const auto& [key, text] : {std::pair("unless", &row.unless), std::pair("begins", &row.begins),
+                                  std::pair("from", &row.from), std::pair("to", &row.to)})
     if (const json* given = object.find(key)) *text = read_string(*given, object.path(key));
   if (const json* figures = object.find("figures"))
     for (const json& each : *figures) row.figures.push_back(read_figure(each, object.path("figures")));
@@ -81,7 +82,8 @@ LogTable read_log_table(std::string_view name, std::string_view text) {
   table.program = read_string(object.require("program", "a name"), object.path("program"));
   table.source = read_string(object.require("source", "where its log is written"), object.path("source"));
   if (const json* each = object.find("each_step")) table.each_step = read_bool(*each, object.path("each_step"));
-  for (const json& row : object.require("lines", "an array")) table.rows.push_back(read_log_row(row, object.path("lines")));
+  for (const json& row : object.require("lines", "an array"))
+    table.rows.push_back(read_log_row(row, object.path("lines")));
   object.refuse_unknown();
   return table;
 }
@@ -91,7 +93,8 @@ std::size_t length_of_number(std::string_view text) {
   const auto in_number = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '+' || c == '-'; };
   std::size_t end = 0;
   while (end < text.size() && end < 40) {
-    const bool comma = text[end] == ',' && end + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[end + 1]));
+    const bool comma =
+        text[end] == ',' && end + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[end + 1]));
     if (!comma && !in_number(static_cast<unsigned char>(text[end]))) break;
     ++end;
   }

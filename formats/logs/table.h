@@ -14,23 +14,23 @@ enum class LineKind { step, memory, settings, argument, device, evaluation, chec
 
 enum class Figure { step, pace, loss, gradient_norm, global_batch, world, rank, max_allocated, max_reserved };
 struct NamedFigure {
-  std::string label;   // "elapsed time per iteration (ms):"
+  std::string label;  // "elapsed time per iteration (ms):"
   Figure figure;
-  double scale = 1;    // to ms, samples/s, tokens/s or MiB
+  double scale = 1;  // to ms, samples/s, tokens/s or MiB
   Pace pace = Pace::none;
 };
 
 struct LogRow {
   LineKind kind = LineKind::step;
-  std::string has, unless;     // what such a line has, and has not
-  std::string begins;          // the label at which a record of it begins: two ranks may have written into one line
-  std::string from, to;        // of a device's name: between these
+  std::string has, unless;  // what such a line has, and has not
+  std::string begins;       // the label at which a record of it begins: two ranks may have written into one line
+  std::string from, to;     // of a device's name: between these
   std::vector<NamedFigure> figures;
 };
 
 struct LogTable {
   std::string program, source;
-  bool each_step = false;      // a time is of one step, not the mean since the one before
+  bool each_step = false;  // a time is of one step, not the mean since the one before
   std::vector<LogRow> rows;
 };
 

@@ -52,7 +52,8 @@ std::vector<Flag> flags_of(const std::vector<ShellWord>& words, std::size_t from
     } else if (!flags.empty()) {
       flags.back().values.push_back(word);
     } else if (!word.unknown.empty()) {
-      fail(ErrorKind::bad_input, fmt::format("{}:{}", file, word.line), "{}, need its value: mbench import ... --var NAME=VALUE", word.unknown);
+      fail(ErrorKind::bad_input, fmt::format("{}:{}", file, word.line),
+           "{}, need its value: mbench import ... --var NAME=VALUE", word.unknown);
     }
   }
   return flags;
@@ -60,7 +61,8 @@ std::vector<Flag> flags_of(const std::vector<ShellWord>& words, std::size_t from
 
 bool names_megatron(const ShellCommand& command) {
   return std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& word) {
-    return word.text == "--num-layers" || word.text == "--micro-batch-size" || word.text == "--tensor-model-parallel-size" || word.text == "--hidden-size" ||
+    return word.text == "--num-layers" || word.text == "--micro-batch-size" ||
+           word.text == "--tensor-model-parallel-size" || word.text == "--hidden-size" ||
            word.text.starts_with("--num-layers=");
   });
 }
@@ -75,10 +77,12 @@ class Launch {
   Launch(const std::vector<ShellWord>& words, std::string_view text) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string name = base_name(words[i].text);
-      torchrun_ = torchrun_ || name == "torchrun" || name == "torch.distributed.run" || name == "torch.distributed.launch" || name == "ft_launcher";
+      torchrun_ = torchrun_ || name == "torchrun" || name == "torch.distributed.run" ||
+                  name == "torch.distributed.launch" || name == "ft_launcher";
       take(words, i);
     }
-    for (std::size_t at = text.find("#SBATCH"); at != std::string_view::npos; at = text.find("#SBATCH", at + 1)) header(text.substr(at + 7, std::min(text.find('\n', at), text.size()) - at - 7));
+    for (std::size_t at = text.find("#SBATCH"); at != std::string_view::npos; at = text.find("#SBATCH", at + 1))
+      header(text.substr(at + 7, std::min(text.find('\n', at), text.size()) - at - 7));
   }
 
   // Why it is not known, or nothing.
@@ -128,7 +132,8 @@ class Launch {
     const auto found = values_.find(key);
     if (found == values_.end()) return std::nullopt;
     const json value = typed(found->second.text);
-    if (found->second.unknown.empty() && value.is_number_integer() && value > 0 && value <= 1 << 24) return value.get<std::int64_t>();
+    if (found->second.unknown.empty() && value.is_number_integer() && value > 0 && value <= 1 << 24)
+      return value.get<std::int64_t>();
     why = found->second.unknown.empty() ? fmt::format("--{} {}", key, found->second.text) : found->second.unknown;
     return std::nullopt;
   }
@@ -141,7 +146,8 @@ std::map<std::string, std::string> variables_of(const std::vector<std::string>& 
   std::map<std::string, std::string> all;
   for (const std::string& text : assignments) {
     const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) fail(ErrorKind::bad_input, "--var", "no variable, got \"{}\", need NAME=VALUE", text);
+    if (equals == std::string::npos || equals == 0)
+      fail(ErrorKind::bad_input, "--var", "no variable, got \"{}\", need NAME=VALUE", text);
     all[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return all;
@@ -162,11 +168,17 @@ ShellCommand command_of(std::string_view text, const std::string& file, const Im
     std::string why;
     for (const ShellCommand& command : commands)
       for (const ShellWord& word : command.words)
-        if (const bool starts = std::any_of(command.words.begin(), command.words.end(), [](const ShellWord& each) { return each.text.ends_with(".py"); }); starts && why.empty() && word.text.empty()) why = word.unknown;
-    fail(ErrorKind::bad_input, file, "no command has Megatron's arguments, need one with --num-layers, --micro-batch-size and others{}{}", why.empty() ? "" : "; what is not known: ", why);
+        if (const bool starts = std::any_of(command.words.begin(), command.words.end(),
+                                            [](const ShellWord& each) { return each.text.ends_with(".py"); });
+            starts && why.empty() && word.text.empty())
+          why = word.unknown;
+    fail(ErrorKind::bad_input, file,
+         "no command has Megatron's arguments, need one with --num-layers, --micro-batch-size and others{}{}",
+         why.empty() ? "" : "; what is not known: ", why);
   }
   if (found.size() > 1)
-    fail(ErrorKind::bad_input, fmt::format("{}:{}", file, found[1].line), "a second command with Megatron's arguments, the first is on line {}, need one", found[0].line);
+    fail(ErrorKind::bad_input, fmt::format("{}:{}", file, found[1].line),
+         "a second command with Megatron's arguments, the first is on line {}, need one", found[0].line);
   return found.front();
 }
 
@@ -177,11 +189,13 @@ bool matters(const Table& table, const std::string& key) {
 
 }  // namespace
 
-Arguments megatron_arguments(std::string_view text, const std::string& file, const Table& table, const ImportOptions& options) {
+Arguments megatron_arguments(std::string_view text, const std::string& file, const Table& table,
+                             const ImportOptions& options) {
   ShellCommand command = command_of(text, file, options);
   Arguments all;
   std::vector<ShellWord>& words = command.words;
-  const auto script = std::find_if(words.begin(), words.end(), [](const ShellWord& word) { return word.text.ends_with(".py") && !is_flag(word); });
+  const auto script = std::find_if(words.begin(), words.end(),
+                                   [](const ShellWord& word) { return word.text.ends_with(".py") && !is_flag(word); });
   std::size_t from = 0;
   if (script != words.end()) {
     from = static_cast<std::size_t>(script - words.begin()) + 1;
@@ -199,13 +213,15 @@ Arguments megatron_arguments(std::string_view text, const std::string& file, con
       all.notes.push_back(fmt::format("how many ranks start is not known: {}", why));
   }
   for (const std::string& more : options.also)
-    for (const ShellCommand& each : shell_commands(more, "--also", {})) words.insert(words.end(), each.words.begin(), each.words.end());
+    for (const ShellCommand& each : shell_commands(more, "--also", {}))
+      words.insert(words.end(), each.words.begin(), each.words.end());
   for (const Flag& flag : flags_of(words, from, file)) {
     json value = json::array();
     for (const ShellWord& word : flag.values) {
       const bool own = &word == &flag.values.front();
       if (!word.unknown.empty() && (matters(table, flag.key) || !own))
-        fail(ErrorKind::bad_input, fmt::format("{}:{}", file, word.line ? word.line : flag.line), "{} {}: {}, need its value: mbench import ... --var NAME=VALUE", flag.key,
+        fail(ErrorKind::bad_input, fmt::format("{}:{}", file, word.line ? word.line : flag.line),
+             "{} {}: {}, need its value: mbench import ... --var NAME=VALUE", flag.key,
              own ? "" : "and what follows it", word.unknown);
       value.push_back(typed(word.text));
     }

@@ -31,7 +31,8 @@ json object(const char* target) {
 
 class Container {
  public:
-  explicit Container(const Point& point) : point_(point), file_(parse_json(megatron_files::files().at("attributes"), "attributes.json")) {}
+  explicit Container(const Point& point)
+      : point_(point), file_(parse_json(megatron_files::files().at("attributes"), "attributes.json")) {}
 
   void add(const std::string& flag, const json& value) {
     if (flag == "ranks" || flag == "script") return;
@@ -42,7 +43,8 @@ class Container {
     if (flag == "--make-vocab-size-divisible-by") put("model", "should_pad_vocab", true);
     if (flag == "--swiglu") put("model", "activation_func", object("torch.nn.functional.silu"));
     if (flag == "--attention-backend") return put("model", "attention_backend", backend(value));
-    if (flag == "--moe-layer-freq" || flag == "--window-attn-skip-freq") return put("model", name_of(flag), layer_pattern(value, point_.model.layers, flag != "--moe-layer-freq"));
+    if (flag == "--moe-layer-freq" || flag == "--window-attn-skip-freq")
+      return put("model", name_of(flag), layer_pattern(value, point_.model.layers, flag != "--moe-layer-freq"));
     if (flag == "--window-size") return put("model", "window_size", two_sides(value));
     if (flag == "--transformer-impl" || flag == "--multi-latent-attention" || flag == "--use-rope-scaling") {
       faults_.push_back(fmt::format("{} {}: a provider of its own", flag, value.dump()));
@@ -110,7 +112,8 @@ class Container {
   json backend(const json& value) const {
     const ordered_json& names = file_.at("enums").at("AttnBackend");
     for (std::size_t i = 0; i < names.size(); ++i)
-      if (names[i] == value) return {{"_target_", "megatron.core.transformer.enums.AttnBackend"}, {"_call_", true}, {"_args_", {i}}};
+      if (names[i] == value)
+        return {{"_target_", "megatron.core.transformer.enums.AttnBackend"}, {"_call_", true}, {"_args_", {i}}};
     return value;
   }
 
@@ -141,7 +144,9 @@ std::string write_megatron_bridge(const Point& point) {
   faults.insert(faults.end(), container.faults().begin(), container.faults().end());
   const std::string text = container.text();
   if (faults.empty()) faults = lost_fields(flat, flat_point(read_again(text, point)));
-  if (!faults.empty()) fail(ErrorKind::unsupported, "Megatron-Bridge", "no ConfigContainer says {}, got {}", point.model.name, fmt::join(faults, "; "));
+  if (!faults.empty())
+    fail(ErrorKind::unsupported, "Megatron-Bridge", "no ConfigContainer says {}, got {}", point.model.name,
+         fmt::join(faults, "; "));
   return text;
 }
 

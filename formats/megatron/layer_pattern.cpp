@@ -27,7 +27,8 @@ std::vector<int> expression(std::string text, std::int64_t layers) {
     std::int64_t times = 1;
     if (at < text.size() && text[at] == '*') {
       times = 0;
-      for (++at; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])); ++at) times = std::min<std::int64_t>(times * 10 + (text[at] - '0'), layers + 1);
+      for (++at; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])); ++at)
+        times = std::min<std::int64_t>(times * 10 + (text[at] - '0'), layers + 1);
     }
     if (static_cast<std::int64_t>(all.size()) + times * static_cast<std::int64_t>(part.size()) > layers) return {};
     for (std::int64_t i = 0; i < times; ++i) all.insert(all.end(), part.begin(), part.end());
@@ -52,7 +53,8 @@ std::vector<int> layer_pattern(const json& given, std::int64_t layers, bool last
   if (given.is_string()) return expression(given.get<std::string>(), layers);
   if (!given.is_number_integer() || given.get<std::int64_t>() < 1) return {};
   const std::int64_t every = given.get<std::int64_t>();
-  for (std::int64_t i = 0; i < layers; ++i) all[static_cast<std::size_t>(i)] = last_is_zero ? (i + 1) % every != 0 : i % every == 0;
+  for (std::int64_t i = 0; i < layers; ++i)
+    all[static_cast<std::size_t>(i)] = last_is_zero ? (i + 1) % every != 0 : i % every == 0;
   return all;
 }
 

@@ -12,8 +12,10 @@ namespace mbench::formats {
 namespace {
 
 // Where Python's name of an argument is not its flag's, and what the flag says is that it is false.
-constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{"fp8", "--fp8-format"}, {"virtual_pipeline_model_parallel_size", "--num-virtual-stages-per-pipeline-rank"}};
-constexpr std::pair<std::string_view, std::string_view> kOff[] = {{"add_bias_linear", "--disable-bias-linear"}, {"apply_rope_fusion", "--no-rope-fusion"}};
+constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+    {"fp8", "--fp8-format"}, {"virtual_pipeline_model_parallel_size", "--num-virtual-stages-per-pipeline-rank"}};
+constexpr std::pair<std::string_view, std::string_view> kOff[] = {{"add_bias_linear", "--disable-bias-linear"},
+                                                                  {"apply_rope_fusion", "--no-rope-fusion"}};
 
 // "torch.bfloat16" is bf16 on the command line, "AttnBackend.flash" flash, "['core_attn', 'mlp']" two words.
 std::string value_of(std::string_view value) {
@@ -26,7 +28,9 @@ std::string value_of(std::string_view value) {
   for (const char c : value) {
     if (list && (c == '[' || c == ']' || c == ',' || c == '\'')) continue;
     if (!list && (c == '\'' || c == '\0')) continue;  // nothing of a log is to end a quotation
-    if (list && !std::isalnum(static_cast<unsigned char>(c)) && std::string_view("_-./ ").find(c) == std::string_view::npos) continue;
+    if (list && !std::isalnum(static_cast<unsigned char>(c)) &&
+        std::string_view("_-./ ").find(c) == std::string_view::npos)
+      continue;
     text += c;
   }
   return list ? text : "'" + text + "'";
@@ -56,7 +60,9 @@ std::string script_of(const std::vector<std::pair<std::string, std::string>>& ar
     if (name == "world_size") ranks = value;
     if (name == "padded_vocab_size") padded = value;
     // Set from others before they are printed: a script that has both would say one thing twice.
-    if (name == "world_size" || name == "padded_vocab_size" || name == "num_layers_per_virtual_pipeline_stage" || value == "None" || value.empty()) continue;
+    if (name == "world_size" || name == "padded_vocab_size" || name == "num_layers_per_virtual_pipeline_stage" ||
+        value == "None" || value.empty())
+      continue;
     vocabulary = vocabulary || name == "vocab_size";
     if (value == "False") {
       if (const std::string off = flag_against(name); !off.empty()) flags += " " + off;

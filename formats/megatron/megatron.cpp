@@ -7,8 +7,8 @@
 
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
-#include "formats/megatron/arguments.h"
 #include "engine/point/point.h"
+#include "formats/megatron/arguments.h"
 #include "formats/table/flat.h"
 #include "formats/table/reading.h"
 #include "formats/table/writing.h"
@@ -26,9 +26,14 @@ constexpr std::size_t kMostScriptBytes = std::size_t{4} << 20;
 
 // As bash and Python take it: a whole number without a point, since some flags are of type int.
 std::string quoted(const json& value) {
-  const bool whole = value.is_number_float() && std::fabs(value.get<double>()) < 1e15 && std::floor(value.get<double>()) == value.get<double>();
-  const std::string text = value.is_string() ? value.get<std::string>() : whole ? fmt::format("{}", value.get<std::int64_t>()) : value.dump();
-  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/' || c == '+'; });
+  const bool whole = value.is_number_float() && std::fabs(value.get<double>()) < 1e15 &&
+                     std::floor(value.get<double>()) == value.get<double>();
+  const std::string text = value.is_string() ? value.get<std::string>()
+                           : whole           ? fmt::format("{}", value.get<std::int64_t>())
+                                             : value.dump();
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/' || c == '+';
+  });
   return plain ? text : "'" + text + "'";
 }
 
@@ -52,9 +57,11 @@ std::string script_text(const Point& point, const Writing& written) {
   const std::int64_t each = ranks % kDevicesOfNode == 0 ? kDevicesOfNode : ranks < kDevicesOfNode ? ranks : 1;
   return fmt::format(
       "#!/usr/bin/env bash\n"
-      "# {}: {} ranks, {} on each node. Written by mbench export; start it in a checkout of Megatron-LM, on every node.\n"
+      "# {}: {} ranks, {} on each node. Written by mbench export; start it in a checkout of Megatron-LM, on every "
+      "node.\n"
       "export CUDA_DEVICE_MAX_CONNECTIONS=1\n"
-      "torchrun --nproc_per_node {} --nnodes {} --node_rank \"${{NODE_RANK:-0}}\" --master_addr \"${{MASTER_ADDR:-localhost}}\" --master_port 29500 \\\n"
+      "torchrun --nproc_per_node {} --nnodes {} --node_rank \"${{NODE_RANK:-0}}\" --master_addr "
+      "\"${{MASTER_ADDR:-localhost}}\" --master_port 29500 \\\n"
       "    {} \\\n{}    --train-iters {} \\\n    --eval-iters 0 \\\n    --mock-data\n",
       point.model.name, ranks, each, each, ranks / each, script, flags, point.iterations + point.warmup);
 }
@@ -77,7 +84,8 @@ bool is_megatron(std::string_view text) {
 }
 
 Imported read_megatron(std::string_view text, const std::string& file, const ImportOptions& options) {
-  if (text.size() > kMostScriptBytes) fail(ErrorKind::bad_input, file, "a script of {} bytes, need {} at most", text.size(), kMostScriptBytes);
+  if (text.size() > kMostScriptBytes)
+    fail(ErrorKind::bad_input, file, "a script of {} bytes, need {} at most", text.size(), kMostScriptBytes);
   return read_megatron_arguments(megatron_arguments(text, file, megatron_table(), options), file, options);
 }
 
@@ -100,7 +108,8 @@ std::string write_megatron(const Point& point) {
     const Point again = point_from_json(json(read_megatron(text, "the script", {}).spec), "the script");
     faults = lost_fields(flat, flat_point(again));
   }
-  if (!faults.empty()) fail(ErrorKind::unsupported, "Megatron-LM", "no flags say {}, got {}", point.model.name, fmt::join(faults, "; "));
+  if (!faults.empty())
+    fail(ErrorKind::unsupported, "Megatron-LM", "no flags say {}, got {}", point.model.name, fmt::join(faults, "; "));
   return text;
 }
 

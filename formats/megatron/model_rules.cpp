@@ -37,16 +37,18 @@ void read_positions(Reading& r) {
   json kind = r.value("--position-embedding-type", "learned_absolute");
   if (r.flag("--use-rotary-position-embeddings")) kind = "rope";
   const bool latent = r.flag("--multi-latent-attention");
-  if (kind != "rope" && kind != "learned_absolute" && kind != "none" && !(kind == "yarn" && latent)) r.lack("--position-embedding-type", "other positions");
+  if (kind != "rope" && kind != "learned_absolute" && kind != "none" && !(kind == "yarn" && latent))
+    r.lack("--position-embedding-type", "other positions");
   const bool learned = kind == "learned_absolute" || kind == "none";  // no angles
   r.set("model.position", kind == "none" ? "none" : learned ? "learned" : "rotary");
-  const json base = r.value("--rotary-base", 10000), percent = r.value("--rotary-percent", 1), scaled = r.value("--use-rope-scaling", false),
-             factor = r.value("--rope-scaling-factor", 8);
+  const json base = r.value("--rotary-base", 10000), percent = r.value("--rotary-percent", 1),
+             scaled = r.value("--use-rope-scaling", false), factor = r.value("--rope-scaling-factor", 8);
   if (learned && !latent) return;
   r.set("model.rope.base", base);
   r.set("model.rope.fraction", percent);
   if (scaled != json(true)) return;
-  r.set("model.rope.scaling", {{"factor", factor}, {"low_frequency_factor", 1}, {"high_frequency_factor", 4}, {"original_positions", 8192}});
+  r.set("model.rope.scaling",
+        {{"factor", factor}, {"low_frequency_factor", 1}, {"high_frequency_factor", 4}, {"original_positions", 8192}});
 }
 void write_positions(Writing& w) {
   const bool latent = w.at("model.attention_form") == "latent";
@@ -66,7 +68,8 @@ void write_positions(Writing& w) {
 
 // Of all linear layers, or of queries, keys and values alone. Latent attention has none.
 void read_biases(Reading& r) {
-  const bool none = r.flag("--disable-bias-linear"), qkv = r.flag("--add-qkv-bias"), latent = r.flag("--multi-latent-attention");
+  const bool none = r.flag("--disable-bias-linear"), qkv = r.flag("--add-qkv-bias"),
+             latent = r.flag("--multi-latent-attention");
   r.set("model.bias", !none ? json(true) : qkv && !latent ? json::array({"qkv"}) : json(false));
 }
 void write_biases(Writing& w) {
@@ -81,7 +84,8 @@ void write_biases(Writing& w) {
 
 // A window of so many tokens before a query and its own, in all layers or all but those of a pattern; a sink that is learned.
 void read_window(Reading& r) {
-  const json window = r.value("--window-size"), pattern = r.value("--window-attn-skip-freq"), softmax = r.value("--softmax-type", "vanilla");
+  const json window = r.value("--window-size"), pattern = r.value("--window-attn-skip-freq"),
+             softmax = r.value("--softmax-type", "vanilla");
   if (softmax == "learnable") r.set("model.attention_sinks", true);
   if (softmax != "learnable" && softmax != "vanilla") r.lack("--softmax-type", "a fixed sink of attention");
   if (window.is_null()) return;
@@ -93,14 +97,19 @@ void read_window(Reading& r) {
   // 1 is a layer with a window. A number N: every N-th has none, the last one of them.
   const std::int64_t layers = r.whole("--num-layers", 16384);
   const std::vector<int> windows = layer_pattern(pattern, layers, true);
-  if (windows.empty() || r.get("model.layers_of")) return r.lack("--window-attn-skip-freq", windows.empty() ? "a pattern of other than so many layers" : "windows and experts by layer");
-  if (const json rules = rules_of_layers(layers_that_are(windows, 0), layers, {{"window", 0}}); !rules.empty()) r.set("model.layers_of", rules);
+  if (windows.empty() || r.get("model.layers_of"))
+    return r.lack("--window-attn-skip-freq",
+                  windows.empty() ? "a pattern of other than so many layers" : "windows and experts by layer");
+  if (const json rules = rules_of_layers(layers_that_are(windows, 0), layers, {{"window", 0}}); !rules.empty())
+    r.set("model.layers_of", rules);
 }
 void write_window(Writing& w) {
   if (w.at("model.attention_sinks") == true) w.put("--softmax-type", "learnable");
-  const std::int64_t window = static_cast<std::int64_t>(w.number("model.window")), layers = static_cast<std::int64_t>(w.number("model.layers"));
+  const std::int64_t window = static_cast<std::int64_t>(w.number("model.window")),
+                     layers = static_cast<std::int64_t>(w.number("model.layers"));
   const json rules = w.at("model.layers_of");
-  const std::vector<bool> full = layers_with(rules, layers, "window", 0), dense = layers_with(rules, layers, "experts", 0);
+  const std::vector<bool> full = layers_with(rules, layers, "window", 0),
+                          dense = layers_with(rules, layers, "experts", 0);
   if (!rules.empty() && dense.empty() && (full.empty() || window == 0)) return w.cannot("model.layers_of");
   if (window == 0) return;
   w.put("--window-size", fmt::format("{},0", window - 1));
@@ -154,7 +163,11 @@ void read_experts(Reading& r) {
   const json width = r.value("--moe-ffn-hidden-size", r.get("model.ffn").value_or(json(0)));
   r.value("--moe-shared-expert-intermediate-size");
   const bool gate = r.flag("--moe-shared-expert-gate");
-  if (experts.is_null()) return r.set("model.family", r.flag("--multi-latent-attention") ? "deepseek" : holds(r, "model.norm", "rms_norm") ? "llama" : holds(r, "model.causal", false) ? "bert" : "gpt");
+  if (experts.is_null())
+    return r.set("model.family", r.flag("--multi-latent-attention")   ? "deepseek"
+                                 : holds(r, "model.norm", "rms_norm") ? "llama"
+                                 : holds(r, "model.causal", false)    ? "bert"
+                                                                      : "gpt");
   r.set("model.family", r.flag("--multi-latent-attention") ? "deepseek" : "mixtral");
   r.set("model.experts", experts);
   r.set("model.active_experts", topk);
@@ -172,8 +185,11 @@ void read_experts(Reading& r) {
     r.set("model.layers_of", rules_of_layers(layers_that_are(pattern, 0), layers, {{"experts", 0}}));
   if (first == pattern.begin() && dense_first) r.set("model.ffn", width);  // which no layer has
   if (gate) r.set("model.shared_gate", true);
-  const double one = width.is_number() ? width.get<double>() : 0, all = r.number("--moe-shared-expert-intermediate-size", 0);
-  if (one < 1 || std::fmod(all, one) != 0) return r.lack("--moe-shared-expert-intermediate-size", "a shared expert that is not so many times as wide as an expert");
+  const double one = width.is_number() ? width.get<double>() : 0,
+               all = r.number("--moe-shared-expert-intermediate-size", 0);
+  if (one < 1 || std::fmod(all, one) != 0)
+    return r.lack("--moe-shared-expert-intermediate-size",
+                  "a shared expert that is not so many times as wide as an expert");
   r.set("model.shared_experts", static_cast<std::int64_t>(all / one));
 }
 void write_experts(Writing& w) {
@@ -185,7 +201,9 @@ void write_experts(Writing& w) {
   if (const double dense = w.number("model.dense_layers"); dense > 0)
     w.put("--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", dense, w.number("model.layers") - dense));
   const json rules = w.at("model.layers_of");
-  const std::vector<bool> without = rules.empty() ? std::vector<bool>() : layers_with(rules, static_cast<std::int64_t>(w.number("model.layers")), "experts", 0);
+  const std::vector<bool> without =
+      rules.empty() ? std::vector<bool>()
+                    : layers_with(rules, static_cast<std::int64_t>(w.number("model.layers")), "experts", 0);
   if (!without.empty()) w.put("--moe-layer-freq", pattern_text(without));
   if (w.at("model.shared_gate") == true) w.put("--moe-shared-expert-gate", true);
   if (const double shared = w.number("model.shared_experts"); shared > 0)
@@ -194,9 +212,12 @@ void write_experts(Writing& w) {
 
 // Softmax over all experts and no division is `pre-softmax`; over the chosen ones, or a sigmoid's division, is the usual.
 void read_routing(Reading& r) {
-  const json score = r.value("--moe-router-score-function", "softmax"), scale = r.value("--moe-router-topk-scaling-factor"), groups = r.value("--moe-router-num-groups"),
-             chosen = r.value("--moe-router-group-topk"), kind = r.value("--moe-router-load-balancing-type", "aux_loss"), coefficient = r.value("--moe-aux-loss-coeff", 0),
-             z_loss = r.value("--moe-z-loss-coeff"), speed = r.value("--moe-router-bias-update-rate", 0.001);
+  const json score = r.value("--moe-router-score-function", "softmax"),
+             scale = r.value("--moe-router-topk-scaling-factor"), groups = r.value("--moe-router-num-groups"),
+             chosen = r.value("--moe-router-group-topk"),
+             kind = r.value("--moe-router-load-balancing-type", "aux_loss"),
+             coefficient = r.value("--moe-aux-loss-coeff", 0), z_loss = r.value("--moe-z-loss-coeff"),
+             speed = r.value("--moe-router-bias-update-rate", 0.001);
   const bool pre = r.flag("--moe-router-pre-softmax"), biased = r.flag("--moe-router-enable-expert-bias");
   if (!r.get("model.experts")) return;
   if (score != "softmax" && score != "sigmoid") r.lack("--moe-router-score-function", "another score");
@@ -211,7 +232,8 @@ void read_routing(Reading& r) {
   if (groups.is_null() || groups == 1) return;
   r.set("model.routing.groups", groups);
   r.set("model.routing.chosen_groups", chosen);
-  const double each = chosen.is_number() && chosen != 0 ? std::floor(r.number("--moe-router-topk", 2) / chosen.get<double>()) : 0;
+  const double each =
+      chosen.is_number() && chosen != 0 ? std::floor(r.number("--moe-router-topk", 2) / chosen.get<double>()) : 0;
   if (each != 1 && each != 2) r.lack("--moe-router-group-topk", "groups by the sum of more than two scores");
   r.set("model.routing.group_score", each == 2 ? "best_two" : "best");
 }
@@ -255,7 +277,9 @@ void read_vocabulary(Reading& r) {
     r.note("the vocabulary is GPT-2's, 50257 words");
   }
   if (words.is_null())
-    fail(ErrorKind::bad_input, r.file(), "--vocab-size is missing, and the tokenizer {} does not say how many words it has, need --vocab-size N: mbench import ... --also \"--vocab-size N\"",
+    fail(ErrorKind::bad_input, r.file(),
+         "--vocab-size is missing, and the tokenizer {} does not say how many words it has, need --vocab-size N: "
+         "mbench import ... --also \"--vocab-size N\"",
          tokenizer.is_null() ? "that is not named" : short_json(tokenizer));
   r.set("model.vocab", words);
   if (r.find("--make-vocab-size-divisible-by")) r.set("vocab_multiple", multiple);
@@ -264,18 +288,24 @@ void write_vocabulary(Writing& w) {
   w.put("--tokenizer-type", "NullTokenizer");
   w.put("--vocab-size", w.at("model.vocab"));
   const double multiple = w.number("vocab_multiple");
-  const bool as_by_default = multiple == 128 || (multiple == 1 && std::fmod(w.number("model.vocab"), 128 * w.number("tp")) == 0);
+  const bool as_by_default =
+      multiple == 128 || (multiple == 1 && std::fmod(w.number("model.vocab"), 128 * w.number("tp")) == 0);
   if (!as_by_default) w.put("--make-vocab-size-divisible-by", w.at("vocab_multiple"));
 }
 
 }  // namespace
 
 const std::vector<Rule>& megatron_model_rules() {
-  static const std::vector<Rule> rules = {{"megatron_model", read_model, write_model},       {"megatron_positions", read_positions, write_positions},
+  static const std::vector<Rule> rules = {{"megatron_model", read_model, write_model},
+                                          {"megatron_positions", read_positions, write_positions},
                                           {"megatron_biases", read_biases, write_biases},
-                                          {"megatron_window", read_window, write_window},    {"megatron_heads", read_heads, write_heads},       {"megatron_latent", read_latent, write_latent},
-                                          {"megatron_experts", read_experts, write_experts}, {"megatron_routing", read_routing, write_routing},
-                                          {"megatron_mtp", read_mtp, write_mtp},             {"megatron_vocabulary", read_vocabulary, write_vocabulary}};
+                                          {"megatron_window", read_window, write_window},
+                                          {"megatron_heads", read_heads, write_heads},
+                                          {"megatron_latent", read_latent, write_latent},
+                                          {"megatron_experts", read_experts, write_experts},
+                                          {"megatron_routing", read_routing, write_routing},
+                                          {"megatron_mtp", read_mtp, write_mtp},
+                                          {"megatron_vocabulary", read_vocabulary, write_vocabulary}};
   return rules;
 }
 

@@ -11,7 +11,8 @@ namespace mbench::formats {
 namespace {
 
 void read_precision(Reading& r) {
-  const bool bf16 = r.flag("--bf16"), fp16 = r.flag("--fp16"), weights = r.flag("--fp8-param-gather") || r.flag("--fp8-param");
+  const bool bf16 = r.flag("--bf16"), fp16 = r.flag("--fp16"),
+             weights = r.flag("--fp8-param-gather") || r.flag("--fp8-param");
   const json fp8 = r.value("--fp8-format"), recipe = r.value("--fp8-recipe", "delayed");
   r.set("precision.preset", !fp8.is_null() && fp8 != json(false) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "f32");
   if (*r.get("precision.preset") == "fp8") {
@@ -24,7 +25,8 @@ void read_precision(Reading& r) {
   if (r.flag("--grad-reduce-in-bf16")) r.set("precision.gradients", "bf16");
   if (fp16 && r.flag("--accumulate-allreduce-grads-in-fp32")) r.set("precision.gradients", "f32");
   const json first = r.value("--exp-avg-dtype", "fp32"), second = r.value("--exp-avg-sq-dtype", "fp32");
-  if (first != second || (first != "fp32" && first != "bf16")) r.lack(first == "fp32" ? "--exp-avg-sq-dtype" : "--exp-avg-dtype", "moments of other types");
+  if (first != second || (first != "fp32" && first != "bf16"))
+    r.lack(first == "fp32" ? "--exp-avg-sq-dtype" : "--exp-avg-dtype", "moments of other types");
   if (first == "bf16") r.set("precision.moments", "bf16");
 }
 void write_precision(Writing& w) {
@@ -48,9 +50,11 @@ void write_precision(Writing& w) {
 void read_attention(Reading& r) {
   const json backend = r.value("--attention-backend");
   const bool flash = r.flag("--use-flash-attn"), local = r.value("--transformer-impl") == "local";
-  if (!backend.is_null() && backend != "auto" && backend != "flash" && backend != "fused" && backend != "unfused" && backend != "local")
+  if (!backend.is_null() && backend != "auto" && backend != "flash" && backend != "fused" && backend != "unfused" &&
+      backend != "local")
     r.lack("--attention-backend", "another backend");
-  const bool core = backend == "unfused" || backend == "local" || ((backend.is_null() || backend == "auto") && local && !flash);
+  const bool core =
+      backend == "unfused" || backend == "local" || ((backend.is_null() || backend == "auto") && local && !flash);
   r.set("attention", core ? "core" : "flash");
 }
 void write_attention(Writing& w) {
@@ -71,13 +75,15 @@ void write_cross_entropy(Writing& w) {
   w.put("--cross-entropy-fusion-impl", how);
 }
 
-constexpr std::pair<const char*, const char*> kRegions[] = {{"core_attn", "core_attention"}, {"mla_up_proj", "mla_up_proj"}, {"mlp", "mlp"},
-                                                            {"moe", "moe"},                  {"moe_act", "moe_act"},         {"layernorm", "norm"}};
+constexpr std::pair<const char*, const char*> kRegions[] = {
+    {"core_attn", "core_attention"}, {"mla_up_proj", "mla_up_proj"}, {"mlp", "mlp"}, {"moe", "moe"},
+    {"moe_act", "moe_act"},          {"layernorm", "norm"}};
 
 void read_recompute(Reading& r) {
   const bool activations = r.flag("--recompute-activations") || r.flag("--checkpoint-activations");
-  const json granularity = r.value("--recompute-granularity", activations ? json("selective") : json()), method = r.value("--recompute-method"),
-             layers = r.value("--recompute-num-layers"), modules = r.value("--recompute-modules", "core_attn");
+  const json granularity = r.value("--recompute-granularity", activations ? json("selective") : json()),
+             method = r.value("--recompute-method"), layers = r.value("--recompute-num-layers"),
+             modules = r.value("--recompute-modules", "core_attn");
   if (granularity.is_null()) return r.set("recompute", "none");
   if (granularity == "full") {
     r.set("recompute", "full");
@@ -88,8 +94,10 @@ void read_recompute(Reading& r) {
   if (granularity != "selective") return r.lack("--recompute-granularity", "another granularity");
   std::vector<std::string> regions;
   for (const json& module : modules.is_array() ? modules : json::array({modules})) {
-    const auto found = std::find_if(std::begin(kRegions), std::end(kRegions), [&](const auto& each) { return module == each.first; });
-    if (found == std::end(kRegions)) return r.lack("--recompute-modules", fmt::format("{} made again", short_json(module)), modules);
+    const auto found =
+        std::find_if(std::begin(kRegions), std::end(kRegions), [&](const auto& each) { return module == each.first; });
+    if (found == std::end(kRegions))
+      return r.lack("--recompute-modules", fmt::format("{} made again", short_json(module)), modules);
     regions.push_back(found->second);
   }
   r.set("recompute", fmt::format("{}", fmt::join(regions, "+")));
@@ -110,7 +118,8 @@ void write_recompute(Writing& w) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find('+', begin), text.size());
     const std::string region = text.substr(begin, end - begin);
-    const auto found = std::find_if(std::begin(kRegions), std::end(kRegions), [&](const auto& each) { return region == each.second; });
+    const auto found =
+        std::find_if(std::begin(kRegions), std::end(kRegions), [&](const auto& each) { return region == each.second; });
     if (found == std::end(kRegions)) return w.cannot("recompute");
     modules.push_back(found->first);
     begin = end + 1;
@@ -121,14 +130,18 @@ void write_recompute(Writing& w) {
 // Chunks of a stage by their number, or by the layers of each.
 std::int64_t chunks_of(Reading& r, std::int64_t layers, std::int64_t stages) {
   if (r.value("--num-layers-per-virtual-pipeline-stage").is_null())
-    return r.value("--num-virtual-stages-per-pipeline-rank").is_null() ? 1 : r.whole("--num-virtual-stages-per-pipeline-rank", 16384);
+    return r.value("--num-virtual-stages-per-pipeline-rank").is_null()
+               ? 1
+               : r.whole("--num-virtual-stages-per-pipeline-rank", 16384);
   const std::int64_t chunk = stages * r.whole("--num-layers-per-virtual-pipeline-stage", 16384);
   if (layers % chunk != 0)
-    fail(ErrorKind::bad_input, r.file(), "{} layers on {} stages are no whole number of chunks, got {}", layers, stages, r.quoted("--num-layers-per-virtual-pipeline-stage"));
+    fail(ErrorKind::bad_input, r.file(), "{} layers on {} stages are no whole number of chunks, got {}", layers, stages,
+         r.quoted("--num-layers-per-virtual-pipeline-stage"));
   return layers / chunk;
 }
 
-constexpr const char *kLayout = "--pipeline-model-parallel-layout", *kEmbedding = "--account-for-embedding-in-pipeline-split",
+constexpr const char *kLayout = "--pipeline-model-parallel-layout",
+                     *kEmbedding = "--account-for-embedding-in-pipeline-split",
                      *kLoss = "--account-for-loss-in-pipeline-split";
 
 // As cut by hand, which says how many chunks a stage has. The number of these.
@@ -139,8 +152,8 @@ std::int64_t read_layout(Reading& r, std::int64_t stages) {
     if (r.flag(other)) fail(ErrorKind::bad_input, where, "{} with {}, got both, need one of them", kLayout, other);
   const json said = r.value("--num-virtual-stages-per-pipeline-rank");
   if (count % stages != 0 || (!said.is_null() && said != count / stages))
-    fail(ErrorKind::bad_input, where, "{} of {} stages on {} ranks{}, need a multiple of the ranks", kLayout, count, stages,
-         said.is_null() ? "" : fmt::format(" with {}", r.quoted("--num-virtual-stages-per-pipeline-rank")));
+    fail(ErrorKind::bad_input, where, "{} of {} stages on {} ranks{}, need a multiple of the ranks", kLayout, count,
+         stages, said.is_null() ? "" : fmt::format(" with {}", r.quoted("--num-virtual-stages-per-pipeline-rank")));
   r.set("pipeline_layout", text);
   return count / stages;
 }
@@ -173,7 +186,8 @@ void read_pipeline(Reading& r) {
   r.set("virtual_stages", count);
 }
 void write_pipeline(Writing& w) {
-  const auto layers = static_cast<std::int64_t>(w.number("model.layers")), chunks = static_cast<std::int64_t>(w.number("virtual_stages")),
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers")),
+             chunks = static_cast<std::int64_t>(w.number("virtual_stages")),
              stages = static_cast<std::int64_t>(w.number("pp"));
   if (const json schedule = w.at("schedule"); schedule != "interleaved" && schedule != "1f1b") w.cannot("schedule");
   if (const json layout = w.at("pipeline_layout"); layout.is_string() && layout != "") return w.put(kLayout, layout);
@@ -183,7 +197,9 @@ void write_pipeline(Writing& w) {
   if ((layers + 2) % all != 0) {
     PipelineLayout layout = even_layout(layers, 0, all);
     layout.back().depths = static_cast<std::int64_t>(w.number("model.mtp_layers"));
-    return w.cannot("pp", fmt::format("{} layers and both ends are no multiple of the {} stages, need pipeline_layout {}", layers, all, str(layout)));
+    return w.cannot(
+        "pp", fmt::format("{} layers and both ends are no multiple of the {} stages, need pipeline_layout {}", layers,
+                          all, str(layout)));
   }
   w.put(kEmbedding, true);
   w.put(kLoss, true);
@@ -205,8 +221,10 @@ void write_state(Writing& w) {
   if (w.at("offload") == "all") w.cannot("offload");
 }
 
-constexpr std::pair<const char*, const char*> kDispatchers[] = {{"allgather", "all_gather"}, {"alltoall", "all_to_all"}, {"flex", "flex"}, {"alltoall_seq", "all_to_all"}};
-constexpr std::pair<const char*, const char*> kRings[] = {{"p2p", "ring"}, {"a2a", "all_to_all"}, {"allgather", "all_gather"}, {"all_gather", "all_gather"}};
+constexpr std::pair<const char*, const char*> kDispatchers[] = {
+    {"allgather", "all_gather"}, {"alltoall", "all_to_all"}, {"flex", "flex"}, {"alltoall_seq", "all_to_all"}};
+constexpr std::pair<const char*, const char*> kRings[] = {
+    {"p2p", "ring"}, {"a2a", "all_to_all"}, {"allgather", "all_gather"}, {"all_gather", "all_gather"}};
 
 // Ranks of experts and how tokens reach them; and how the ranks of a sequence meet.
 void read_expert_ranks(Reading& r) {
@@ -214,7 +232,8 @@ void read_expert_ranks(Reading& r) {
   for (const auto& [theirs, ours] : kRings)
     if (ring == theirs) r.set("cp_communication", ours);
   if (!r.get("cp_communication")) r.lack("--cp-comm-type", "another way");
-  const json ep = r.value("--expert-model-parallel-size", 1), etp = r.value("--expert-tensor-parallel-size"), how = r.value("--moe-token-dispatcher-type", "allgather"),
+  const json ep = r.value("--expert-model-parallel-size", 1), etp = r.value("--expert-tensor-parallel-size"),
+             how = r.value("--moe-token-dispatcher-type", "allgather"),
              capacity = r.value("--moe-expert-capacity-factor");
   r.value("--moe-flex-dispatcher-backend");
   const bool grouped = r.flag("--moe-grouped-gemm"), forced = r.flag("--moe-router-force-load-balancing");
@@ -260,14 +279,18 @@ void write_expert_ranks(Writing& w) {
 // Data-parallel ranks are what is left of those that start. "ranks" is how many the launcher starts.
 void read_ranks(Reading& r) {
   const json ranks = r.value("ranks");
-  const std::int64_t one = r.whole("--tensor-model-parallel-size", 32768) * r.whole("--pipeline-model-parallel-size", 32768) * r.whole("--context-parallel-size", 32768);
+  const std::int64_t one = r.whole("--tensor-model-parallel-size", 32768) *
+                           r.whole("--pipeline-model-parallel-size", 32768) * r.whole("--context-parallel-size", 32768);
   std::int64_t dp = 1;
   if (ranks.is_null()) {
     r.note("how many ranks start is not said: dp 1, or --set dp=N");
   } else {
     const std::int64_t world = r.whole("ranks", std::int64_t{1} << 48);
     if (world % one != 0)
-      fail(ErrorKind::bad_input, r.file(), "{} ranks start, need a multiple of tp x pp x cp, which is {}: mbench import ... --var NAME=VALUE sets the variable that has the nodes", world, one);
+      fail(ErrorKind::bad_input, r.file(),
+           "{} ranks start, need a multiple of tp x pp x cp, which is {}: mbench import ... --var NAME=VALUE sets the "
+           "variable that has the nodes",
+           world, one);
     dp = world / one;
   }
   r.set("dp", dp);

@@ -47,9 +47,12 @@ class Arithmetic {
     std::int64_t result = 0;
     if (!a || !b) return std::nullopt;
     switch (op) {
-      case '+': return __builtin_add_overflow(*a, *b, &result) ? std::nullopt : Number(result);
-      case '-': return __builtin_sub_overflow(*a, *b, &result) ? std::nullopt : Number(result);
-      case '*': return __builtin_mul_overflow(*a, *b, &result) ? std::nullopt : Number(result);
+      case '+':
+        return __builtin_add_overflow(*a, *b, &result) ? std::nullopt : Number(result);
+      case '-':
+        return __builtin_sub_overflow(*a, *b, &result) ? std::nullopt : Number(result);
+      case '*':
+        return __builtin_mul_overflow(*a, *b, &result) ? std::nullopt : Number(result);
     }
     if (*b == 0 || *b == -1) return std::nullopt;  // the second overflows for one number, and nobody writes it
     return op == '/' ? *a / *b : *a % *b;
@@ -115,7 +118,9 @@ class Arithmetic {
     return number(found->elements.front().text);
   }
   static Number number(const std::string& text) {
-    if (text.empty() || text.size() > 18 || !std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); })) return std::nullopt;
+    if (text.empty() || text.size() > 18 ||
+        !std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); }))
+      return std::nullopt;
     return std::stoll(text);
   }
 
@@ -204,12 +209,15 @@ void ShellVariables::forget(const std::string& name, const std::string& why, int
 
 void ShellVariables::spend(std::size_t bytes, int line) {
   spent_ += bytes;
-  if (spent_ > kMostBytes) fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line), "words grow beyond {} MiB, need a script without such growth", kMostBytes >> 20);
+  if (spent_ > kMostBytes)
+    fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line),
+         "words grow beyond {} MiB, need a script without such growth", kMostBytes >> 20);
 }
 
 ShellWord ShellVariables::arithmetic(std::string_view expression, int line) {
   if (const auto value = Arithmetic(expression, *this).value()) return {std::to_string(*value), "", false, line};
-  return {"", fmt::format("$(({})) on line {} is of variables that are no known whole numbers", expression, line), false, line};
+  return {"", fmt::format("$(({})) on line {} is of variables that are no known whole numbers", expression, line),
+          false, line};
 }
 
 // "$NAME", "${...}", "$(...)", "$((...))": behind it.
@@ -224,7 +232,9 @@ std::size_t ShellVariables::dollar(Fields& fields, std::string_view text, std::s
   }
   if (rest.starts_with("$(")) {
     const std::size_t end = end_of_quoted(text, at);
-    fields.add_unknown({"", fmt::format("{} on line {} is not run", text.substr(at, std::min<std::size_t>(end - at, 60)), fields.line), false, fields.line});
+    fields.add_unknown(
+        {"", fmt::format("{} on line {} is not run", text.substr(at, std::min<std::size_t>(end - at, 60)), fields.line),
+         false, fields.line});
     return end;
   }
   if (rest.starts_with("${")) {
@@ -232,7 +242,9 @@ std::size_t ShellVariables::dollar(Fields& fields, std::string_view text, std::s
     parameter(fields, text.substr(at + 2, end - at - 3), quoted, depth);
     return end;
   }
-  const std::size_t end = at + 1 < text.size() && std::string_view("@*#?$!-0123456789").find(text[at + 1]) != npos ? at + 2 : name_end(text, at + 1);
+  const std::size_t end = at + 1 < text.size() && std::string_view("@*#?$!-0123456789").find(text[at + 1]) != npos
+                              ? at + 2
+                              : name_end(text, at + 1);
   if (end == at + 1) return fields.add("$"), end;
   value_of(fields, std::string(text.substr(at + 1, end - at - 1)), "", quoted);
   return end;
@@ -241,7 +253,8 @@ std::size_t ShellVariables::dollar(Fields& fields, std::string_view text, std::s
 // What stands between the braces.
 void ShellVariables::parameter(Fields& fields, std::string_view inside, bool quoted, int depth) {
   const auto give_up = [&] {
-    fields.add_unknown({"", fmt::format("${{{}}} on line {} is not resolved", inside.substr(0, 60), fields.line), false, fields.line});
+    fields.add_unknown(
+        {"", fmt::format("${{{}}} on line {} is not resolved", inside.substr(0, 60), fields.line), false, fields.line});
   };
   const bool count = inside.size() > 1 && inside.front() == '#';
   if (count) inside.remove_prefix(1);
@@ -271,7 +284,8 @@ void ShellVariables::parameter(Fields& fields, std::string_view inside, bool quo
   } else if (value) {
     positional = value->elements;
   }
-  const bool empty = positional.empty() || (colon && positional.front().unknown.empty() && positional.front().text.empty());
+  const bool empty =
+      positional.empty() || (colon && positional.front().unknown.empty() && positional.front().text.empty());
   if (op == '-' || op == '=' || op == '?') {
     if (!empty) return value_of(fields, name, index, quoted);
     if (op == '?') return value_of(fields, name, index, quoted);
@@ -302,10 +316,14 @@ void ShellVariables::value_of(Fields& fields, const std::string& name, std::stri
   if (name == "#") return fields.add(std::to_string(arguments.size()));
   if (std::isdigit(static_cast<unsigned char>(name[0]))) {
     const std::size_t n = name.size() > 3 ? arguments.size() + 1 : std::stoul(name);
-    if (n < 1 || n > arguments.size()) return fields.add_unknown({"", fmt::format("the script's argument ${} is not given on line {}", name, fields.line), true, fields.line});
+    if (n < 1 || n > arguments.size())
+      return fields.add_unknown(
+          {"", fmt::format("the script's argument ${} is not given on line {}", name, fields.line), true, fields.line});
     return each({arguments[n - 1]}, false);
   }
-  if (!in_name(name[0])) return fields.add_unknown({"", fmt::format("${} on line {} is not resolved", name, fields.line), false, fields.line});
+  if (!in_name(name[0]))
+    return fields.add_unknown(
+        {"", fmt::format("${} on line {} is not resolved", name, fields.line), false, fields.line});
   const ShellValue* value = find(name);
   if (!value) return unset();
   if (index == "@" || index == "*") return each(value->elements, fields.split && !(index == "*" && quoted));
@@ -321,7 +339,9 @@ void ShellVariables::value_of(Fields& fields, const std::string& name, std::stri
 }
 
 void ShellVariables::expand_into(Fields& fields, std::string_view text, bool quoted, int depth) {
-  if (depth > kDeepest) fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, fields.line), "more than {} expansions within each other, need fewer", kDeepest);
+  if (depth > kDeepest)
+    fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, fields.line),
+         "more than {} expansions within each other, need fewer", kDeepest);
   for (std::size_t at = 0; at < text.size();) {
     const char c = text[at];
     if (c == '\\') {
@@ -338,17 +358,22 @@ void ShellVariables::expand_into(Fields& fields, std::string_view text, bool quo
     } else if (c == '"') {
       const std::size_t end = end_of_quoted(text, at);
       const std::size_t last = end == npos ? text.size() : end - 1;
-      if (text.substr(at + 1, last - at - 1).find("[@]") == npos && text.substr(at + 1, last - at - 1) != "$@") fields.begun = true;
+      if (text.substr(at + 1, last - at - 1).find("[@]") == npos && text.substr(at + 1, last - at - 1) != "$@")
+        fields.begun = true;
       expand_into(fields, text.substr(at + 1, last - at - 1), true, depth + 1);
       at = last + 1;
     } else if (c == '`') {
       const std::size_t end = std::min(text.find('`', at + 1), text.size());
-      fields.add_unknown({"", fmt::format("{}` on line {} is not run", text.substr(at, std::min<std::size_t>(end - at, 60)), fields.line), false, fields.line});
+      fields.add_unknown(
+          {"",
+           fmt::format("{}` on line {} is not run", text.substr(at, std::min<std::size_t>(end - at, 60)), fields.line),
+           false, fields.line});
       at = end + 1;
     } else if (c == '$') {
       at = std::min(dollar(fields, text, at, quoted, depth), text.size());
     } else if ((c == '<' || c == '>') && at + 1 < text.size() && text[at + 1] == '(' && !quoted) {
-      fields.add_unknown({"", fmt::format("{} on line {} is not run", text.substr(at, 60), fields.line), false, fields.line});
+      fields.add_unknown(
+          {"", fmt::format("{} on line {} is not run", text.substr(at, 60), fields.line), false, fields.line});
       at = text.size();
     } else {
       fields.add(text.substr(at, 1));

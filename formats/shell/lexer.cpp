@@ -39,11 +39,11 @@ class Lexer {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& what) const { fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line_), "{}", what); }
-
-  void push(ShellToken::Kind kind, std::string text) {
-    into_->push_back({kind, std::move(text), {}, line_});
+  [[noreturn]] void refuse(const std::string& what) const {
+    fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line_), "{}", what);
   }
+
+  void push(ShellToken::Kind kind, std::string text) { into_->push_back({kind, std::move(text), {}, line_}); }
 
   void skip_blanks() {
     while (at_ < text_.size()) {
@@ -107,12 +107,15 @@ class Lexer {
   // "> file", "2>&1", "<<EOF", "<<< word": nothing of it is an argument.
   void redirection() {
     auto& tokens = *into_;
-    if (!tokens.empty() && at_ > 0 && std::isdigit(static_cast<unsigned char>(text_[at_ - 1])) && tokens.back().kind == ShellToken::Kind::word &&
-        tokens.back().text.size() == 1)
+    if (!tokens.empty() && at_ > 0 && std::isdigit(static_cast<unsigned char>(text_[at_ - 1])) &&
+        tokens.back().kind == ShellToken::Kind::word && tokens.back().text.size() == 1)
       tokens.pop_back();
     const bool document = text_.substr(at_, 2) == "<<" && text_.substr(at_, 3) != "<<<";
-    if (text_.substr(at_, 2) == "<(" || text_.substr(at_, 2) == ">(") return word();  // a process: a word that is not known
-    while (at_ < text_.size() && (text_[at_] == '<' || text_[at_] == '>' || text_[at_] == '&' || (document && text_[at_] == '-'))) ++at_;
+    if (text_.substr(at_, 2) == "<(" || text_.substr(at_, 2) == ">(")
+      return word();  // a process: a word that is not known
+    while (at_ < text_.size() &&
+           (text_[at_] == '<' || text_[at_] == '>' || text_[at_] == '&' || (document && text_[at_] == '-')))
+      ++at_;
     skip_blanks();
     if (at_ >= text_.size() || text_[at_] == '\n') return;
     std::vector<ShellToken> target, *before = into_;

@@ -20,7 +20,8 @@ bool is_assignment(const std::string& word) {
   const std::size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0 || std::isdigit(static_cast<unsigned char>(word[0]))) return false;
   const std::size_t end = word[equals - 1] == '+' ? equals - 1 : equals;
-  return end > 0 && std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(end), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  return end > 0 && std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(end),
+                                [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
 // Walks over the tokens as bash would. What is not live is only looked through for the variables that it assigns.
@@ -53,16 +54,23 @@ class Script {
   [[noreturn]] void refuse(const Walk& w, const std::string& need) const {
     const ShellToken& t = w.now();
     fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, t.line), "not as bash has it, got {}, need {}",
-         t.kind == ShellToken::Kind::end ? "the end" : t.text == "\n" ? "the end of a line" : "\"" + t.text.substr(0, 40) + "\"", need);
+         t.kind == ShellToken::Kind::end ? "the end"
+         : t.text == "\n"                ? "the end of a line"
+                                         : "\"" + t.text.substr(0, 40) + "\"",
+         need);
   }
   void check_depth(int depth, int line) const {
-    if (depth > kDeepest) fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line), "more than {} blocks or calls within each other, need fewer", kDeepest);
+    if (depth > kDeepest)
+      fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line),
+           "more than {} blocks or calls within each other, need fewer", kDeepest);
   }
   void expect(Walk& w, std::string_view word) {
     if (!w.now().is(word)) refuse(w, fmt::format("\"{}\"", word));
     ++w.at;
   }
-  static bool separator(const ShellToken& t) { return t.is_op("\n") || t.is_op(";") || t.is_op("&") || t.is_op("&&") || t.is_op("||") || t.is_op("|"); }
+  static bool separator(const ShellToken& t) {
+    return t.is_op("\n") || t.is_op(";") || t.is_op("&") || t.is_op("&&") || t.is_op("||") || t.is_op("|");
+  }
   void skip_separators(Walk& w) {
     while (separator(w.now())) ++w.at;
   }
@@ -72,7 +80,8 @@ class Script {
     for (;;) {
       skip_separators(w);
       const ShellToken& t = w.now();
-      if (at_end(w) || t.is_op(")") || t.is_op(";;") || (t.kind == ShellToken::Kind::word && until.contains(t.text))) return;
+      if (at_end(w) || t.is_op(")") || t.is_op(";;") || (t.kind == ShellToken::Kind::word && until.contains(t.text)))
+        return;
       command(w, live);
     }
   }
@@ -197,8 +206,10 @@ class Script {
       list(w, {"esac"}, both(rest, holds));
       if (holds && *holds) rest = Live::no;
       if (!holds && rest == Live::yes) rest = Live::maybe;
-      if (w.now().is_op(";;")) ++w.at;
-      else if (!w.now().is("esac")) refuse(w, "\";;\"");
+      if (w.now().is_op(";;"))
+        ++w.at;
+      else if (!w.now().is("esac"))
+        refuse(w, "\";;\"");
     }
     ++w.at;
     --w.depth;
@@ -206,7 +217,8 @@ class Script {
 
   static bool is_function(const Walk& w) {
     if (w.now().is("function")) return true;
-    return w.now().kind == ShellToken::Kind::word && w.at + 2 < w.tokens.size() && w.tokens[w.at + 1].is_op("(") && w.tokens[w.at + 2].is_op(")");
+    return w.now().kind == ShellToken::Kind::word && w.at + 2 < w.tokens.size() && w.tokens[w.at + 1].is_op("(") &&
+           w.tokens[w.at + 2].is_op(")");
   }
 
   void function(Walk& w) {
@@ -218,7 +230,8 @@ class Script {
     const std::size_t begin = w.at;
     if (at_end(w)) refuse(w, "a block");
     command(w, Live::no);
-    functions_[name].assign(w.tokens.begin() + static_cast<std::ptrdiff_t>(begin), w.tokens.begin() + static_cast<std::ptrdiff_t>(w.at));
+    functions_[name].assign(w.tokens.begin() + static_cast<std::ptrdiff_t>(begin),
+                            w.tokens.begin() + static_cast<std::ptrdiff_t>(w.at));
     functions_[name].push_back({ShellToken::Kind::end, "", {}, w.now().line});
   }
 
@@ -245,7 +258,8 @@ class Script {
     }
     const bool more = name.ends_with('+');
     if (more) name.pop_back();
-    if (live == Live::maybe) return variables_.forget(name, fmt::format("{} depends on what is not known on line {}", name, t.line), t.line);
+    if (live == Live::maybe)
+      return variables_.forget(name, fmt::format("{} depends on what is not known on line {}", name, t.line), t.line);
     if (more)
       variables_.append(name, value, t.kind == ShellToken::Kind::array);
     else
@@ -264,7 +278,8 @@ class Script {
         continue;
       }
       if (t.kind == ShellToken::Kind::array) refuse(w, "a command's word");
-      if (words.empty() && (t.is("export") || t.is("declare") || t.is("local") || t.is("readonly") || t.is("typeset"))) {
+      if (words.empty() &&
+          (t.is("export") || t.is("declare") || t.is("local") || t.is("readonly") || t.is("typeset"))) {
         declares = true;
         continue;
       }
@@ -278,11 +293,13 @@ class Script {
   }
 
   void perform(std::vector<ShellWord> words, Live live, int line, int depth) {
-    if (++performed_ > kMostCommands) fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line), "more than {} commands, need fewer", kMostCommands);
+    if (++performed_ > kMostCommands)
+      fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line), "more than {} commands, need fewer", kMostCommands);
     const std::string& name = words.front().text;
     if (name == "read" || name == "unset" || name == "mapfile" || name == "readarray") {
       for (std::size_t i = 1; i < words.size(); ++i)
-        if (is_assignment(words[i].text + "=")) variables_.forget(words[i].text, fmt::format("{} is {} on line {}", words[i].text, name, line), line);
+        if (is_assignment(words[i].text + "="))
+          variables_.forget(words[i].text, fmt::format("{} is {} on line {}", words[i].text, name, line), line);
       return;
     }
     if (name == "set" && words.size() > 1 && words[1].text == "--") {
@@ -293,11 +310,14 @@ class Script {
       if (!variables_.arguments.empty()) variables_.arguments.erase(variables_.arguments.begin());
       return;
     }
-    if (functions_.contains(name) && live == Live::yes) return call(std::string(name), {words.begin() + 1, words.end()}, depth + 1, line);
+    if (functions_.contains(name) && live == Live::yes)
+      return call(std::string(name), {words.begin() + 1, words.end()}, depth + 1, line);
     if (const std::size_t first = script_within(words); first > 0) {
       std::string text;
       for (std::size_t i = first; i < words.size(); ++i) {
-        if (!words[i].unknown.empty()) fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line), "what is to be run is not known: {}", words[i].unknown);
+        if (!words[i].unknown.empty())
+          fail(ErrorKind::bad_input, fmt::format("{}:{}", file_, line), "what is to be run is not known: {}",
+               words[i].unknown);
         text += (text.empty() ? "" : " ") + words[i].text;
         if (words.front().text != "eval") break;  // what follows are its arguments
       }
@@ -326,7 +346,8 @@ class Script {
 
 }  // namespace
 
-std::vector<ShellCommand> shell_commands(std::string_view text, const std::string& file, const std::map<std::string, std::string>& variables) {
+std::vector<ShellCommand> shell_commands(std::string_view text, const std::string& file,
+                                         const std::map<std::string, std::string>& variables) {
   Script script(file, variables);
   script.run_text(text, 1, 0);
   return std::move(script.commands);

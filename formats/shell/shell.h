@@ -23,6 +23,7 @@ struct ShellCommand {
 
 // In the order in which they would run; those of a branch that cannot be decided too. `variables` are set, whatever the script assigns to them. bad_input naming
 // "file:line" for what bash would not parse, and for scripts without bounds.
-std::vector<ShellCommand> shell_commands(std::string_view text, const std::string& file, const std::map<std::string, std::string>& variables = {});
+std::vector<ShellCommand> shell_commands(std::string_view text, const std::string& file,
+                                         const std::map<std::string, std::string>& variables = {});
 
 }  // namespace mbench::formats

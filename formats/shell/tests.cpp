@@ -23,7 +23,9 @@ Holds either(Holds a, Holds b) {
 
 std::optional<long long> number(const std::string& text) {
   const std::size_t sign = text.starts_with('-') ? 1 : 0;
-  if (text.size() == sign || text.size() > 18 || !std::all_of(text.begin() + static_cast<std::ptrdiff_t>(sign), text.end(), [](unsigned char c) { return std::isdigit(c); }))
+  if (text.size() == sign || text.size() > 18 ||
+      !std::all_of(text.begin() + static_cast<std::ptrdiff_t>(sign), text.end(),
+                   [](unsigned char c) { return std::isdigit(c); }))
     return std::nullopt;
   return std::stoll(text);
 }
@@ -70,14 +72,16 @@ class Test {
       return take(")") ? inside : std::nullopt;
     }
     bool unset = false;
-    if (tokens_[at_].text.size() == 2 && tokens_[at_].text[0] == '-' && at_ + 1 < end_ && tokens_[at_ + 1].kind == ShellToken::Kind::word) {
+    if (tokens_[at_].text.size() == 2 && tokens_[at_].text[0] == '-' && at_ + 1 < end_ &&
+        tokens_[at_ + 1].kind == ShellToken::Kind::word) {
       const char op = tokens_[at_++].text[1];
       const auto operand = word(unset);
       if (op == 'z' || op == 'n') return operand ? Holds(operand->empty() == (op == 'z')) : std::nullopt;
       return std::nullopt;  // of files, and other things outside
     }
     const auto left = word(unset);
-    if (at_ >= end_ || is("&&") || is("||") || is("-a") || is("-o") || is(")")) return left ? Holds(!left->empty()) : std::nullopt;
+    if (at_ >= end_ || is("&&") || is("||") || is("-a") || is("-o") || is(")"))
+      return left ? Holds(!left->empty()) : std::nullopt;
     const std::string op = tokens_[at_++].text;
     if (at_ >= end_) return std::nullopt;
     const auto right = word(unset);
@@ -105,7 +109,8 @@ class Test {
 
 }  // namespace
 
-std::optional<bool> shell_test(ShellVariables& variables, const std::vector<ShellToken>& tokens, std::size_t begin, std::size_t end) {
+std::optional<bool> shell_test(ShellVariables& variables, const std::vector<ShellToken>& tokens, std::size_t begin,
+                               std::size_t end) {
   Holds total;
   bool first = true, and_next = true;
   for (std::size_t at = begin; at < end;) {

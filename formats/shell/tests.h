@@ -9,6 +9,7 @@ namespace mbench::formats {
 
 // Whether the tokens from `begin` to `end` hold; nothing where that depends on what is not known, a file or a program. A variable that
 // was never set counts as empty.
-std::optional<bool> shell_test(ShellVariables& variables, const std::vector<ShellToken>& tokens, std::size_t begin, std::size_t end);
+std::optional<bool> shell_test(ShellVariables& variables, const std::vector<ShellToken>& tokens, std::size_t begin,
+                               std::size_t end);
 
 }  // namespace mbench::formats

@@ -17,7 +17,8 @@ using nlohmann::ordered_json;
 ordered_json flat_model(const ModelSpec& m) {
   ordered_json out(model_identity(m));
   out.erase("family");  // a name for parts, which all follow
-  const bool latent = m.parts().attention_form == AttentionForm::latent, rotary = m.any_layer([](const ModelParts& layer) { return layer.position == PositionKind::rotary; });
+  const bool latent = m.parts().attention_form == AttentionForm::latent,
+             rotary = m.any_layer([](const ModelParts&layer) { return layer.position == PositionKind::rotary; });
   out["kv_heads"] = m.kv_heads == 0 ? m.heads : m.kv_heads;
   if (latent)
     out["q_lora_rank"] = m.q_lora_rank;
@@ -27,7 +28,8 @@ ordered_json flat_model(const ModelSpec& m) {
     out["expert_ffn"] = m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
     out["shared_experts"] = m.shared_experts;
     out["dense_layers"] = m.dense_layers;
-    const bool all = m.dense_layers == 0 && std::none_of(m.layers_of.begin(), m.layers_of.end(), [](const LayerRule& rule) { return rule.dense; });
+    const bool all = m.dense_layers == 0 && std::none_of(m.layers_of.begin(), m.layers_of.end(),
+                                                         [](const LayerRule& rule) { return rule.dense; });
     if (all) out["ffn"] = out["expert_ffn"];  // no layer has it
   }
   out["mtp_layers"] = m.mtp_layers;
@@ -88,7 +90,8 @@ ordered_json flat_point(const Point& point) {
   out["precision"] = flat_precision(point);
   // What pads to the same number of rows is the same.
   const std::int64_t multiple = point.vocab_multiple_used();
-  out["vocab_multiple"] = point.model.padded_vocab(point.tp, multiple) == point.model.padded_vocab(point.tp, 1) ? 1 : multiple;
+  out["vocab_multiple"] =
+      point.model.padded_vocab(point.tp, multiple) == point.model.padded_vocab(point.tp, 1) ? 1 : multiple;
   return out;
 }
 
@@ -101,8 +104,8 @@ std::vector<std::string> differences(const ordered_json& wanted, const ordered_j
     if (key == "name") return;  // a label
     const ordered_json none;
     const auto one = wanted.find(key), other = got.find(key);
-    const std::vector<std::string> more =
-        differences(one == wanted.end() ? none : *one, other == got.end() ? none : *other, path.empty() ? key : path + "." + key);
+    const std::vector<std::string> more = differences(
+        one == wanted.end() ? none : *one, other == got.end() ? none : *other, path.empty() ? key : path + "." + key);
     all.insert(all.end(), more.begin(), more.end());
   };
   for (const auto& [key, value] : wanted.items()) add(key);
@@ -115,7 +118,9 @@ std::vector<std::string> lost_fields(const ordered_json& wanted, const ordered_j
   std::vector<std::string> all;
   for (const PointField& field : point_fields()) {
     const bool elsewhere = field.kind == FieldKind::limit || field.kind == FieldKind::place;
-    if (elsewhere || field.key == "iterations" || field.key == "warmup" || field.key == "data" || field.key == "strategy") continue;
+    if (elsewhere || field.key == "iterations" || field.key == "warmup" || field.key == "data" ||
+        field.key == "strategy")
+      continue;
     const std::vector<std::string> more = differences(wanted.at(field.key), got.at(field.key), field.key);
     all.insert(all.end(), more.begin(), more.end());
   }
@@ -136,9 +141,10 @@ ordered_json tidy_spec(const ordered_json& spec, const std::string& where) {
   for (const auto& [key, value] : spec.items()) {
     const PointField* field = find_field(key);
     if (key == "model") continue;
-    const ordered_json shortest = key == "framework" ? write_framework(point.framework) : key == "precision" ? write_precision(point) : value;
-    if (!field || field->reported || !plain.contains(key) || plain.at(key) != shortest)
-      out[key] = shortest;
+    const ordered_json shortest = key == "framework"   ? write_framework(point.framework)
+                                  : key == "precision" ? write_precision(point)
+                                                       : value;
+    if (!field || field->reported || !plain.contains(key) || plain.at(key) != shortest) out[key] = shortest;
   }
   return out;
 }

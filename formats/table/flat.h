@@ -13,14 +13,16 @@ struct Point;
 namespace mbench::formats {
 
 void set_field(nlohmann::ordered_json& object, std::string_view path, const nlohmann::json& value);
-const nlohmann::ordered_json* find_field_of(const nlohmann::ordered_json& object, std::string_view path);  // null where it is not
+const nlohmann::ordered_json* find_field_of(const nlohmann::ordered_json& object,
+                                            std::string_view path);  // null where it is not
 
 // All fields, and of the model all sizes and all parts that bear on it: no routing without experts, no angles without rotary
 // positions. Two points that compute the same are the same.
 nlohmann::ordered_json flat_point(const Point& point);
 
 // What two such values have otherwise: "model.rope.base: 10000, not 500000".
-std::vector<std::string> differences(const nlohmann::ordered_json& wanted, const nlohmann::ordered_json& got, const std::string& path);
+std::vector<std::string> differences(const nlohmann::ordered_json& wanted, const nlohmann::ordered_json& got,
+                                     const std::string& path);
 
 // The same of two flat points, but for fields that say where a point runs, for how long and on what data.
 std::vector<std::string> lost_fields(const nlohmann::ordered_json& wanted, const nlohmann::ordered_json& got);

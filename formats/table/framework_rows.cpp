@@ -16,7 +16,9 @@ std::vector<std::pair<json, json>> values_of(const std::string& flag) {
 
 bool is_switch(const FrameworkOption& option) {
   const bool one = option.flag.starts_with("--") && option.flag.find(',') == std::string::npos;
-  return one && std::all_of(option.choices.begin(), option.choices.end(), [](const FrameworkChoice& choice) { return choice.name == "true" || choice.name == "false"; });
+  return one && std::all_of(option.choices.begin(), option.choices.end(), [](const FrameworkChoice& choice) {
+           return choice.name == "true" || choice.name == "false";
+         });
 }
 
 }  // namespace
@@ -28,9 +30,12 @@ void add_framework(Table& table, const std::string& framework, const std::vector
   table.fixed.emplace_back("framework.host", framework);
   for (const FrameworkOption& option : file->options()) {
     const std::string field = "framework." + option.name;
-    const bool has_row = std::any_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.field == field; });
+    const bool has_row =
+        std::any_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.field == field; });
     if (has_row || std::find(by_rule.begin(), by_rule.end(), option.name) != by_rule.end()) continue;
-    if (!is_switch(option)) fail(ErrorKind::internal, table.name, "{} is no flag alone, need a row or a rule of {}", option.flag, option.name);
+    if (!is_switch(option))
+      fail(ErrorKind::internal, table.name, "{} is no flag alone, need a row or a rule of {}", option.flag,
+           option.name);
     Row row;
     row.key = option.flag;
     row.field = field;

@@ -37,7 +37,8 @@ std::vector<bool> layers_with(const json& rules, std::int64_t layers, const char
   if (!rules.is_array()) return {};
   for (const json& rule : rules) {
     if (!rule.contains(part) || rule.at(part) != value) return {};
-    const std::int64_t every = rule.value("every", std::int64_t{1}), from = rule.value("from", std::int64_t{0}), until = rule.value("until", layers);
+    const std::int64_t every = rule.value("every", std::int64_t{1}), from = rule.value("from", std::int64_t{0}),
+                       until = rule.value("until", layers);
     const std::size_t keys = 1 + rule.count("every") + rule.count("from") + rule.count("until");
     if (rule.size() != keys || every < 1) return {};
     for (std::int64_t i = from; i < std::min(until, layers); i += every) all[static_cast<std::size_t>(i)] = true;

@@ -29,7 +29,8 @@ const Item* Reading::find(std::string_view key) {
 }
 
 bool Reading::is_auto(std::string_view key) const {
-  return std::any_of(items_.begin(), items_.end(), [&](const Item& item) { return item.key == key && item.value == "auto"; });
+  return std::any_of(items_.begin(), items_.end(),
+                     [&](const Item& item) { return item.key == key && item.value == "auto"; });
 }
 
 json Reading::value(std::string_view key, const json& absent) {
@@ -92,7 +93,8 @@ void Reading::read_row(const Row& row) {
   if (!ours) return lack(row.key, row.why);
   if (ours->is_null()) return;
   if (row.values.empty() && !ours->is_number())
-    fail(ErrorKind::bad_input, item ? item->where : file_, "{}: wrong type, got {}, need a number", row.key, short_json(*ours));
+    fail(ErrorKind::bad_input, item ? item->where : file_, "{}: wrong type, got {}, need a number", row.key,
+         short_json(*ours));
   if (const auto before = get(row.field); before && *before != *ours && said_.contains(row.field))
     return lack(row.key, fmt::format("mbench has one {} for this and {}", row.field, said_.at(row.field)));
   said_[row.field] = row.key;
@@ -119,15 +121,19 @@ void Reading::sort_rest() {
     if (std::any_of(table_.lacks.begin(), table_.lacks.end(), [&](const Lack& lack) { return lack.name == name; }))
       left_out.push_back(name);
   if (!left_out.empty()) notes_.push_back(fmt::format("left out, as asked: {}", fmt::join(left_out, ", ")));
-  if (!unsaid.empty()) notes_.push_back(fmt::format("no field of a spec says these, and forecasts are as without: {}", fmt::join(unsaid, ", ")));
-  if (!unknown.empty()) notes_.push_back(fmt::format("not known to mbench, and not in the spec: {}", fmt::join(unknown, ", ")));
+  if (!unsaid.empty())
+    notes_.push_back(
+        fmt::format("no field of a spec says these, and forecasts are as without: {}", fmt::join(unsaid, ", ")));
+  if (!unknown.empty())
+    notes_.push_back(fmt::format("not known to mbench, and not in the spec: {}", fmt::join(unknown, ", ")));
   if (!ignored.empty()) notes_.push_back(fmt::format("without meaning for cost: {}", fmt::join(ignored, ", ")));
 }
 
 void Reading::read() {
   for (const auto& [field, value] : table_.fixed) set(field, value);
   // Where a size is missing, what mbench has no part for is why: layers by a pattern have no number.
-  if (std::any_of(table_.rows.begin(), table_.rows.end(), [&](const Row& row) { return row.required && !find(row.key) && !is_auto(row.key); })) {
+  if (std::any_of(table_.rows.begin(), table_.rows.end(),
+                  [&](const Row& row) { return row.required && !find(row.key) && !is_auto(row.key); })) {
     for (const Row& row : table_.rows)
       if (row.field.empty()) read_row(row);
     refuse_lacks();
@@ -143,7 +149,8 @@ void Reading::read() {
 void Reading::refuse_lacks() const {
   if (!lacks_.empty())
     fail(ErrorKind::unsupported, file_,
-         "what mbench has no part for: {}; need a model without, or mbench import --without KEY, which takes a key as if it were not there",
+         "what mbench has no part for: {}; need a model without, or mbench import --without KEY, which takes a key as "
+         "if it were not there",
          fmt::join(lacks_, "; "));
 }
 

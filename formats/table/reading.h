@@ -38,7 +38,8 @@ class Reading {
 
   void set(std::string_view field, const json& value);  // "model.rope.base"
   std::optional<json> get(std::string_view field) const;
-  void lack(std::string_view key, const std::string& why, const json& absent = nullptr);  // mbench has no part for its value
+  void lack(std::string_view key, const std::string& why,
+            const json& absent = nullptr);  // mbench has no part for its value
   void note(const std::string& text) { notes_.push_back(text); }
   void ignore(std::string_view key);  // known, and without meaning for cost
 

@@ -14,7 +14,8 @@ bool named(const Row& row, std::string_view key) {
 
 bool matches(const std::vector<std::string>& patterns, std::string_view key) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    return pattern.ends_with('*') ? key.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1)) : key == pattern;
+    return pattern.ends_with('*') ? key.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1))
+                                  : key == pattern;
   });
 }
 
@@ -85,7 +86,8 @@ Table read_table(std::string_view name, const std::vector<std::pair<std::string_
   if (const json* types = object.find("types")) table.types = read_strings(*types, object.path("types"));
   if (const json* without = object.find("without"))
     for (const std::string& key : read_strings(*without, object.path("without")))
-      std::erase_if(table.rows, [&](const Row& row) { return row.key == key; }), std::erase_if(table.lacks, [&](const Lack& lack) { return lack.name == key; });
+      std::erase_if(table.rows, [&](const Row& row) { return row.key == key; }),
+          std::erase_if(table.lacks, [&](const Lack& lack) { return lack.name == key; });
   if (const json* fixed = object.find("fixed"))
     for (const auto& [field, value] : fixed->items()) {
       std::erase_if(table.fixed, [&, key = field](const auto& old) { return old.first == key; });
@@ -100,7 +102,8 @@ Table read_table(std::string_view name, const std::vector<std::pair<std::string_
     }
   const json* by_rule = object.find("options_by_rule");
   if (const json* framework = object.find("framework"))
-    add_framework(table, read_string(*framework, object.path("framework")), by_rule ? read_strings(*by_rule, object.path("options_by_rule")) : std::vector<std::string>{});
+    add_framework(table, read_string(*framework, object.path("framework")),
+                  by_rule ? read_strings(*by_rule, object.path("options_by_rule")) : std::vector<std::string>{});
   if (const json* rules = object.find("rules")) table.rules = read_strings(*rules, object.path("rules"));
   if (const json* ignored = object.find("ignored"))
     for (const std::string& key : read_strings(*ignored, object.path("ignored"))) table.ignored.push_back(key);
@@ -109,7 +112,8 @@ Table read_table(std::string_view name, const std::vector<std::pair<std::string_
   if (const json* lacks = object.find("lacks"))
     for (const auto& [key, why] : lacks->items()) table.lacks.push_back({key, read_string(why, object.path("lacks"))});
   object.refuse_unknown();
-  if (table.source.empty()) fail(ErrorKind::internal, where, "\"source\" is missing, need where its keys and defaults stand");
+  if (table.source.empty())
+    fail(ErrorKind::internal, where, "\"source\" is missing, need where its keys and defaults stand");
   return table;
 }
 

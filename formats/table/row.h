@@ -14,15 +14,15 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 struct Row {
-  std::string key;                             // "num_hidden_layers", "--num-layers"
-  std::vector<std::string> also;               // its other spellings, older or newer; export writes `key`
-  std::string field;                           // "tp", "model.norm"; empty: nothing of a spec
-  std::vector<std::pair<json, json>> values;   // theirs, ours; empty: they are the same
-  json absent;                                 // theirs, where the key is not given
-  bool required = false;                       // there is no default
-  bool always = false;                         // export writes it, at its default too
-  std::vector<json> only;                      // without a field: what mbench can do, the first one for export
-  std::string why;                             // of `only`: what another value is
+  std::string key;                            // "num_hidden_layers", "--num-layers"
+  std::vector<std::string> also;              // its other spellings, older or newer; export writes `key`
+  std::string field;                          // "tp", "model.norm"; empty: nothing of a spec
+  std::vector<std::pair<json, json>> values;  // theirs, ours; empty: they are the same
+  json absent;                                // theirs, where the key is not given
+  bool required = false;                      // there is no default
+  bool always = false;                        // export writes it, at its default too
+  std::vector<json> only;                     // without a field: what mbench can do, the first one for export
+  std::string why;                            // of `only`: what another value is
 };
 
 // What mbench has no part for and no key says: "gptj" always has it.
@@ -31,20 +31,20 @@ struct Lack {
 };
 
 struct Table {
-  std::string name;                                   // of its file
-  std::string source;                                 // where keys and defaults stand
-  std::vector<std::pair<std::string, json>> fixed;    // fields that the trainer always has so
+  std::string name;                                 // of its file
+  std::string source;                               // where keys and defaults stand
+  std::vector<std::pair<std::string, json>> fixed;  // fields that the trainer always has so
   std::vector<Row> rows;
-  std::vector<std::string> rules;                     // by name, in order, after the rows
-  std::vector<std::string> ignored;                   // keys without meaning for cost; "--log-*": all that begin so
-  std::vector<std::string> unsaid;                    // keys of cost that no field of a spec says: it is forecast as without them
+  std::vector<std::string> rules;    // by name, in order, after the rows
+  std::vector<std::string> ignored;  // keys without meaning for cost; "--log-*": all that begin so
+  std::vector<std::string> unsaid;   // keys of cost that no field of a spec says: it is forecast as without them
   std::vector<Lack> lacks;
-  std::vector<std::string> types;                     // Hugging Face's model_type
-  bool reads_only = false;                            // for export only where no other table says the model
+  std::vector<std::string> types;  // Hugging Face's model_type
+  bool reads_only = false;         // for export only where no other table says the model
 
   bool ignores(std::string_view key) const;
   bool leaves_unsaid(std::string_view key) const;
-  const Row* find(std::string_view key) const;        // by any spelling
+  const Row* find(std::string_view key) const;  // by any spelling
 };
 
 // Reads a table; `find` gives the text of another by its name, for one that is "like" it but for its own rows.

@@ -26,7 +26,8 @@ void Writing::cannot(std::string_view field, const std::string& why) {
 
 void Writing::write() {
   for (const auto& [field, value] : table_.fixed)
-    if (const json ours = at(field); !ours.is_null() && ours != value) cannot(field, fmt::format("it is {} there", short_json(value)));
+    if (const json ours = at(field); !ours.is_null() && ours != value)
+      cannot(field, fmt::format("it is {} there", short_json(value)));
   for (const Row& row : table_.rows) {
     if (row.field.empty()) {
       if (row.only.front() != row.absent && !row.only.front().is_null()) put(row.key, row.only.front());
@@ -34,7 +35,8 @@ void Writing::write() {
     }
     const json ours = at(row.field);
     if (ours.is_null()) {
-      if (row.always && row.field.starts_with("model.")) cannot(row.field, fmt::format("there is always a {}", row.key));
+      if (row.always && row.field.starts_with("model."))
+        cannot(row.field, fmt::format("there is always a {}", row.key));
       continue;
     }
     const json* theirs = theirs_of(row, ours);

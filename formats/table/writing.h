@@ -12,7 +12,7 @@ class Writing {
   // `flat`: a point with all parts of its model (table/flat.h).
   Writing(const Table& table, const ordered_json& flat) : table_(table), flat_(flat) {}
 
-  json at(std::string_view field) const;      // "model.rope.base"; null where there is none
+  json at(std::string_view field) const;  // "model.rope.base"; null where there is none
   double number(std::string_view field) const;
   void put(std::string_view key, const json& value);
   void cannot(std::string_view field, const std::string& why = "");

@@ -1,7 +1,8 @@
 // What one key of a torchtitan TOML cannot say alone.
+#include "formats/table/rules.h"
+
 #include "engine/base/json_reader.h"
 #include "engine/point/model_spec.h"
-#include "formats/table/rules.h"
 #include "formats/torchtitan/torchtitan.h"
 
 namespace mbench::formats {
@@ -10,12 +11,16 @@ namespace {
 // A flavor is a preset; another one comes from a config.json beside.
 void read_flavor(Reading& r) {
   const json name = r.value("model.name", "llama3"), flavor = r.value("model.flavor", "debugmodel");
-  const std::string both = fmt::format("{}/{}", name.is_string() ? name.get<std::string>() : name.dump(), flavor.is_string() ? flavor.get<std::string>() : flavor.dump());
+  const std::string both = fmt::format("{}/{}", name.is_string() ? name.get<std::string>() : name.dump(),
+                                       flavor.is_string() ? flavor.get<std::string>() : flavor.dump());
   const std::string_view preset = preset_of_flavor(both);
-  if (preset.empty()) return r.note(fmt::format("the flavor {} is none of mbench's presets: its sizes come from a config.json beside", both));
+  if (preset.empty())
+    return r.note(
+        fmt::format("the flavor {} is none of mbench's presets: its sizes come from a config.json beside", both));
   const ModelSpec& model = find_preset(std::string(preset), "model");
   r.set("model.preset", preset);
-  if (const json seq = r.value("training.seq_len"); seq.is_number() && seq > model.positions) r.set("model.positions", seq);
+  if (const json seq = r.value("training.seq_len"); seq.is_number() && seq > model.positions)
+    r.set("model.positions", seq);
 }
 void write_flavor(Writing& w) {
   const std::string_view both = flavor_of(w.at("model"));
@@ -28,17 +33,24 @@ void write_flavor(Writing& w) {
 void read_data_ranks(Reading& r) {
   const json all = r.value("training.data_parallel_degree", -1);
   json shards = r.value("parallelism.data_parallel_shard_degree", r.value("training.data_parallel_shard_degree", all));
-  const json copies = r.value("parallelism.data_parallel_replicate_degree", r.value("training.data_parallel_replicate_degree", 1));
-  const json reshard = r.value("parallelism.fsdp_reshard_after_forward", "default"), local = r.value("training.local_batch_size", r.value("training.batch_size", 8)), global = r.value("training.global_batch_size", -1);
+  const json copies =
+      r.value("parallelism.data_parallel_replicate_degree", r.value("training.data_parallel_replicate_degree", 1));
+  const json reshard = r.value("parallelism.fsdp_reshard_after_forward", "default"),
+             local = r.value("training.local_batch_size", r.value("training.batch_size", 8)),
+             global = r.value("training.global_batch_size", -1);
   if (reshard == "never") r.lack("parallelism.fsdp_reshard_after_forward", "weights that stay gathered");
   const bool open = shards == -1;
   if (open) {
-    r.note("how many devices share the state is not said (data_parallel_shard_degree -1): one, or --set dp=N --set global_batch=N");
+    r.note(
+        "how many devices share the state is not said (data_parallel_shard_degree -1): one, or --set dp=N --set "
+        "global_batch=N");
     shards = 1;
   }
   for (const json& each : {shards, copies, local})
-    if (!each.is_number_integer() || each < 1 || each > 1 << 20) fail(ErrorKind::bad_input, r.file(), "got {} for ranks or samples, need a whole number from 1", short_json(each));
-  const std::int64_t dp = shards.get<std::int64_t>() * copies.get<std::int64_t>(), cp = r.whole("parallelism.context_parallel_degree", 32768);
+    if (!each.is_number_integer() || each < 1 || each > 1 << 20)
+      fail(ErrorKind::bad_input, r.file(), "got {} for ranks or samples, need a whole number from 1", short_json(each));
+  const std::int64_t dp = shards.get<std::int64_t>() * copies.get<std::int64_t>(),
+                     cp = r.whole("parallelism.context_parallel_degree", 32768);
   r.set("dp", dp);
   r.set("zero", open || shards > 1 || cp > 1 ? json("fsdp") : json(0));
   if (shards > 1 && copies > 1) r.set("optimizer_instances", copies);
@@ -52,7 +64,8 @@ void write_data_ranks(Writing& w) {
   if (!sharded && w.at("zero") != 0) w.cannot("zero");
   w.put("parallelism.data_parallel_shard_degree", static_cast<std::int64_t>(sharded ? dp / copies : 1));
   w.put("parallelism.data_parallel_replicate_degree", static_cast<std::int64_t>(sharded ? copies : dp));
-  w.put("training.local_batch_size", w.number("pp") > 1 ? json(static_cast<std::int64_t>(w.number("global_batch") / dp)) : w.at("micro_batch"));
+  w.put("training.local_batch_size",
+        w.number("pp") > 1 ? json(static_cast<std::int64_t>(w.number("global_batch") / dp)) : w.at("micro_batch"));
   if (w.number("pp") > 1) w.put("parallelism.pipeline_parallel_microbatch_size", w.at("micro_batch"));
   w.put("training.global_batch_size", w.at("global_batch"));
 }
@@ -65,7 +78,8 @@ void read_float8(Reading& r) {
     if (each == "mx" || each == "quantize.linear.mx") r.lack("model.converters", "MXFP8");
   }
   const json recipe = r.value("float8.recipe_name", r.value("quantize.linear.float8.recipe_name"));
-  const bool gathered = r.flag("float8.enable_fsdp_float8_all_gather") || r.flag("quantize.linear.float8.enable_fsdp_float8_all_gather");
+  const bool gathered =
+      r.flag("float8.enable_fsdp_float8_all_gather") || r.flag("quantize.linear.float8.enable_fsdp_float8_all_gather");
   r.set("precision.preset", eight ? "fp8" : "bf16");
   if (!eight) return;
   if (!recipe.is_null() && recipe != "" && recipe != "tensorwise") r.lack("float8.recipe_name", "another recipe");
@@ -81,10 +95,12 @@ void write_float8(Writing& w) {
 }
 
 void read_checkpointing(Reading& r) {
-  const json mode = r.value("activation_checkpoint.mode", "selective"), option = r.value("activation_checkpoint.selective_ac_option", "2");
+  const json mode = r.value("activation_checkpoint.mode", "selective"),
+             option = r.value("activation_checkpoint.selective_ac_option", "2");
   if (mode == "none" || mode == "full") return r.set("recompute", mode);
   if (mode == "selective" && option == "op") return r.set("recompute", "alternate_products");
-  if (mode == "selective") return r.lack("activation_checkpoint.selective_ac_option", "every so many layers made again", "2");
+  if (mode == "selective")
+    return r.lack("activation_checkpoint.selective_ac_option", "every so many layers made again", "2");
   r.lack("activation_checkpoint.mode", "another choice of what is kept");
 }
 void write_checkpointing(Writing& w) {
@@ -107,10 +123,13 @@ void write_loss(Writing& w) {
   if (how == "torch") w.put("compile.components", json::array({"model"}));
 }
 
-constexpr std::pair<const char*, const char*> kSchedules[] = {{"1F1B", "1f1b"}, {"GPipe", "gpipe"}, {"Interleaved1F1B", "interleaved"}};
+constexpr std::pair<const char*, const char*> kSchedules[] = {
+    {"1F1B", "1f1b"}, {"GPipe", "gpipe"}, {"Interleaved1F1B", "interleaved"}};
 
 void read_schedule(Reading& r) {
-  const json schedule = r.value("parallelism.pipeline_parallel_schedule", r.value("experimental.pipeline_parallel_schedule", "1F1B")), each = r.value("parallelism.pipeline_parallel_layers_per_stage");
+  const json schedule = r.value("parallelism.pipeline_parallel_schedule",
+                                r.value("experimental.pipeline_parallel_schedule", "1F1B")),
+             each = r.value("parallelism.pipeline_parallel_layers_per_stage");
   const std::int64_t stages = r.whole("parallelism.pipeline_parallel_degree", 32768);
   if (stages == 1) return;
   for (const auto& [theirs, ours] : kSchedules)
@@ -128,10 +147,14 @@ void write_schedule(Writing& w) {
 // Ranks of a sequence and of experts, and tensor parallelism, which is with sequence parallelism.
 void read_tensor(Reading& r) {
   r.set("sequence_parallel", r.value("parallelism.tensor_parallel_degree") != 1);
-  const json rotated = r.value("parallelism.context_parallel_rotate_method", r.value("experimental.context_parallel_rotate_method", "allgather"));
-  if (rotated != "allgather" && rotated != "alltoall") r.lack("parallelism.context_parallel_rotate_method", "another way");
-  if (r.value("parallelism.context_parallel_degree") != 1) r.set("cp_communication", rotated == "alltoall" ? "ring" : "all_gather");
-  const json ep = r.value("parallelism.expert_parallel_degree", 1), etp = r.value("parallelism.expert_tensor_parallel_degree", 1);
+  const json rotated = r.value("parallelism.context_parallel_rotate_method",
+                               r.value("experimental.context_parallel_rotate_method", "allgather"));
+  if (rotated != "allgather" && rotated != "alltoall")
+    r.lack("parallelism.context_parallel_rotate_method", "another way");
+  if (r.value("parallelism.context_parallel_degree") != 1)
+    r.set("cp_communication", rotated == "alltoall" ? "ring" : "all_gather");
+  const json ep = r.value("parallelism.expert_parallel_degree", 1),
+             etp = r.value("parallelism.expert_tensor_parallel_degree", 1);
   if (ep != 1) r.set("ep", ep), r.set("etp", etp);
 }
 void write_tensor(Writing& w) {
@@ -147,10 +170,11 @@ void write_tensor(Writing& w) {
 }  // namespace
 
 const std::vector<Rule>& torchtitan_rules() {
-  static const std::vector<Rule> rules = {{"titan_model", read_flavor, write_flavor},           {"titan_data", read_data_ranks, write_data_ranks},
-                                          {"titan_precision", read_float8, write_float8},       {"titan_recompute", read_checkpointing, write_checkpointing},
-                                          {"titan_loss", read_loss, write_loss},                {"titan_pipeline", read_schedule, write_schedule},
-                                          {"titan_tensor", read_tensor, write_tensor}};
+  static const std::vector<Rule> rules = {
+      {"titan_model", read_flavor, write_flavor},     {"titan_data", read_data_ranks, write_data_ranks},
+      {"titan_precision", read_float8, write_float8}, {"titan_recompute", read_checkpointing, write_checkpointing},
+      {"titan_loss", read_loss, write_loss},          {"titan_pipeline", read_schedule, write_schedule},
+      {"titan_tensor", read_tensor, write_tensor}};
   return rules;
 }
 

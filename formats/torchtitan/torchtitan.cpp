@@ -1,9 +1,9 @@
 #include "formats/torchtitan/torchtitan.h"
 
 #include <fmt/ranges.h>
+#include <toml++/toml.h>
 
 #include <map>
-#include <toml++/toml.h>
 
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
@@ -23,9 +23,9 @@ namespace {
 constexpr std::size_t kMostTomlBytes = std::size_t{4} << 20;
 
 constexpr std::pair<std::string_view, std::string_view> kFlavors[] = {
-    {"llama3/8B", "llama-3-8b"},       {"llama3/70B", "llama-3-70b"},   {"llama3/405B", "llama-3.1-405b"},   {"llama2/7B", "llama-2-7b"},
-    {"llama2/13B", "llama-2-13b"},     {"llama2/70B", "llama-2-70b"},   {"qwen3/30B-A3B", "qwen3-30b-a3b"}, {"qwen3/235B-A22B", "qwen3-235b-a22b"},
-    {"deepseek_v3/671B", "deepseek-v3"}};
+    {"llama3/8B", "llama-3-8b"},        {"llama3/70B", "llama-3-70b"},          {"llama3/405B", "llama-3.1-405b"},
+    {"llama2/7B", "llama-2-7b"},        {"llama2/13B", "llama-2-13b"},          {"llama2/70B", "llama-2-70b"},
+    {"qwen3/30B-A3B", "qwen3-30b-a3b"}, {"qwen3/235B-A22B", "qwen3-235b-a22b"}, {"deepseek_v3/671B", "deepseek-v3"}};
 
 json json_of(const toml::node& node) {
   if (const auto* value = node.as_boolean()) return value->get();
@@ -38,7 +38,8 @@ json json_of(const toml::node& node) {
   return all;
 }
 
-void flatten_table(const toml::table& table, const std::string& prefix, const std::string& file, std::vector<Item>& items) {
+void flatten_table(const toml::table& table, const std::string& prefix, const std::string& file,
+                   std::vector<Item>& items) {
   for (const auto& [key, node] : table) {
     const std::string path = prefix + std::string(key.str());
     if (const toml::table* within = node.as_table())
@@ -91,7 +92,8 @@ std::string_view flavor_of(const json& model) {
 }
 
 Imported read_torchtitan(std::string_view text, const std::string& file, const std::vector<std::string>& without) {
-  if (text.size() > kMostTomlBytes) fail(ErrorKind::bad_input, file, "a TOML of {} bytes, need {} at most", text.size(), kMostTomlBytes);
+  if (text.size() > kMostTomlBytes)
+    fail(ErrorKind::bad_input, file, "a TOML of {} bytes, need {} at most", text.size(), kMostTomlBytes);
   std::vector<Item> items;
   try {
     flatten_table(toml::parse(text, file), "", file, items);
@@ -112,12 +114,14 @@ std::string write_torchtitan(const Point& point) {
   if (faults.empty()) {
     std::vector<std::pair<std::string, json>> items = writing.items();
     items.emplace_back("training.steps", point.iterations + point.warmup);
-    text = fmt::format("# {}: {} devices. Written by mbench export.\n{}", point.model.name, point.world(), toml_text(items));
+    text = fmt::format("# {}: {} devices. Written by mbench export.\n{}", point.model.name, point.world(),
+                       toml_text(items));
     ordered_json spec = read_torchtitan(text, "the TOML", {}).spec;
     faults = lost_fields(flat, flat_point(point_from_json(json(spec), "the TOML")));
     std::erase_if(faults, [](const std::string& fault) { return fault.starts_with("model.positions "); });
   }
-  if (!faults.empty()) fail(ErrorKind::unsupported, "torchtitan", "no TOML says {}, got {}", point.model.name, fmt::join(faults, "; "));
+  if (!faults.empty())
+    fail(ErrorKind::unsupported, "torchtitan", "no TOML says {}, got {}", point.model.name, fmt::join(faults, "; "));
   return text;
 }
 

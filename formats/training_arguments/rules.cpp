@@ -1,15 +1,17 @@
 // What one key of TrainingArguments cannot say alone. Nothing is written: a script of the user's is what runs them.
+#include "formats/table/rules.h"
+
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
 #include "engine/point/model_spec.h"
-#include "formats/table/rules.h"
 
 namespace mbench::formats {
 namespace {
 
 bool is_on(const json& value) {
-  return value == json(true) || (value.is_string() && value != "false" && value != "disabled" && value != "no" && value != "");
+  return value == json(true) ||
+         (value.is_string() && value != "false" && value != "disabled" && value != "no" && value != "");
 }
 
 // Null for a model that is no preset.
@@ -27,16 +29,23 @@ void read_named_model(Reading& r) {
   r.value("base_model_config");
   if (!name.is_string()) return r.note("no model is named: its sizes come from a config.json beside");
   const ModelSpec* model = preset_named(name.get<std::string>());
-  if (!model) return r.note(fmt::format("the model {} is none of mbench's presets: its sizes come from a config.json beside", name.get<std::string>()));
+  if (!model)
+    return r.note(fmt::format("the model {} is none of mbench's presets: its sizes come from a config.json beside",
+                              name.get<std::string>()));
   r.set("model.preset", model->name);
   if (const auto seq = r.get("seq"); seq && seq->is_number() && *seq > model->positions) r.set("model.positions", *seq);
   r.set("dropout", 0);
-  r.note("trained by transformers, of which mbench has no framework: forecast as mbench's own engine, which keeps less and has a faster host; --set framework=torchtitan is nearer");
+  r.note(
+      "trained by transformers, of which mbench has no framework: forecast as mbench's own engine, which keeps less "
+      "and has a faster host; --set framework=torchtitan is nearer");
 }
 
 void read_arguments_precision(Reading& r) {
-  const json bf16 = r.value("bf16", false), fp16 = r.value("fp16", false), pure = r.value("pure_bf16", false), full = r.value("bfloat16", false);
-  if (bf16 == "full" || pure == json(true) || full == json(true)) return r.set("precision", json({{"preset", "bf16"}, {"main_weights", "bf16"}, {"gradients", "bf16"}, {"moments", "bf16"}}));
+  const json bf16 = r.value("bf16", false), fp16 = r.value("fp16", false), pure = r.value("pure_bf16", false),
+             full = r.value("bfloat16", false);
+  if (bf16 == "full" || pure == json(true) || full == json(true))
+    return r.set("precision",
+                 json({{"preset", "bf16"}, {"main_weights", "bf16"}, {"gradients", "bf16"}, {"moments", "bf16"}}));
   r.set("precision.preset", is_on(bf16) || r.is_auto("bf16") ? "bf16" : is_on(fp16) ? "fp16" : "f32");
 }
 
@@ -50,7 +59,8 @@ void read_arguments_attention(Reading& r) {
 
 // LLaMA-Factory recomputes unless it is told not to.
 void read_arguments_recompute(Reading& r) {
-  const bool factory = !r.value("finetuning_type").is_null() || !r.value("stage").is_null(), off = r.flag("disable_gradient_checkpointing");
+  const bool factory = !r.value("finetuning_type").is_null() || !r.value("stage").is_null(),
+             off = r.flag("disable_gradient_checkpointing");
   const json on = r.value("gradient_checkpointing", factory && !off);
   if (on == "offload" || on == "offload_disk") r.lack("gradient_checkpointing", "activations in host memory");
   r.set("recompute", is_on(on) ? "full" : "none");
@@ -62,14 +72,16 @@ void read_arguments_state(Reading& r) {
   std::string words;
   for (const json& each : fsdp.is_array() ? fsdp : json::array({fsdp}))
     if (each.is_string()) words += " " + each.get<std::string>();
-  const bool sharded = words.find("shard") != std::string::npos || is_on(fsdp) || (version.is_number() && deepspeed.is_null() && r.find("fsdp_version"));
+  const bool sharded = words.find("shard") != std::string::npos || is_on(fsdp) ||
+                       (version.is_number() && deepspeed.is_null() && r.find("fsdp_version"));
   if (!sharded) return;
   r.set("zero", words.find("shard_grad_op") != std::string::npos ? json(2) : json("fsdp"));
   if (words.find("offload") != std::string::npos) r.set("offload", "all");
 }
 
 void read_arguments_batch(Reading& r) {
-  const std::int64_t one = r.whole("per_device_train_batch_size", 1 << 20), steps = r.whole("gradient_accumulation_steps", 1 << 24, 1);
+  const std::int64_t one = r.whole("per_device_train_batch_size", 1 << 20),
+                     steps = r.whole("gradient_accumulation_steps", 1 << 24, 1);
   const json shards = r.value("dp_shard_size", 1), copies = r.value("dp_replicate_size", 1);
   std::int64_t dp = 1;
   for (const json& each : {shards, copies})
@@ -86,8 +98,12 @@ void write_nothing(Writing&) {}
 }  // namespace
 
 const std::vector<Rule>& training_arguments_rules() {
-  static const std::vector<Rule> rules = {{"arguments_model", read_named_model, write_nothing},         {"arguments_precision", read_arguments_precision, write_nothing}, {"arguments_attention", read_arguments_attention, write_nothing},
-                                          {"arguments_recompute", read_arguments_recompute, write_nothing}, {"arguments_state", read_arguments_state, write_nothing},         {"arguments_batch", read_arguments_batch, write_nothing}};
+  static const std::vector<Rule> rules = {{"arguments_model", read_named_model, write_nothing},
+                                          {"arguments_precision", read_arguments_precision, write_nothing},
+                                          {"arguments_attention", read_arguments_attention, write_nothing},
+                                          {"arguments_recompute", read_arguments_recompute, write_nothing},
+                                          {"arguments_state", read_arguments_state, write_nothing},
+                                          {"arguments_batch", read_arguments_batch, write_nothing}};
   return rules;
 }
 

@@ -18,14 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void flatten(const ordered_json& object, const std::string& prefix, const std::map<std::string, int>& lines, const std::string& file, std::vector<Item>& items) {
+void flatten(const ordered_json& object, const std::string& prefix, const std::map<std::string, int>& lines,
+             const std::string& file, std::vector<Item>& items) {
   for (const auto& [key, value] : object.items()) {
     const std::string path = prefix + key;
     const auto line = lines.find(path);
     if (value.is_object() && key != "deepspeed")
       flatten(value, path + ".", lines, file, items);
     else
-      items.push_back({path, json(value), line == lines.end() ? fmt::format("{}: $.{}", file, path) : fmt::format("{}:{}", file, line->second)});
+      items.push_back(
+          {path, json(value),
+           line == lines.end() ? fmt::format("{}: $.{}", file, path) : fmt::format("{}:{}", file, line->second)});
   }
 }
 
@@ -39,7 +42,8 @@ std::string deepspeed_beside(const std::string& name, const std::string& file) {
   return fs::is_regular_file(name, ignored) ? name : "";
 }
 
-void add_deepspeed(const json& value, const std::string& file, const std::vector<std::string>& without, Imported& imported) {
+void add_deepspeed(const json& value, const std::string& file, const std::vector<std::string>& without,
+                   Imported& imported) {
   ordered_json config;
   std::string where = file + ": $.deepspeed";
   if (value.is_object()) {
@@ -47,7 +51,9 @@ void add_deepspeed(const json& value, const std::string& file, const std::vector
   } else if (value.is_string() && !value.get<std::string>().empty()) {
     where = deepspeed_beside(value.get<std::string>(), file);
     if (where.empty()) {
-      imported.notes.push_back(fmt::format("the DeepSpeed config {} is not here: how state is sharded is that file's, mbench import {} {}", value.get<std::string>(), file, value.get<std::string>()));
+      imported.notes.push_back(
+          fmt::format("the DeepSpeed config {} is not here: how state is sharded is that file's, mbench import {} {}",
+                      value.get<std::string>(), file, value.get<std::string>()));
       return;
     }
     config = parse_json(read_text_file(where), where);
@@ -56,10 +62,13 @@ void add_deepspeed(const json& value, const std::string& file, const std::vector
   }
   const Imported more = read_deepspeed(config, where, without);
   // What the arguments say too is theirs, but where the config says it itself.
-  const auto says = [&](std::initializer_list<const char*> keys) { return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return config.contains(key); }); };
+  const auto says = [&](std::initializer_list<const char*> keys) {
+    return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return config.contains(key); });
+  };
   for (const auto& [key, field] : more.spec.items()) {
-    const bool own = key == "zero" || key == "offload" || key == "tp" || (key == "precision" && says({"bf16", "fp16"})) || (key == "clip_grad" && says({"gradient_clipping"})) ||
-                     (key == "optimizer" && says({"optimizer"}));
+    const bool own = key == "zero" || key == "offload" || key == "tp" ||
+                     (key == "precision" && says({"bf16", "fp16"})) ||
+                     (key == "clip_grad" && says({"gradient_clipping"})) || (key == "optimizer" && says({"optimizer"}));
     if (own) imported.spec[key] = field;
   }
   for (const std::string& note : more.notes)
@@ -84,14 +93,17 @@ bool is_training_arguments(const ordered_json& object) {
   return false;
 }
 
-Imported read_training_arguments(const ordered_json& object, const std::map<std::string, int>& lines, const std::string& file, const std::vector<std::string>& without) {
+Imported read_training_arguments(const ordered_json& object, const std::map<std::string, int>& lines,
+                                 const std::string& file, const std::vector<std::string>& without) {
   std::vector<Item> items;
   flatten(object, "", lines, file, items);
-  std::erase_if(items, [](const Item& item) { return item.value.is_null(); });  // "adapter:" without a value is not given
+  std::erase_if(items,
+                [](const Item& item) { return item.value.is_null(); });  // "adapter:" without a value is not given
   Reading reading(training_arguments_table(), std::move(items), file, without);
   reading.read();
   Imported imported{reading.spec(), reading.notes()};
-  if (const auto deepspeed = object.find("deepspeed"); deepspeed != object.end() && std::find(without.begin(), without.end(), "deepspeed") == without.end())
+  if (const auto deepspeed = object.find("deepspeed");
+      deepspeed != object.end() && std::find(without.begin(), without.end(), "deepspeed") == without.end())
     add_deepspeed(json(*deepspeed), file, without, imported);
   return imported;
 }

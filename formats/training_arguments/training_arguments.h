@@ -1,8 +1,8 @@
 // Hugging Face TrainingArguments, as JSON or YAML, and what is written around them: axolotl's and LLaMA-Factory's YAML. They name a model, of which mbench has the
 // sizes where it is a preset, and a DeepSpeed config, which lies beside.
 #pragma once
-#include <nlohmann/json.hpp>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +15,7 @@ const Table& training_arguments_table();
 
 bool is_training_arguments(const nlohmann::ordered_json& object);
 // `lines` of keys, where the file is YAML.
-Imported read_training_arguments(const nlohmann::ordered_json& object, const std::map<std::string, int>& lines, const std::string& file, const std::vector<std::string>& without);
+Imported read_training_arguments(const nlohmann::ordered_json& object, const std::map<std::string, int>& lines,
+                                 const std::string& file, const std::vector<std::string>& without);
 
 }  // namespace mbench::formats

@@ -15,9 +15,8 @@ using nlohmann::json;  // sorted keys
 
 // Of the environment not stored: the hardware, which is the machine's, and what differs with every run.
 const std::set<std::string>& not_stored() {
-  static const std::set<std::string> keys = {"cpu",          "cores",       "device",   "host",
-                                             "memory_bytes", "started",     "finished", "flop_formula",
-                                             "launcher",     "git_revision"};
+  static const std::set<std::string> keys = {"cpu",     "cores",    "device",       "host",     "memory_bytes",
+                                             "started", "finished", "flop_formula", "launcher", "git_revision"};
   return keys;
 }
 
@@ -31,9 +30,7 @@ bool is_of_numbers(const json& object) {
 // Two spaces of indent; an array without arrays or objects in it, and an object of numbers alone, is one line.
 void print(const json& value, int indent, std::string& out) {
   const std::string space(static_cast<std::size_t>(indent) + 2, ' ');
-  const auto scalar = [](const json& item) {
-    return item.dump(-1, ' ', false, json::error_handler_t::replace);
-  };
+  const auto scalar = [](const json& item) { return item.dump(-1, ' ', false, json::error_handler_t::replace); };
   if (value.is_object() && !value.empty() && is_of_numbers(value)) {
     const char* separator = "{";
     for (const auto& [key, item] : value.items()) {
@@ -75,9 +72,8 @@ std::vector<double> read_numbers(const json& value, const std::string& where, do
     fail(ErrorKind::bad_input, where, "wrong type, got {}, need an array of numbers", short_json(value));
   std::vector<double> out;
   for (std::size_t i = 0; i < value.size(); ++i)
-    out.push_back(nan_is_null && value[i].is_null()
-                      ? std::numeric_limits<double>::quiet_NaN()
-                      : read_number(value[i], fmt::format("{}[{}]", where, i), low));
+    out.push_back(nan_is_null && value[i].is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                                    : read_number(value[i], fmt::format("{}[{}]", where, i), low));
   return out;
 }
 
@@ -99,7 +95,8 @@ json entry_to_json(const BaselineEntry& entry) {
   if (r.peak_memory_mib) out["peak_memory_mib"] = *r.peak_memory_mib;
   if (!r.losses.empty()) out["losses"] = numbers(r.losses);
   if (r.iteration_ms) out["samples_ms"] = numbers(r.iteration_ms->samples);
-  if (!r.cpu_share_by_rank.empty()) out["cpu_share_by_rank"] = numbers(r.cpu_share_by_rank);  // by which it is flagged later
+  if (!r.cpu_share_by_rank.empty())
+    out["cpu_share_by_rank"] = numbers(r.cpu_share_by_rank);  // by which it is flagged later
   if (r.hosts.size() > 1) out["hosts"] = json(hosts_to_json(r.hosts));
   for (const char* key : kAnatomies)
     if (json anatomy = metric_named(key).write(r); anatomy.is_object()) out[key] = std::move(anatomy);
@@ -111,8 +108,8 @@ json entry_to_json(const BaselineEntry& entry) {
 PointResult result_of(const json& entry, const json& point, const std::string& id, const std::string& where) {
   json row = point;
   row["id"] = id;
-  for (const char* key :
-       {"outcome", "reason", "simulated", "measured_by", "device_name", "peak_memory_mib", "world", "losses", "hosts", "cpu_share_by_rank"})
+  for (const char* key : {"outcome", "reason", "simulated", "measured_by", "device_name", "peak_memory_mib", "world",
+                          "losses", "hosts", "cpu_share_by_rank"})
     if (entry.contains(key)) row[key] = entry.at(key);
   for (const char* key : kAnatomies) {
     if (!entry.contains(key)) continue;
@@ -129,8 +126,7 @@ PointResult result_of(const json& entry, const json& point, const std::string& i
   return r;
 }
 
-BaselineEntry entry_from_json(const json& value, const json& point, const std::string& id,
-                              const std::string& where) {
+BaselineEntry entry_from_json(const json& value, const json& point, const std::string& id, const std::string& where) {
   ObjectReader reader(value, where);
   BaselineEntry entry;
   const auto text = [&](const char* key, const char* need) {
@@ -154,8 +150,8 @@ BaselineFile read_baseline_file(const std::string& path) {
   const json root = parse_json(read_text_file(path), path);
   const std::string top = path + ": $";
   ObjectReader reader(root, top);
-  const std::string schema = read_string(
-      reader.require("schema", fmt::format("\"{}\"", BaselineFile::kSchema)), reader.path("schema"));
+  const std::string schema =
+      read_string(reader.require("schema", fmt::format("\"{}\"", BaselineFile::kSchema)), reader.path("schema"));
   if (schema != BaselineFile::kSchema)
     fail(ErrorKind::bad_input, top + ".schema", "another schema, got \"{}\", need \"{}\"", schema,
          BaselineFile::kSchema);
@@ -197,9 +193,8 @@ void write_baseline_file(const std::string& path, const BaselineFile& file) {
 BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool memory_only, bool with_losses) {
   BaselineEntry entry;
   const auto text = [](const nlohmann::ordered_json& object, const char* key) {
-    return object.is_object() && object.contains(key) && object[key].is_string()
-               ? object[key].get<std::string>()
-               : std::string();
+    return object.is_object() && object.contains(key) && object[key].is_string() ? object[key].get<std::string>()
+                                                                                 : std::string();
   };
   entry.date = text(file.environment, "started");
   entry.revision = text(file.environment, "git_revision");

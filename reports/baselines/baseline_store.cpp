@@ -45,24 +45,20 @@ std::vector<std::string> files_in(const fs::path& folder) {
 
 void check_date(const std::string& date, const std::string& where) {
   // What sorts as text sorts in time.
-  const bool good =
-      date.size() >= 10 && date[4] == '-' && date[7] == '-' &&
-      std::all_of(date.begin(), date.begin() + 4, [](unsigned char c) { return std::isdigit(c); });
-  if (!good)
-    fail(ErrorKind::bad_input, where, "not a date, got \"{}\", need 2026-11-21 or 2026-11-21T17:26:17Z",
-         date);
+  const bool good = date.size() >= 10 && date[4] == '-' && date[7] == '-' &&
+                    std::all_of(date.begin(), date.begin() + 4, [](unsigned char c) { return std::isdigit(c); });
+  if (!good) fail(ErrorKind::bad_input, where, "not a date, got \"{}\", need 2026-11-21 or 2026-11-21T17:26:17Z", date);
 }
 
 // Puts the entry into its place in the history; false if it stands there already.
 bool insert(BaselineFile& file, BaselineEntry entry, std::size_t keep) {
   for (const BaselineEntry& other : file.history)
-    if (other.date == entry.date && other.revision == entry.revision && other.sweep == entry.sweep)
-      return false;
-  const auto after =
-      std::upper_bound(file.history.begin(), file.history.end(), entry,
-                       [](const BaselineEntry& a, const BaselineEntry& b) { return a.date < b.date; });
+    if (other.date == entry.date && other.revision == entry.revision && other.sweep == entry.sweep) return false;
+  const auto after = std::upper_bound(file.history.begin(), file.history.end(), entry,
+                                      [](const BaselineEntry& a, const BaselineEntry& b) { return a.date < b.date; });
   file.history.insert(after, std::move(entry));
-  const auto others = static_cast<std::size_t>(std::count_if(file.history.begin(), file.history.end(), [](const BaselineEntry& e) { return !e.pinned; }));
+  const auto others = static_cast<std::size_t>(
+      std::count_if(file.history.begin(), file.history.end(), [](const BaselineEntry& e) { return !e.pinned; }));
   std::size_t too_many = keep > 0 && others > keep ? others - keep : 0;
   std::erase_if(file.history, [&](const BaselineEntry& e) { return !e.pinned && too_many > 0 && too_many-- > 0; });
   return true;
@@ -76,7 +72,8 @@ std::optional<double> cost_of(const BaselineEntry& entry, bool of_time) {
 }
 
 const BaselineEntry* best_of(const std::vector<const BaselineEntry*>& entries) {
-  const bool of_time = std::any_of(entries.begin(), entries.end(), [](const BaselineEntry* e) { return cost_of(*e, true).has_value(); });
+  const bool of_time =
+      std::any_of(entries.begin(), entries.end(), [](const BaselineEntry* e) { return cost_of(*e, true).has_value(); });
   const BaselineEntry* best = nullptr;
   for (const BaselineEntry* entry : entries) {
     const auto cost = cost_of(*entry, of_time);
@@ -118,7 +115,8 @@ class Chooser {
     return &read(path.string());
   }
   // The first of the machine that differs in these fields alone.
-  const BaselineFile* find_alike(const std::string& machine, const PointResult& point, const std::vector<std::string>& fields) {
+  const BaselineFile* find_alike(const std::string& machine, const PointResult& point,
+                                 const std::vector<std::string>& fields) {
     const std::string wanted = id_without(point.point, fields);
     for (const std::string& path : files_in(fs::path(folder_) / machine))
       if (const BaselineFile& file = read(path); id_without(file.newest().result.point, fields) == wanted) return &file;
@@ -143,7 +141,8 @@ class Collector {
  public:
   void take(const BaselineFile& file, const BaselineEntry& entry) {
     file_.points.push_back(entry.result);
-    origins_[file.id] = fmt::format("{} ({})", entry.revision.empty() ? "no revision" : entry.revision, entry.date.substr(0, 10));
+    origins_[file.id] =
+        fmt::format("{} ({})", entry.revision.empty() ? "no revision" : entry.revision, entry.date.substr(0, 10));
     if (!entry.result.simulated) hardware_ = file.machine;
     if (entry.date < newest_) return;
     newest_ = entry.date;
@@ -177,27 +176,33 @@ void check_id(const std::string& id) {
     return std::isalnum(c) || c == '-' || c == '_';
   });
   if (!plain)
-    fail(ErrorKind::bad_input, "baseline add", "not the id of a point, got \"{}\", need letters and digits",
-         id);
+    fail(ErrorKind::bad_input, "baseline add", "not the id of a point, got \"{}\", need letters and digits", id);
 }
 
 // bad_input if one of these machines has a folder: what keeps its points from being those of `now`.
-void refuse_other_points(Chooser& chooser, const std::vector<std::string>& machines, const ResultFile& now, const Choice& choice) {
+void refuse_other_points(Chooser& chooser, const std::vector<std::string>& machines, const ResultFile& now,
+                         const Choice& choice) {
   ResultFile stored;
   bool same_point = false;
   for (const std::string& machine : machines)
     for (const std::string& path : files_in(fs::path(chooser.folder()) / machine)) {
       const BaselineFile& file = chooser.read(path);
       stored.points.push_back(file.newest().result);
-      same_point = same_point || std::any_of(now.points.begin(), now.points.end(), [&](const PointResult& p) { return p.id == file.id; });
+      same_point = same_point || std::any_of(now.points.begin(), now.points.end(),
+                                             [&](const PointResult& p) { return p.id == file.id; });
     }
   if (same_point && choice.stand == Stand::pinned)
-    fail(ErrorKind::bad_input, chooser.folder(), "nothing there for the points of this machine that is pinned (mbench baseline pin), got entries that are not, need one");
+    fail(ErrorKind::bad_input, chooser.folder(),
+         "nothing there for the points of this machine that is pinned (mbench baseline pin), got entries that are not, "
+         "need one");
   if (same_point)
-    fail(ErrorKind::bad_input, chooser.folder(), "nothing there for the points of this machine{}, got entries of other revisions, need one that mbench baseline show lists",
+    fail(ErrorKind::bad_input, chooser.folder(),
+         "nothing there for the points of this machine{}, got entries of other revisions, need one that mbench "
+         "baseline show lists",
          choice.revision.empty() ? "" : fmt::format(" at revision {}", choice.revision));
   if (!stored.points.empty())
-    fail(ErrorKind::bad_input, chooser.folder(), "has other points of this machine: {}; need a sweep of those, or mbench baseline add of these",
+    fail(ErrorKind::bad_input, chooser.folder(),
+         "has other points of this machine: {}; need a sweep of those, or mbench baseline add of these",
          nothing_in_common(now, stored));
 }
 
@@ -256,7 +261,8 @@ std::vector<Prepared> prepare(const std::string& folder, const ResultFile& resul
 std::vector<std::string> disturbed_points(const ResultFile& results) {
   std::vector<std::string> disturbed;
   for (const PointResult& point : results.points)
-    if (const auto said = what_disturbed(point); !said.empty()) disturbed.push_back(fmt::format("{}: {}", point.id, fmt::join(said, "; ")));
+    if (const auto said = what_disturbed(point); !said.empty())
+      disturbed.push_back(fmt::format("{}: {}", point.id, fmt::join(said, "; ")));
   return disturbed;
 }
 
@@ -294,7 +300,8 @@ Stand stand_named(const std::string& name, const std::string& where) {
   static const std::map<std::string, Stand> stands = {
       {"newest", Stand::newest}, {"oldest", Stand::oldest}, {"pinned", Stand::pinned}, {"best", Stand::best}};
   if (const auto it = stands.find(name); it != stands.end()) return it->second;
-  fail(ErrorKind::bad_input, where, "no such entry, got \"{}\", {}", name, nearest_choice(name, {"newest", "oldest", "pinned", "best"}));
+  fail(ErrorKind::bad_input, where, "no such entry, got \"{}\", {}", name,
+       nearest_choice(name, {"newest", "oldest", "pinned", "best"}));
 }
 
 ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool memory_only,
@@ -333,8 +340,7 @@ Chosen choose_baseline(const std::string& folder, const ResultFile& now, bool me
     refuse_other_points(chooser, memory_only ? chooser.machines() : std::vector{wanted}, now, choice);
     fail(ErrorKind::bad_input, folder, "nothing there for the points of this machine{}, got {}, need {}",
          revision.empty() ? "" : fmt::format(" at revision {}", revision),
-         chooser.machines().empty() ? "an empty folder"
-                                    : fmt::format("{}", fmt::join(chooser.machines(), ", ")),
+         chooser.machines().empty() ? "an empty folder" : fmt::format("{}", fmt::join(chooser.machines(), ", ")),
          wanted);
   }
   const auto name = now.spec.is_object() ? now.spec.find("name") : now.spec.end();
@@ -361,7 +367,8 @@ void remove_file(const std::string& path) {
 
 // Lets `change` have each selected file as it stands now, in the locked folder, and writes those of which it says so; their paths. A
 // file without entries goes.
-std::vector<std::string> change_files(const std::vector<StoredBaseline>& selected, const std::function<bool(BaselineFile&)>& change) {
+std::vector<std::string> change_files(const std::vector<StoredBaseline>& selected,
+                                      const std::function<bool(BaselineFile&)>& change) {
   std::vector<std::string> changed;
   std::map<fs::path, FolderLock> locks;
   for (const StoredBaseline& stored : selected) {
@@ -371,8 +378,10 @@ std::vector<std::string> change_files(const std::vector<StoredBaseline>& selecte
     if (!fs::exists(stored.path, none)) continue;  // someone else has removed it
     BaselineFile file = read_baseline_file(stored.path);
     if (!change(file)) continue;
-    if (file.history.empty()) remove_file(stored.path);
-    else write_baseline_file(stored.path, file);
+    if (file.history.empty())
+      remove_file(stored.path);
+    else
+      write_baseline_file(stored.path, file);
     changed.push_back(stored.path);
   }
   return changed;
@@ -382,7 +391,8 @@ std::vector<std::string> change_files(const std::vector<StoredBaseline>& selecte
 
 std::vector<std::string> pin_entries(const std::vector<StoredBaseline>& selected, const std::string& revision) {
   return change_files(selected, [&](BaselineFile& file) {
-    const auto last = std::find_if(file.history.rbegin(), file.history.rend(), [&](const BaselineEntry& e) { return e.revision.starts_with(revision); });
+    const auto last = std::find_if(file.history.rbegin(), file.history.rend(),
+                                   [&](const BaselineEntry& e) { return e.revision.starts_with(revision); });
     if (last == file.history.rend()) return false;
     for (BaselineEntry& entry : file.history) entry.pinned = &entry == &*last;
     return true;

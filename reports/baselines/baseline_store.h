@@ -48,7 +48,8 @@ Stand stand_named(const std::string& name, const std::string& where);  // bad_in
 struct Choice {
   Stand stand = Stand::newest;
   std::string revision;
-  std::vector<std::string> allow_different = {};  // a point that differs in these fields alone will do where there is no other
+  std::vector<std::string> allow_different =
+      {};  // a point that differs in these fields alone will do where there is no other
 };
 
 // What `now` is compared with: for each of its points the chosen entry of its machine, and the points of the same sweep that `now`

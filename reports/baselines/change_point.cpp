@@ -51,8 +51,7 @@ double permutation_p(Values values, double reached) {
 }
 
 double median_between(const Values& values, std::size_t begin, std::size_t end) {
-  Values part(values.begin() + static_cast<std::ptrdiff_t>(begin),
-              values.begin() + static_cast<std::ptrdiff_t>(end));
+  Values part(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end));
   std::sort(part.begin(), part.end());
   return median_of_sorted(part);
 }
@@ -75,8 +74,7 @@ void search(const Values& values, std::size_t begin, std::size_t end, std::vecto
 void fill_levels(const Values& values, std::vector<ChangePoint>& points) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     points[i].before = median_between(values, i ? points[i - 1].at : 0, points[i].at);
-    points[i].after =
-        median_between(values, points[i].at, i + 1 < points.size() ? points[i + 1].at : values.size());
+    points[i].after = median_between(values, points[i].at, i + 1 < points.size() ? points[i + 1].at : values.size());
   }
 }
 

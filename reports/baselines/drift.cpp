@@ -17,7 +17,8 @@ double information_of_steps(const std::vector<double>& y, const std::vector<Chan
   for (std::size_t s = 0; s <= steps.size(); ++s) {
     const std::size_t end = s < steps.size() ? steps[s].at : y.size();
     double mean = 0;
-    for (std::size_t i = begin; i < end; ++i) mean += y[i] / static_cast<double>(end - begin), scale = std::max(scale, std::abs(y[i]));
+    for (std::size_t i = begin; i < end; ++i)
+      mean += y[i] / static_cast<double>(end - begin), scale = std::max(scale, std::abs(y[i]));
     for (std::size_t i = begin; i < end; ++i) left += (y[i] - mean) * (y[i] - mean);
     begin = end;
   }
@@ -35,7 +36,8 @@ std::optional<Drift> find_drift(const std::vector<double>& values, const std::ve
   drift.line_bic = levels.line_bic;
   drift.level_bic = levels.constant_bic;
   drift.step_bic = steps.empty() ? levels.step_bic : std::min(levels.step_bic, information_of_steps(logs, steps));
-  if (drift.line_bic > drift.level_bic - Levels::kVeryStrong || drift.line_bic > drift.step_bic + kAsWell) return std::nullopt;
+  if (drift.line_bic > drift.level_bic - Levels::kVeryStrong || drift.line_bic > drift.step_bic + kAsWell)
+    return std::nullopt;
   drift.instead_of_steps = drift.line_bic <= drift.step_bic - kAsWell;
   drift.since = levels.since;
   drift.per_entry = std::expm1(levels.slope);

@@ -14,13 +14,13 @@
 namespace mbench::reports {
 
 struct Drift {
-  std::size_t since = 0;    // the last entry at the old level
-  double per_entry = 0;     // a share: 0.01 is 1 % an entry
-  double start = 0, end = 0;  // values of the line
-  double explained = 0;     // share of the variance
+  std::size_t since = 0;                             // the last entry at the old level
+  double per_entry = 0;                              // a share: 0.01 is 1 % an entry
+  double start = 0, end = 0;                         // values of the line
+  double explained = 0;                              // share of the variance
   double line_bic = 0, step_bic = 0, level_bic = 0;  // less is better; of the best of the steps
-  ChangePoint step;         // the best single one, for comparison
-  bool instead_of_steps = false;  // the line is better than the steps, by 2 or more
+  ChangePoint step;                                  // the best single one, for comparison
+  bool instead_of_steps = false;                     // the line is better than the steps, by 2 or more
 };
 // Of positive values, oldest first; `steps`: what find_change_points says of them.
 std::optional<Drift> find_drift(const std::vector<double>& values, const std::vector<ChangePoint>& steps);

@@ -28,37 +28,43 @@ std::string number(double value, const std::string& unit) {
 }
 
 std::string change_text(const Trend& trend, const ChangePoint& change) {
-  return fmt::format("{} at {} ({}): {} to {}{}", percent(change.before, change.after),
-                     trend.revisions[change.at], trend.dates[change.at], number(change.before, trend.unit),
-                     number(change.after, trend.unit),
+  return fmt::format("{} at {} ({}): {} to {}{}", percent(change.before, change.after), trend.revisions[change.at],
+                     trend.dates[change.at], number(change.before, trend.unit), number(change.after, trend.unit),
                      trend.has_noise() ? fmt::format(", p = {:.2g}", change.p_value) : "");
 }
 
 // "drifts +1.0 % an entry since rev1 (2026-01-01): 100.0 ms to 114.0 ms", and what speaks for a line and for a step.
 std::string drift_reported(const Trend& trend) {
   const Drift& d = *trend.drift;
-  std::string out = fmt::format("- **drifts {:.2g} % an entry since {} ({}): {} to {}, {}**\n", d.per_entry * 100, escape_markdown(trend.revisions[d.since]),
-                                trend.dates[d.since], number(d.start, trend.unit), number(d.end, trend.unit), percent(d.start, d.end));
-  out += fmt::format("- the line explains {:.0f} % of the variance, BIC {:.1f}; the best step, {} at {}, BIC {:.1f}; one level, BIC {:.1f}. Less is better\n",
-                     d.explained * 100, d.line_bic, percent(d.step.before, d.step.after), escape_markdown(trend.revisions[d.step.at]), d.step_bic, d.level_bic);
-  return out + (d.instead_of_steps ? "- so no revision is to blame alone: compare with `--against oldest`, or hold a `--budget`\n" : "- so steps explain it as well as a line\n");
+  std::string out = fmt::format("- **drifts {:.2g} % an entry since {} ({}): {} to {}, {}**\n", d.per_entry * 100,
+                                escape_markdown(trend.revisions[d.since]), trend.dates[d.since],
+                                number(d.start, trend.unit), number(d.end, trend.unit), percent(d.start, d.end));
+  out += fmt::format(
+      "- the line explains {:.0f} % of the variance, BIC {:.1f}; the best step, {} at {}, BIC {:.1f}; one level, BIC "
+      "{:.1f}. Less is better\n",
+      d.explained * 100, d.line_bic, percent(d.step.before, d.step.after), escape_markdown(trend.revisions[d.step.at]),
+      d.step_bic, d.level_bic);
+  return out + (d.instead_of_steps
+                    ? "- so no revision is to blame alone: compare with `--against oldest`, or hold a `--budget`\n"
+                    : "- so steps explain it as well as a line\n");
 }
 
 std::string to_text(const Trend& trend) {
   std::string out = fmt::format("## {}\n\n", escape_markdown(trend.label));
   out += fmt::format("Point {} on {}, {} entries, {} ({}).\n\n", trend.id, escape_markdown(trend.machine),
-                     trend.values.size(), trend.metric == "time" ? "mean step" : trend.metric == "median" ? "median step" : "peak memory", trend.unit);
-  out += fmt::format("    {}  {} to {}, {}\n\n", sparkline(trend.values),
-                     number(trend.values.front(), trend.unit), number(trend.values.back(), trend.unit),
-                     percent(trend.values.front(), trend.values.back()));
+                     trend.values.size(),
+                     trend.metric == "time"     ? "mean step"
+                     : trend.metric == "median" ? "median step"
+                                                : "peak memory",
+                     trend.unit);
+  out += fmt::format("    {}  {} to {}, {}\n\n", sparkline(trend.values), number(trend.values.front(), trend.unit),
+                     number(trend.values.back(), trend.unit), percent(trend.values.front(), trend.values.back()));
   if (trend.drift) out += drift_reported(trend);
   if (trend.changes.empty() && !trend.drift)
-    out +=
-        trend.has_noise() && trend.values.size() < kLeastForChangePoint
-            ? fmt::format("Too few entries to tell a change from noise, need {}.\n\n", kLeastForChangePoint)
-            : "No change of level found.\n\n";
-  for (const ChangePoint& change : trend.changes)
-    out += "- **" + escape_markdown(change_text(trend, change)) + "**\n";
+    out += trend.has_noise() && trend.values.size() < kLeastForChangePoint
+               ? fmt::format("Too few entries to tell a change from noise, need {}.\n\n", kLeastForChangePoint)
+               : "No change of level found.\n\n";
+  for (const ChangePoint& change : trend.changes) out += "- **" + escape_markdown(change_text(trend, change)) + "**\n";
   if (!trend.changes.empty() || trend.drift) out += "\n";
   Section section;
   section.columns = {{"Date", "date", false},
@@ -75,8 +81,7 @@ std::string to_text(const Trend& trend) {
 Json to_json(const Trend& trend) {
   Json entries = Json::array(), changes = Json::array();
   for (std::size_t i = 0; i < trend.values.size(); ++i)
-    entries.push_back(
-        {{"date", trend.dates[i]}, {"revision", trend.revisions[i]}, {"value", trend.values[i]}});
+    entries.push_back({{"date", trend.dates[i]}, {"revision", trend.revisions[i]}, {"value", trend.values[i]}});
   for (const ChangePoint& change : trend.changes)
     changes.push_back({{"date", trend.dates[change.at]},
                        {"revision", trend.revisions[change.at]},
@@ -85,9 +90,17 @@ Json to_json(const Trend& trend) {
                        {"p_value", change.p_value}});
   Json drift = nullptr;
   if (const auto& d = trend.drift)
-    drift = {{"date", trend.dates[d->since]}, {"revision", trend.revisions[d->since]}, {"per_entry", d->per_entry}, {"start", d->start}, {"end", d->end},
-             {"explained", d->explained}, {"line_bic", d->line_bic}, {"step_bic", d->step_bic}, {"level_bic", d->level_bic},
-             {"step", {{"revision", trend.revisions[d->step.at]}, {"before", d->step.before}, {"after", d->step.after}}}};
+    drift = {
+        {"date", trend.dates[d->since]},
+        {"revision", trend.revisions[d->since]},
+        {"per_entry", d->per_entry},
+        {"start", d->start},
+        {"end", d->end},
+        {"explained", d->explained},
+        {"line_bic", d->line_bic},
+        {"step_bic", d->step_bic},
+        {"level_bic", d->level_bic},
+        {"step", {{"revision", trend.revisions[d->step.at]}, {"before", d->step.before}, {"after", d->step.after}}}};
   return {{"id", trend.id},     {"label", trend.label}, {"machine", trend.machine}, {"metric", trend.metric},
           {"unit", trend.unit}, {"entries", entries},   {"changes", changes},       {"drift", drift}};
 }
@@ -123,21 +136,14 @@ std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const st
   const std::vector<std::string> labels = labels_of(stored);
   std::vector<Trend> trends;
   for (std::size_t i = 0; i < stored.size(); ++i) {
-    Trend trend{stored[i].file.id,
-                labels[i],
-                stored[i].machine,
-                metric,
-                metric == "memory" ? "MiB" : "ms",
-                {},
-                {},
-                {},
-                {},
-                {}};
+    Trend trend{
+        stored[i].file.id, labels[i], stored[i].machine, metric, metric == "memory" ? "MiB" : "ms", {}, {}, {}, {}, {}};
     for (const BaselineEntry& entry : stored[i].file.history) {
       std::optional<double> value;
       if (metric == "memory") value = entry.result.peak_memory_mib;
       if (metric == "median" && entry.result.iteration_ms) value = entry.result.iteration_ms->median;
-      if (metric == "time" && entry.result.iteration_ms && entry.result.iteration_ms->min > 0) value = paid_mean(entry.result.iteration_ms->samples);
+      if (metric == "time" && entry.result.iteration_ms && entry.result.iteration_ms->min > 0)
+        value = paid_mean(entry.result.iteration_ms->samples);
       if (!value || !(*value > 0)) continue;
       trend.dates.push_back(entry.date);
       trend.revisions.push_back(entry.revision);
@@ -185,7 +191,9 @@ Plot trend_plot(const std::vector<Trend>& trends) {
   Plot plot;
   plot.name = "trend-" + trends.front().metric;
   plot.shape = PlotShape::history;
-  plot.title = metric == "time" ? "Mean step of each entry" : metric == "median" ? "Median step of each entry" : "Peak memory of each entry";
+  plot.title = metric == "time"     ? "Mean step of each entry"
+               : metric == "median" ? "Median step of each entry"
+                                    : "Peak memory of each entry";
   plot.x_label = "entry, oldest first";
   plot.y_label = fmt::format("{} ({})", trends.front().metric, trends.front().unit);
   plot.is_broad = true;
@@ -195,8 +203,7 @@ Plot trend_plot(const std::vector<Trend>& trends) {
       series.points.push_back({static_cast<double>(i + 1), trend.values[i]});
     plot.series.push_back(std::move(series));
     // Between the last entry of the old level and the first of the new.
-    for (const ChangePoint& change : trend.changes)
-      plot.changes.push_back(static_cast<double>(change.at) + 0.5);
+    for (const ChangePoint& change : trend.changes) plot.changes.push_back(static_cast<double>(change.at) + 0.5);
   }
   if (!plot.changes.empty()) plot.heading = "dashed: where a level changed";
   return plot;

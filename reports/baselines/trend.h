@@ -17,7 +17,7 @@ struct Trend {
   std::string id, label, machine, metric;
   std::string unit;
   std::vector<std::string> dates, revisions;
-  std::vector<double> values;  // of the entries that have one, oldest first
+  std::vector<double> values;        // of the entries that have one, oldest first
   std::vector<ChangePoint> changes;  // none where a line explains the entries better
   std::optional<Drift> drift;
 

@@ -42,7 +42,8 @@ struct Figure {
 };
 
 [[noreturn]] void refuse(std::string_view text, const Units& units, const std::string& where) {
-  fail(ErrorKind::bad_input, where, "not such a figure, got \"{}\", need {}, or two such as LOW..HIGH", text, units.words);
+  fail(ErrorKind::bad_input, where, "not such a figure, got \"{}\", need {}, or two such as LOW..HIGH", text,
+       units.words);
 }
 
 Figure read_figure(std::string_view text, std::string_view all, const Units& units, const std::string& where) {

@@ -69,8 +69,10 @@ Figures figures_of(const StepFacts& step, const Corner& c) {
   f.device_hours = devices * seconds / 3600;
   if (c.price) f.money = f.device_hours * *c.price;
   // Measured energy is of steps; a power counts all of the time.
-  if (c.watts) f.joules = *c.watts * devices * seconds;
-  else if (step.joules) f.joules = *step.joules * f.steps;
+  if (c.watts)
+    f.joules = *c.watts * devices * seconds;
+  else if (step.joules)
+    f.joules = *step.joules * f.steps;
   return f;
 }
 

@@ -21,8 +21,8 @@ namespace mbench::reports {
 struct StepFacts {
   double seconds = 0, tokens = 0;  // on average, on the slowest rank; of the global batch
   std::int64_t devices = 1;
-  double checkpoint_bytes = 0;     // of all ranks together: what a run goes on from
-  std::optional<double> joules;    // of all devices
+  double checkpoint_bytes = 0;   // of all ranks together: what a run goes on from
+  std::optional<double> joules;  // of all devices
 };
 
 // Of the run, as it was asked for.

@@ -52,9 +52,11 @@ CompareOptions budget_options(const Budget& budget) {
   return options;
 }
 
-void add_budget(Comparison& comparison, const Comparison& since, const Budget& budget, const std::map<std::string, std::string>& origins) {
+void add_budget(Comparison& comparison, const Comparison& since, const Budget& budget,
+                const std::map<std::string, std::string>& origins) {
   for (const PointComparison& held : since.points) {
-    const auto point = std::find_if(comparison.points.begin(), comparison.points.end(), [&](const PointComparison& p) { return p.id == held.id; });
+    const auto point = std::find_if(comparison.points.begin(), comparison.points.end(),
+                                    [&](const PointComparison& p) { return p.id == held.id; });
     if (point == comparison.points.end()) continue;
     const auto origin = origins.find(held.id);
     for (MetricComparison c : held.metrics) {

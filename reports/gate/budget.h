@@ -25,6 +25,7 @@ CompareOptions budget_options(const Budget& budget);
 
 // Adds a row "time budget" or "memory budget" to each point of `comparison`, from what `since` says, which compared NEW with the entry by
 // these options. `origins`: what the entry of a point is called, by its id.
-void add_budget(Comparison& comparison, const Comparison& since, const Budget& budget, const std::map<std::string, std::string>& origins);
+void add_budget(Comparison& comparison, const Comparison& since, const Budget& budget,
+                const std::map<std::string, std::string>& origins);
 
 }  // namespace mbench::reports

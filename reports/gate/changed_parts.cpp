@@ -44,7 +44,11 @@ std::string grouped(const std::string& digits) {
 
 std::string ms_change(double change) {
   const double size = std::abs(change);
-  return fmt::format("{}{} ms", change < 0 ? "-" : "+", fixed_text(size, size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3));
+  return fmt::format("{}{} ms", change < 0 ? "-" : "+",
+                     fixed_text(size, size >= 100  ? 0
+                                      : size >= 10 ? 1
+                                      : size >= 1  ? 2
+                                                   : 3));
 }
 
 }  // namespace
@@ -53,14 +57,16 @@ std::vector<PartChange> changed_time_parts(const PointResult& now, const PointRe
   if (!now.time_anatomy_ms || !base.time_anatomy_ms || !base.iteration_ms) return {};
   const double step = base.iteration_ms->mean;
   const bool exact = now.simulated && base.simulated;
-  auto changed = changes_of(kTimePartNames, now.time_anatomy_ms->ms, base.time_anatomy_ms->ms, step * (exact ? kRounding : kShareOfThreshold * threshold));
+  auto changed = changes_of(kTimePartNames, now.time_anatomy_ms->ms, base.time_anatomy_ms->ms,
+                            step * (exact ? kRounding : kShareOfThreshold * threshold));
   largest_first(changed);
   return changed;
 }
 
 std::vector<PartChange> changed_memory_parts(const PointResult& now, const PointResult& base) {
   std::vector<PartChange> changed;
-  const auto add = [&](const std::optional<MemoryAnatomy>& a, const std::optional<MemoryAnatomy>& b, const char* where) {
+  const auto add = [&](const std::optional<MemoryAnatomy>& a, const std::optional<MemoryAnatomy>& b,
+                       const char* where) {
     if (!a || !b) return;
     for (PartChange& part : changes_of(kCategoryNames, a->mib, b->mib, 0)) {
       part.name += where;
@@ -82,7 +88,8 @@ std::string byte_change(double now_mib, double baseline_mib) {
 std::string parts_text(const std::vector<PartChange>& parts, bool in_bytes) {
   std::string text;
   for (const PartChange& part : parts)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", part.name, in_bytes ? byte_change(part.now, part.baseline) : ms_change(part.now - part.baseline));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", part.name,
+                        in_bytes ? byte_change(part.now, part.baseline) : ms_change(part.now - part.baseline));
   return text.empty() ? "" : text + ", the rest the same";
 }
 

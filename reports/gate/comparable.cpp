@@ -64,8 +64,7 @@ std::string nothing_in_common(const ResultFile& now, const ResultFile& baseline)
   std::string out;
   for (const std::string& key : point_keys()) {
     const auto a = values(now, key), b = values(baseline, key);
-    if (std::any_of(a.begin(), a.end(),
-                    [&](const auto& v) { return std::find(b.begin(), b.end(), v) != b.end(); }))
+    if (std::any_of(a.begin(), a.end(), [&](const auto& v) { return std::find(b.begin(), b.end(), v) != b.end(); }))
       continue;
     out += fmt::format("{}{} is {} here and {} there", out.empty() ? "" : ", ", key, fmt::join(a, " or "),
                        fmt::join(b, " or "));
@@ -76,11 +75,13 @@ std::string nothing_in_common(const ResultFile& now, const ResultFile& baseline)
 std::string id_without(const Point& point, const std::vector<std::string>& fields) {
   static const Point plain;
   Point rest = point;
-  for (const std::string& field : fields) set_point_field(rest, field, nlohmann::json(point_field(plain, field)), field);
+  for (const std::string& field : fields)
+    set_point_field(rest, field, nlohmann::json(point_field(plain, field)), field);
   return point_id(rest);
 }
 
-Matches match_points(const ResultFile& now, const ResultFile& baseline, const std::vector<std::string>& allow_different) {
+Matches match_points(const ResultFile& now, const ResultFile& baseline,
+                     const std::vector<std::string>& allow_different) {
   std::unordered_map<std::string, std::size_t> by_id, by_configuration;
   for (std::size_t i = 0; i < baseline.points.size(); ++i) by_id.emplace(baseline.points[i].id, i);
   Matches matches;
@@ -119,8 +120,7 @@ Matches match_points(const ResultFile& now, const ResultFile& baseline, const st
   return matches;
 }
 
-Comparability::Comparability(const Json& now, const Json& baseline, bool same_machine)
-    : same_machine_(same_machine) {
+Comparability::Comparability(const Json& now, const Json& baseline, bool same_machine) : same_machine_(same_machine) {
   const auto differs = [&](const char* key) {
     const Json a = value_of(now, key), b = value_of(baseline, key);
     return a == b ? std::string() : refusal(key, a, b);
@@ -134,14 +134,14 @@ Comparability::Comparability(const Json& now, const Json& baseline, bool same_ma
 
 std::string Comparability::why_not(const PointResult& now, const PointResult& base) const {
   for (const auto& [row, where] : {std::pair(&now, "here"), std::pair(&base, "in the baseline")})
-    if (row->outcome == Outcome::partial)
-      return fmt::format("the point was cut short {}: {}", where, row->reason);
+    if (row->outcome == Outcome::partial) return fmt::format("the point was cut short {}: {}", where, row->reason);
   if (now.simulated != base.simulated)
-    return now.simulated
-               ? "simulated here, measured in the baseline: a simulation is no measurement"
-               : "measured here, simulated in the baseline: a simulation is no baseline for a measurement";
+    return now.simulated ? "simulated here, measured in the baseline: a simulation is no measurement"
+                         : "measured here, simulated in the baseline: a simulation is no baseline for a measurement";
   if (now.measured_by != base.measured_by) {
-    const auto by = [](const PointResult& row) { return row.measured_by.empty() ? std::string("mbench") : row.measured_by; };
+    const auto by = [](const PointResult& row) {
+      return row.measured_by.empty() ? std::string("mbench") : row.measured_by;
+    };
     return fmt::format("measured by {} here, by {} in the baseline", by(now), by(base));
   }
   if (kind_of(now.point.device) != kind_of(base.point.device) ||
@@ -198,8 +198,7 @@ std::string fingerprint_of(const nlohmann::json& machine) {
     if (!machine.contains(key) || machine.at(key).is_null()) return std::string();
     return machine.at(key).is_string() ? machine.at(key).get<std::string>() : machine.at(key).dump();
   };
-  std::string words =
-      machine.contains("cpu") || machine.contains("simulated") ? "" : "any " + text("device") + " ";
+  std::string words = machine.contains("cpu") || machine.contains("simulated") ? "" : "any " + text("device") + " ";
   words += text("simulated") + " " + text("cpu");
   if (const std::string cores = text("cores"); !cores.empty()) words += " " + cores + " cores";
   if (text("device") != "cpu" && machine.contains("cpu")) words += " " + text("device");
@@ -222,8 +221,7 @@ std::vector<std::string> environment_changes(const ResultFile& now, const Result
   const auto note = [&](const std::string& key) {
     if (key == "started" || key == "finished") return;  // of course
     const Json a = value_of(now.environment, key.c_str()), b = value_of(baseline.environment, key.c_str());
-    if (b.is_null() && std::find(std::begin(kUnstored), std::end(kUnstored), key) != std::end(kUnstored))
-      return;
+    if (b.is_null() && std::find(std::begin(kUnstored), std::end(kUnstored), key) != std::end(kUnstored)) return;
     if (a != b) changes.push_back(fmt::format("{}: {}, was {}", key, text_of(a), text_of(b)));
   };
   if (now.environment.is_object())

@@ -16,7 +16,8 @@ struct Matches {
   std::vector<std::size_t> missing;  // points of the baseline that NEW has nothing for
 };
 // `allow_different`: fields in which a point of NEW and one of the baseline that has no other may differ and are the same point.
-Matches match_points(const ResultFile& now, const ResultFile& baseline, const std::vector<std::string>& allow_different = {});
+Matches match_points(const ResultFile& now, const ResultFile& baseline,
+                     const std::vector<std::string>& allow_different = {});
 // What point_id would be if these fields stood at their defaults.
 std::string id_without(const Point& point, const std::vector<std::string>& fields);
 

@@ -12,8 +12,8 @@
 #include "reports/gate/time_verdict.h"
 #include "reports/gate/turns_verdict.h"
 #include "reports/records/flags.h"
-#include "reports/records/stragglers.h"
 #include "reports/records/record.h"
+#include "reports/records/stragglers.h"
 #include "reports/tables/build_table.h"
 
 namespace mbench::reports {
@@ -35,9 +35,8 @@ std::optional<MetricComparison> compare_outcomes(const PointResult& now, const P
     c.reason = fmt::format("was {}, now {}", outcome_text(base.outcome), reported(now));
   } else {
     c.verdict = Verdict::same;
-    c.reason = now.outcome == base.outcome
-                   ? "still " + reported(now)
-                   : fmt::format("was {}, now {}", outcome_text(base.outcome), reported(now));
+    c.reason = now.outcome == base.outcome ? "still " + reported(now)
+                                           : fmt::format("was {}, now {}", outcome_text(base.outcome), reported(now));
   }
   return c;
 }
@@ -55,8 +54,7 @@ void judge_exactly(MetricComparison& c, double threshold, Verdict more, Verdict 
     c.reason = "changed by less than the threshold";
 }
 
-std::optional<MetricComparison> compare_memory(const PointResult& now, const PointResult& base,
-                                               double threshold) {
+std::optional<MetricComparison> compare_memory(const PointResult& now, const PointResult& base, double threshold) {
   if (!now.peak_memory_mib || !base.peak_memory_mib || *base.peak_memory_mib <= 0) return std::nullopt;
   MetricComparison c;
   c.metric = "memory";
@@ -79,8 +77,10 @@ bool same_build(const nlohmann::ordered_json& now, const nlohmann::ordered_json&
 
 // Of two losses that are infinitely far apart.
 std::string which_is_not_finite(double now, double base) {
-  if (std::isfinite(now) && std::isfinite(base)) return "is so far from the baseline's that their difference is no number";
-  return std::isfinite(base) ? "is not a finite number, that of the baseline is" : "is a finite number, that of the baseline is not";
+  if (std::isfinite(now) && std::isfinite(base))
+    return "is so far from the baseline's that their difference is no number";
+  return std::isfinite(base) ? "is not a finite number, that of the baseline is"
+                             : "is a finite number, that of the baseline is not";
 }
 
 std::optional<MetricComparison> compare_losses(const PointResult& now, const PointResult& base,
@@ -91,9 +91,7 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
     const Precision precision = tolerance_of(now.point);
     return threshold.value_or(repeated ? repeated_loss_tolerance(precision, step) : loss_tolerance(precision, step));
   };
-  const auto apart = [&](std::size_t step) {
-    return relative_difference(now.losses[step], base.losses[step]);
-  };
+  const auto apart = [&](std::size_t step) { return relative_difference(now.losses[step], base.losses[step]); };
   MetricComparison c;
   c.metric = "loss";
   const auto excess = [&](std::size_t step) {
@@ -107,9 +105,10 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
   if (std::isfinite(*c.now / *c.baseline)) c.ratio = *c.now / *c.baseline;
   if (apart(at) > tolerance(at)) {
     c.verdict = Verdict::changed;
-    c.reason = std::isfinite(apart(at))
-                   ? fmt::format("step {} of {} differs by {:.2g} %, tolerance {:.2g} %", at + 1, steps, apart(at) * 100, tolerance(at) * 100)
-                   : fmt::format("the loss of step {} of {} {}", at + 1, steps, which_is_not_finite(*c.now, *c.baseline));
+    c.reason = std::isfinite(apart(at)) ? fmt::format("step {} of {} differs by {:.2g} %, tolerance {:.2g} %", at + 1,
+                                                      steps, apart(at) * 100, tolerance(at) * 100)
+                                        : fmt::format("the loss of step {} of {} {}", at + 1, steps,
+                                                      which_is_not_finite(*c.now, *c.baseline));
   }
   return c;
 }
@@ -157,8 +156,7 @@ class Comparer {
         if (!now.simulated) point.flags = flags_of_both(now, base);
       }
       if (options_.has("memory"))
-        if (auto m = compare_memory(now, base, options_.thresholds.memory))
-          point.metrics.push_back(std::move(*m));
+        if (auto m = compare_memory(now, base, options_.thresholds.memory)) point.metrics.push_back(std::move(*m));
       if (options_.has("loss"))
         if (auto l = compare_losses(now, base, options_.thresholds.loss, same_build_ && now.id == base.id))
           point.metrics.push_back(std::move(*l));
@@ -191,14 +189,17 @@ class Comparer {
       MetricComparison& c = comparison_.points[waiting_[i].point].metrics[waiting_[i].metric];
       c.p_value = corrected[i];
       TimeJudgement judgement =
-          waiting_[i].turns ? judge_turns(*waiting_[i].turns, corrected[i], corrected[of_cpu++], options_.thresholds.time)
-                            : judge_time(waiting_[i].evidence, corrected[i], corrected_means[i], options_.thresholds.time);
+          waiting_[i].turns
+              ? judge_turns(*waiting_[i].turns, corrected[i], corrected[of_cpu++], options_.thresholds.time)
+              : judge_time(waiting_[i].evidence, corrected[i], corrected_means[i], options_.thresholds.time);
       if (c.mean) c.mean->p_value = corrected_means[i];
       c.verdict = verdict_of(judgement.verdict);
       c.reason = std::move(judgement.reason);
       // Of a step that did not change a part's small change is noise.
       if (c.verdict == Verdict::same)
-        std::erase_if(c.parts, [&](const PartChange& part) { return std::abs(part.now - part.baseline) < options_.thresholds.time * *c.baseline; });
+        std::erase_if(c.parts, [&](const PartChange& part) {
+          return std::abs(part.now - part.baseline) < options_.thresholds.time * *c.baseline;
+        });
     }
     return std::move(comparison_);
   }
@@ -229,8 +230,8 @@ class Comparer {
       }
       c.ratio = *c.now / *c.baseline;
       c.verdict = Verdict::ambiguous;
-      c.reason = fmt::format("{} and {} samples, need {} on either side", y.size(), x.size(),
-                             TimeEvidence::kLeastSamples);
+      c.reason =
+          fmt::format("{} and {} samples, need {} on either side", y.size(), x.size(), TimeEvidence::kLeastSamples);
       return c;
     }
     Waiting test{comparison_.points.size(), metric, {}, turns_of(now, base)};
@@ -250,7 +251,8 @@ class Comparer {
     std::vector<double> paid;
     if (!result.soak) return result.iteration_ms->samples;
     for (const SoakWindow& window : result.soak->windows)
-      if (window.samples_per_s > 0) paid.push_back(static_cast<double>(result.point.global_batch) / window.samples_per_s * 1e3);
+      if (window.samples_per_s > 0)
+        paid.push_back(static_cast<double>(result.point.global_batch) / window.samples_per_s * 1e3);
     return paid.size() == result.iteration_ms->samples.size() ? paid : result.iteration_ms->samples;
   }
 
@@ -266,7 +268,8 @@ class Comparer {
     return TurnsTest::weigh(news, olds);
   }
   static const PointResult* row_of(const ResultFile& file, const std::string& id) {
-    const auto found = std::find_if(file.points.begin(), file.points.end(), [&](const PointResult& p) { return p.id == id; });
+    const auto found =
+        std::find_if(file.points.begin(), file.points.end(), [&](const PointResult& p) { return p.id == id; });
     return found == file.points.end() ? nullptr : &*found;
   }
 
@@ -308,7 +311,8 @@ class PointLabels {
   PointComparison of(std::size_t i) const {
     PointComparison point;
     point.id = records_[i].id();
-    for (const std::string& field : fields_) point.terms.push_back(fmt::format("{} {}", field, records_[i].text(field)));
+    for (const std::string& field : fields_)
+      point.terms.push_back(fmt::format("{} {}", field, records_[i].text(field)));
     point.label = fmt::format("{}", fmt::join(point.terms, ", "));
     return point;
   }
@@ -344,14 +348,17 @@ std::string machine_text(const ResultFile& file) {
 }
 
 // "env: NCCL_ALGO=Tree, was none, as --allow-different has it", each once.
-std::vector<std::string> allowed_changes(const ResultFile& now, const Matches& matches, const std::vector<std::string>& fields) {
+std::vector<std::string> allowed_changes(const ResultFile& now, const Matches& matches,
+                                         const std::vector<std::string>& fields) {
   std::vector<std::string> changes;
   for (const std::string& field : fields)
     for (std::size_t i = 0; i < now.points.size(); ++i) {
       if (!matches.same[i]) continue;
-      const std::string here = text_of(point_field(now.points[i].point, field)), there = text_of(point_field(matches.same[i]->point, field));
+      const std::string here = text_of(point_field(now.points[i].point, field)),
+                        there = text_of(point_field(matches.same[i]->point, field));
       const std::string change = fmt::format("{}: {}, was {}, as --allow-different has it", field, here, there);
-      if (here != there && std::find(changes.begin(), changes.end(), change) == changes.end()) changes.push_back(change);
+      if (here != there && std::find(changes.begin(), changes.end(), change) == changes.end())
+        changes.push_back(change);
     }
   return changes;
 }
@@ -396,7 +403,8 @@ Comparison compare_results(const ResultFile& now, const ResultFile& baseline, co
   }
   Comparison comparison = comparer.finish();
   comparison.environment_changes = environment_changes(now, baseline);
-  for (const std::string& change : allowed_changes(now, matches, options.allow_different)) comparison.environment_changes.push_back(change);
+  for (const std::string& change : allowed_changes(now, matches, options.allow_different))
+    comparison.environment_changes.push_back(change);
   comparison.machine = machine_text(now);
   comparison.now_revision = environment_text(now, "git_revision");
   comparison.baseline_revision = environment_text(baseline, "git_revision");

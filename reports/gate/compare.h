@@ -33,8 +33,8 @@ struct MetricComparison {
   std::optional<double> p_value;     // corrected
   std::optional<MeanRatio> mean;     // of time: the mean step, without a warm-up; its p-value is corrected
   std::string reason;
-  bool of_all_rounds = false;  // further measurements have been asked already
-  bool is_budget = false;      // what all changes together may cost (budget.h)
+  bool of_all_rounds = false;     // further measurements have been asked already
+  bool is_budget = false;         // what all changes together may cost (budget.h)
   std::vector<PartChange> parts;  // of time and memory: what of it changed
 };
 
@@ -47,8 +47,8 @@ struct PointComparison {
 };
 
 struct Comparison {
-  std::vector<PointComparison> points;           // as in NEW, then those missing
-  std::vector<std::string> environment_changes;  // "mpi: Open MPI 4.1.4, was MPICH 4.0"
+  std::vector<PointComparison> points;                   // as in NEW, then those missing
+  std::vector<std::string> environment_changes;          // "mpi: Open MPI 4.1.4, was MPICH 4.0"
   std::string machine, now_revision, baseline_revision;  // empty where unknown
   std::vector<std::string> accept;  // the commands that make NEW the baseline; whoever knows its files fills it in
   CompareOptions options;

@@ -21,10 +21,9 @@ constexpr std::size_t kMostRows = 100;
 
 // The worst first.
 int rank_of(Verdict verdict) {
-  static constexpr Verdict order[] = {Verdict::failed,    Verdict::changed,        Verdict::slower,
-                                      Verdict::larger,    Verdict::not_comparable, Verdict::missing,
-                                      Verdict::ambiguous, Verdict::added,          Verdict::fixed,
-                                      Verdict::faster,    Verdict::smaller,        Verdict::same};
+  static constexpr Verdict order[] = {Verdict::failed,         Verdict::changed, Verdict::slower,    Verdict::larger,
+                                      Verdict::not_comparable, Verdict::missing, Verdict::ambiguous, Verdict::added,
+                                      Verdict::fixed,          Verdict::faster,  Verdict::smaller,   Verdict::same};
   return static_cast<int>(std::find(std::begin(order), std::end(order), verdict) - std::begin(order));
 }
 
@@ -36,9 +35,8 @@ struct Row {
 std::string percent_text(double ratio) {
   if (const std::string far = beyond_percent(ratio); !far.empty()) return far;
   const std::string text = fmt::format("{:+.1f} %", (ratio - 1) * 100);
-  return text == "-0.0 %" || text == "+0.0 %"
-             ? (ratio == 1 ? "0 %" : fmt::format("{:+.1g} %", (ratio - 1) * 100))
-             : text;
+  return text == "-0.0 %" || text == "+0.0 %" ? (ratio == 1 ? "0 %" : fmt::format("{:+.1g} %", (ratio - 1) * 100))
+                                              : text;
 }
 
 std::string value_text(const MetricComparison& c, const std::optional<double>& value) {
@@ -75,10 +73,10 @@ std::string note_of(const Row& row) {
 
 Section section_of(const std::vector<Row>& rows, std::size_t most, const CompareOptions& options) {
   Section section;
-  section.columns = {{"Point", "point", false},      {"Metric", "metric", false},
-                     {"Baseline", "baseline", true}, {"New", "now", true},
-                     {"Change", "change", true},     {"99 % interval", "interval", true}};
-  const bool medians = std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.metric->mean.has_value(); });
+  section.columns = {{"Point", "point", false}, {"Metric", "metric", false}, {"Baseline", "baseline", true},
+                     {"New", "now", true},      {"Change", "change", true},  {"99 % interval", "interval", true}};
+  const bool medians =
+      std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.metric->mean.has_value(); });
   if (medians) section.columns.push_back({"Median's change", "median", true});
   section.columns.push_back({"Verdict", "verdict", false});
   for (std::size_t i = 0; i < std::min(rows.size(), most); ++i) {
@@ -132,7 +130,8 @@ std::string how_judged(const CompareOptions& options) {
       "The threshold is the smallest change to be found. Time: the ratio of mean steps and that of medians, each with "
       "its 99 % interval. *same*: both intervals exclude a change as large as the threshold. *slower*, *faster*: an "
       "interval excludes no change, holds the threshold or lies beyond it, and its test agrees (p < 0.01 after Holm's "
-      "correction for the number of points); the other does not contradict. *ambiguous*: the samples are too few, drift "
+      "correction for the number of points); the other does not contradict. *ambiguous*: the samples are too few, "
+      "drift "
       "or stall too much to tell. A single spike is no regression. Memory is compared exactly, losses step by step.\n";
   return out;
 }
@@ -147,7 +146,8 @@ std::string what_changed(const Comparison& comparison) {
   std::size_t lines = 0;
   for (const PointComparison& point : comparison.points)
     for (const MetricComparison& c : point.metrics)
-      if (const std::string text = parts_text(c.parts, c.metric.starts_with("memory")); !text.empty() && ++lines <= kMostRows)
+      if (const std::string text = parts_text(c.parts, c.metric.starts_with("memory"));
+          !text.empty() && ++lines <= kMostRows)
         out += fmt::format("- {}, {}: {}\n", escape_markdown(point.label), c.metric, text);
   if (lines > kMostRows) out += fmt::format("- {} more; --format json lists them all\n", lines - kMostRows);
   return out;
@@ -166,7 +166,8 @@ Json parts_to_json(const std::vector<PartChange>& parts) {
   // Without the last digit, which is that of a product.
   const auto rounded = [](double value) { return std::stod(fmt::format("{:.15g}", value)); };
   Json out = Json::array();
-  for (const PartChange& part : parts) out.push_back({{"part", part.name}, {"baseline", rounded(part.baseline)}, {"new", rounded(part.now)}});
+  for (const PartChange& part : parts)
+    out.push_back({{"part", part.name}, {"baseline", rounded(part.baseline)}, {"new", rounded(part.now)}});
   return out;
 }
 
@@ -187,22 +188,22 @@ std::string to_markdown_comparison(const Comparison& comparison) {
   // Of what is the same, first what there is something to say about.
   std::stable_partition(same.begin(), same.end(), [](const Row& row) { return !note_of(row).empty(); });
   const std::string subject = subject_of(comparison);
-  std::string out = "## mbench: " + escape_markdown(headline_of(comparison) + (subject.empty() ? "" : "; " + subject)) + "\n\n";
+  std::string out =
+      "## mbench: " + escape_markdown(headline_of(comparison) + (subject.empty() ? "" : "; " + subject)) + "\n\n";
   const std::string bad = counts_text(counts, options, true), rest = counts_text(counts, options, false);
-  out += fmt::format("{}{}{}.\n\n", bad.empty() ? "" : "**" + bad + "**",
-                     bad.empty() || rest.empty() ? "" : "; ", rest);
-  for (const std::string& change : comparison.environment_changes)
-    out += "- " + escape_markdown(change) + "\n";
+  out +=
+      fmt::format("{}{}{}.\n\n", bad.empty() ? "" : "**" + bad + "**", bad.empty() || rest.empty() ? "" : "; ", rest);
+  for (const std::string& change : comparison.environment_changes) out += "- " + escape_markdown(change) + "\n";
   if (!comparison.environment_changes.empty()) out += "\n";
   if (!differing.empty()) out += table_of(differing, options) + "\n";
-  if (const std::string parts = what_changed(comparison); !parts.empty()) out += "What changed, by part:\n\n" + parts + "\n";
+  if (const std::string parts = what_changed(comparison); !parts.empty())
+    out += "What changed, by part:\n\n" + parts + "\n";
   if (comparison.fails() && !comparison.accept.empty()) {
     out += "If this is meant, accept it:\n\n";
     for (const std::string& command : comparison.accept) out += "    " + command + "\n";
     out += "\n";
   }
-  if (!same.empty())
-    out += folded(fmt::format("{} metrics are the same", same.size()), table_of(same, options));
+  if (!same.empty()) out += folded(fmt::format("{} metrics are the same", same.size()), table_of(same, options));
   return out + folded("How this was judged", how_judged(options));
 }
 
@@ -249,8 +250,7 @@ std::string to_json_comparison(const Comparison& comparison) {
 void check_comparison_format(const std::string& format) {
   static const std::vector<std::string> formats = {"md", "json", "junit"};
   if (std::find(formats.begin(), formats.end(), format) == formats.end())
-    fail(ErrorKind::bad_input, "--format", "unknown format, got \"{}\", {}", format,
-         nearest_choice(format, formats));
+    fail(ErrorKind::bad_input, "--format", "unknown format, got \"{}\", {}", format, nearest_choice(format, formats));
 }
 
 std::string render_comparison(const Comparison& comparison, const std::string& format) {

@@ -34,7 +34,9 @@ std::string change_in_percent(const std::vector<Finding>& found) {
 
 std::string most_bytes(const std::vector<Finding>& found) {
   const Finding* most = nullptr;
-  const auto change = [](const Finding& f) { return f.metric->now && f.metric->baseline ? std::abs(*f.metric->now - *f.metric->baseline) : 0; };
+  const auto change = [](const Finding& f) {
+    return f.metric->now && f.metric->baseline ? std::abs(*f.metric->now - *f.metric->baseline) : 0;
+  };
   for (const Finding& f : found)
     if (!most || change(f) > change(*most)) most = &f;
   if (!most->metric->now || !most->metric->baseline) return name_of(most->metric->verdict);
@@ -61,10 +63,12 @@ std::string where(const Comparison& comparison, const std::vector<Finding>& foun
   std::string common;
   for (const std::string& term : found.front().point->terms) {
     const bool theirs = std::all_of(found.begin(), found.end(), [&](const Finding& f) { return has(*f.point, term); });
-    const bool everyones = std::all_of(comparison.points.begin(), comparison.points.end(), [&](const PointComparison& p) { return has(p, term); });
+    const bool everyones = std::all_of(comparison.points.begin(), comparison.points.end(),
+                                       [&](const PointComparison& p) { return has(p, term); });
     if (theirs && !everyones) common += (common.empty() ? "" : ", ") + term;
   }
-  if (common.empty()) common = found.front().point->label + (found.size() > 1 ? fmt::format(" and {} more", found.size() - 1) : "");
+  if (common.empty())
+    common = found.front().point->label + (found.size() > 1 ? fmt::format(" and {} more", found.size() - 1) : "");
   return fmt::format("{} ({} of {} points)", common, found.size(), all);
 }
 
@@ -72,8 +76,9 @@ std::string where(const Comparison& comparison, const std::vector<Finding>& foun
 std::vector<Finding> findings(const Comparison& comparison, Verdict verdict, bool budget) {
   std::vector<Finding> found;
   for (const PointComparison& point : comparison.points) {
-    const auto it = std::find_if(point.metrics.begin(), point.metrics.end(),
-                                 [&](const MetricComparison& c) { return c.verdict == verdict && c.is_budget == budget; });
+    const auto it = std::find_if(point.metrics.begin(), point.metrics.end(), [&](const MetricComparison& c) {
+      return c.verdict == verdict && c.is_budget == budget;
+    });
     if (it != point.metrics.end()) found.push_back({&point, &*it});
   }
   return found;
@@ -96,16 +101,20 @@ std::string counted(std::size_t n) {
 std::string headline_of(const Comparison& comparison) {
   std::string bad;
   for (const Verdict verdict : {Verdict::failed, Verdict::changed, Verdict::slower, Verdict::larger})
-    if (const std::string text = reported_of(comparison, verdict); !text.empty()) bad += (bad.empty() ? "" : "; ") + text;
+    if (const std::string text = reported_of(comparison, verdict); !text.empty())
+      bad += (bad.empty() ? "" : "; ") + text;
   if (!bad.empty()) return bad;
   for (const Verdict verdict : kVerdicts)
     if (comparison.options.fails(verdict))
-      if (const std::string text = reported_of(comparison, verdict); !text.empty()) bad += (bad.empty() ? "" : "; ") + text;
+      if (const std::string text = reported_of(comparison, verdict); !text.empty())
+        bad += (bad.empty() ? "" : "; ") + text;
   if (!bad.empty()) return "no regression, but " + bad;
   const std::size_t all = comparison.points.size();
-  const auto open = static_cast<std::size_t>(std::count_if(comparison.points.begin(), comparison.points.end(), [](const PointComparison& point) {
-    return std::any_of(point.metrics.begin(), point.metrics.end(), [](const MetricComparison& c) { return c.verdict == Verdict::ambiguous; });
-  }));
+  const auto open = static_cast<std::size_t>(
+      std::count_if(comparison.points.begin(), comparison.points.end(), [](const PointComparison& point) {
+        return std::any_of(point.metrics.begin(), point.metrics.end(),
+                           [](const MetricComparison& c) { return c.verdict == Verdict::ambiguous; });
+      }));
   if (open == 0) return "no regression in " + counted(all);
   return fmt::format("{}undecided in {} of {}", open == all ? "" : "no regression, ", open, counted(all));
 }

@@ -31,7 +31,9 @@ std::string reported(const MetricComparison& c) {
     return far.empty() ? fmt::format("{:+.3g} %", (ratio - 1) * 100) : far;
   };
   const auto figure = [](double value) { return std::isfinite(value) ? fmt::format("{:.6g}", value) : "not finite"; };
-  const auto interval = [&](const Interval& i) { return fmt::format(" (99 % interval {} to {})", percent(i.low), percent(i.high)); };
+  const auto interval = [&](const Interval& i) {
+    return fmt::format(" (99 % interval {} to {})", percent(i.low), percent(i.high));
+  };
   if (c.mean) text += ": mean " + percent(c.mean->ratio) + interval(c.mean->interval) + ", median ";
   if (c.ratio) text += (c.mean ? "" : ": ") + percent(*c.ratio);
   if (c.interval) text += interval(*c.interval);
@@ -94,13 +96,15 @@ std::string escape_xml(std::string_view given) {
   return out;
 }
 
-std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases, const std::vector<std::string>& environment) {
+std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& cases,
+                      const std::vector<std::string>& environment) {
   std::size_t failures = 0, skipped = 0;
   std::string text;
   for (const JunitCase& c : cases) {
     failures += !c.failures.empty();
     skipped += !c.skipped.empty();
-    text += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"0\">\n", escape_xml(c.classname), escape_xml(c.name));
+    text += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"0\">\n", escape_xml(c.classname),
+                        escape_xml(c.name));
     for (const JunitCase::Failure& f : c.failures)
       text += fmt::format("      <failure type=\"{}\" message=\"{}\"/>\n", escape_xml(f.type), escape_xml(f.message));
     if (!c.skipped.empty()) text += fmt::format("      <skipped message=\"{}\"/>\n", escape_xml(c.skipped));
@@ -112,7 +116,8 @@ std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& case
       fmt::format("tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"0\"", cases.size(), failures, skipped);
   const std::string name = escape_xml(suite);
   std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
-  out += fmt::format("<testsuites name=\"{}\" {}>\n  <testsuite name=\"{}\" {} time=\"0\">\n", name, counts, name, counts);
+  out +=
+      fmt::format("<testsuites name=\"{}\" {}>\n  <testsuite name=\"{}\" {} time=\"0\">\n", name, counts, name, counts);
   if (!environment.empty()) {
     out += "    <properties>\n";
     for (const std::string& change : environment)
@@ -125,7 +130,8 @@ std::string junit_xml(std::string_view suite, const std::vector<JunitCase>& case
 std::string to_junit(const Comparison& comparison) {
   std::vector<JunitCase> cases;
   for (const PointComparison& point : comparison.points)
-    for (const MetricComparison& c : point.metrics) cases.push_back(test_case(point, c, result_of(comparison, c.verdict)));
+    for (const MetricComparison& c : point.metrics)
+      cases.push_back(test_case(point, c, result_of(comparison, c.verdict)));
   return junit_xml("mbench compare", cases, comparison.environment_changes);
 }
 

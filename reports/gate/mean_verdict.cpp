@@ -29,8 +29,9 @@ MeanOf worth_of(const std::vector<double>& judged, const std::vector<double>& bo
   return mean;
 }
 
-MeanRatio ratio_of(const TimedRun& now, const TimedRun& base, const std::vector<double>& x, const std::vector<double>& x_body,
-                   const std::vector<double>& y, const std::vector<double>& y_body, const MeanEvidence& e) {
+MeanRatio ratio_of(const TimedRun& now, const TimedRun& base, const std::vector<double>& x,
+                   const std::vector<double>& x_body, const std::vector<double>& y, const std::vector<double>& y_body,
+                   const MeanEvidence& e) {
   MeanRatio r = mean_ratio(worth_of(x, x_body, e.now, now.doubted), worth_of(y, y_body, e.baseline, base.doubted));
   const MeanRatio tested = mean_ratio(worth_of(x, x_body, e.now, now.tau), worth_of(y, y_body, e.baseline, base.tau));
   r.p_value = tested.p_value;
@@ -57,8 +58,10 @@ std::string share_text(double share) {
 // "left out of the mean: the first 3 steps at 1.50x".
 std::string left_out(const MeanEvidence& e) {
   std::string text;
-  if (e.now.warm_up > 0) text = warm_up_pattern(e.now) + (e.baseline.warm_up > 0 ? ", in the baseline " : "");
-  else if (e.baseline.warm_up > 0) text = "in the baseline ";
+  if (e.now.warm_up > 0)
+    text = warm_up_pattern(e.now) + (e.baseline.warm_up > 0 ? ", in the baseline " : "");
+  else if (e.baseline.warm_up > 0)
+    text = "in the baseline ";
   text += warm_up_pattern(e.baseline);
   return text.empty() ? "" : "left out of the mean as a warm-up: " + text;
 }
@@ -108,7 +111,8 @@ MeanVerdict judge_mean(const MeanEvidence& e, double p_value, double threshold, 
 std::string difference_in_pattern(const MeanEvidence& e) {
   if (e.now_pattern.empty() && e.baseline_pattern.empty()) return "";
   if (e.baseline_pattern.empty()) return e.now_pattern + (e.now.recurs() ? ", none in the baseline" : "");
-  if (e.now_pattern.empty()) return "baseline: " + e.baseline_pattern + (e.baseline.recurs() ? ", none in the new run" : "");
+  if (e.now_pattern.empty())
+    return "baseline: " + e.baseline_pattern + (e.baseline.recurs() ? ", none in the new run" : "");
   return e.now_pattern + "; baseline: " + e.baseline_pattern;
 }
 
@@ -120,21 +124,24 @@ SlowJudgement judge_slow_steps(const MeanEvidence& e, double threshold) {
   const bool beyond = off >= kMostOfOne * threshold;
   const bool open = e.all.interval.high >= high || e.all.interval.low <= low;
   if (!open && beyond)
-    return {true, fmt::format("{}, which cost {} of the run: a warm-up that was too short, or steps that are slow once in a while; measure with more warm-up",
+    return {true, fmt::format("{}, which cost {} of the run: a warm-up that was too short, or steps that are slow once "
+                              "in a while; measure with more warm-up",
                               left_out(e), share_text(off))};
   if (!open) return {false, left_out(e)};
   if (e.body.interval.high >= high || e.body.interval.low <= low || (e.now.at.empty() && e.baseline.at.empty()))
-    return {true, reported + "the interval of the mean holds both no change and the threshold" + advice(e.all, threshold, n)};
+    return {true,
+            reported + "the interval of the mean holds both no change and the threshold" + advice(e.all, threshold, n)};
   const double growth = e.now.cost - e.baseline.cost;
   if (!e.now.recurs() && !e.baseline.recurs()) {
     if (!beyond) return {false, reported + "a spike, which decides nothing"};
-    return {true, fmt::format("{}{} of this run, by a spike or by a stall that comes once in so many steps; about {:.0f} samples would decide", reported,
-                              share_text(off), std::ceil(kEpisodesDecide * n / 10) * 10)};
+    return {true, fmt::format("{}{} of this run, by a spike or by a stall that comes once in so many steps; about "
+                              "{:.0f} samples would decide",
+                              reported, share_text(off), std::ceil(kEpisodesDecide * n / 10) * 10)};
   }
   if (std::abs(growth) < kMostUnlike * threshold && !beyond && !e.now.at.empty() && !e.baseline.at.empty())
     return {false, reported + "slow steps in both, which cost about as much"};
-  return {true, fmt::format("{}slow steps cost {} of the mean step {}, too few of them to tell{}", reported, share_text(std::abs(growth)),
-                            growth > 0 ? "more" : "less", advice(e.all, threshold, n))};
+  return {true, fmt::format("{}slow steps cost {} of the mean step {}, too few of them to tell{}", reported,
+                            share_text(std::abs(growth)), growth > 0 ? "more" : "less", advice(e.all, threshold, n))};
 }
 
 }  // namespace mbench::reports

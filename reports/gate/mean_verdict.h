@@ -27,8 +27,8 @@ struct MeanEvidence {
   static constexpr double kRecurringLevel = 0.007, kLevel = 0.002;
 
   double total = 1;  // the ratio of the means of all samples
-  MeanRatio all;   // without warm-up
-  MeanRatio body;  // without slow steps
+  MeanRatio all;     // without warm-up
+  MeanRatio body;    // without slow steps
   SlowSteps now, baseline;
   std::string now_pattern, baseline_pattern;  // pattern.h; empty where neither run needs one
 

@@ -20,7 +20,9 @@ std::string ordinal(std::size_t n) {
 
 // "3.0x"; more digits where a factor is near 1.
 std::string times(double factor) {
-  return factor < 1.5 ? fmt::format("{:.2f}x", factor) : factor < 100 ? fmt::format("{:.1f}x", factor) : fmt::format("{:.3g}x", factor);
+  return factor < 1.5   ? fmt::format("{:.2f}x", factor)
+         : factor < 100 ? fmt::format("{:.1f}x", factor)
+                        : fmt::format("{:.3g}x", factor);
 }
 
 }  // namespace
@@ -31,7 +33,8 @@ std::string slow_pattern(const SlowSteps& slow) {
   if (slow.period > 0) return fmt::format("every {} step at {}", ordinal(slow.period), size);
   if (slow.episodes == 1) {
     const std::size_t first = slow.at.front() + 1, last = slow.at.back() + 1;
-    return first == last ? fmt::format("step {} at {}, once", first, size) : fmt::format("steps {} to {} at {}, once", first, last, size);
+    return first == last ? fmt::format("step {} at {}, once", first, size)
+                         : fmt::format("steps {} to {} at {}, once", first, last, size);
   }
   const double share = 100 * static_cast<double>(slow.at.size()) / static_cast<double>(slow.samples);
   return fmt::format("{:.{}f} % of steps at {}", share, share < 1 ? 2 : share < 9.95 ? 1 : 0, size);
@@ -59,7 +62,8 @@ std::string pattern_of(const std::vector<double>& samples, const SlowSteps& slow
   if (logs.size() < kLeastForLevels) return slow_pattern(slow);
   const Levels levels = levels_of(logs, 3, false);
   const double step = std::expm1(levels.after - levels.before);
-  if (levels.is_step() && std::abs(step) >= kLeastReported) return fmt::format("from step {} on {:+.1f} %", steps[levels.at] + 1, step * 100);
+  if (levels.is_step() && std::abs(step) >= kLeastReported)
+    return fmt::format("from step {} on {:+.1f} %", steps[levels.at] + 1, step * 100);
   const double slope = std::expm1(levels.slope);
   if (levels.is_line() && std::abs(levels.slope) * static_cast<double>(logs.size()) >= kLeastReported)
     return fmt::format("{} {:.2g} % a step", slope > 0 ? "rising" : "falling", std::abs(slope) * 100);

@@ -27,8 +27,9 @@ std::string advice(const TimeEvidence& e, double threshold) {
 
 std::string drift_text(const TimeEvidence& e) {
   const double need = static_cast<double>(e.samples) * TimeEvidence::kLeastIndependent / std::max(e.independent, 1.0);
-  return fmt::format("the {} drift: {} are worth {:.1f} independent ones, need {}; about {:.0f} {} have them if they drift no longer", e.unit, e.samples,
-                     e.independent, TimeEvidence::kLeastIndependent, std::ceil(need / 10) * 10, e.unit);
+  return fmt::format(
+      "the {} drift: {} are worth {:.1f} independent ones, need {}; about {:.0f} {} have them if they drift no longer",
+      e.unit, e.samples, e.independent, TimeEvidence::kLeastIndependent, std::ceil(need / 10) * 10, e.unit);
 }
 
 }  // namespace
@@ -37,8 +38,8 @@ TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<d
   return weigh(now, baseline, now, baseline);
 }
 
-TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<double>& baseline, const std::vector<double>& paid_now,
-                             const std::vector<double>& paid_baseline) {
+TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<double>& baseline,
+                             const std::vector<double>& paid_now, const std::vector<double>& paid_baseline) {
   TimeEvidence e;
   const double tau_now = autocorrelation_time(now), tau_base = autocorrelation_time(baseline);
   const auto worth = [](const std::vector<double>& samples, double tau) {
@@ -82,13 +83,12 @@ TimeJudgement judge_median(const TimeEvidence& e, double p_value, double thresho
         !(e.most_ratio < high && e.least_ratio > low))
       return {TimeVerdict::ambiguous, drift};
     if ((above || below) && p_value < kLevel)
-      return {TimeVerdict::same, fmt::format("{} by less than the threshold of {:.4g} %",
-                                             above ? "slower" : "faster", threshold * 100)};
+      return {TimeVerdict::same,
+              fmt::format("{} by less than the threshold of {:.4g} %", above ? "slower" : "faster", threshold * 100)};
     return {TimeVerdict::same, ""};
   }
   if (!(reaches_up && above) && !(reaches_down && below))
-    return {TimeVerdict::ambiguous,
-            "the interval holds both no change and the threshold" + advice(e, threshold)};
+    return {TimeVerdict::ambiguous, "the interval holds both no change and the threshold" + advice(e, threshold)};
   // The correction multiplies; where even the least possible p-value would not pass, more samples are needed.
   const double correction = e.p_value > 0 ? p_value / e.p_value : 1;
   if (p_value >= kLevel && e.least_p_value * correction >= kLevel)
@@ -97,8 +97,7 @@ TimeJudgement judge_median(const TimeEvidence& e, double p_value, double thresho
   // explanation.
   const double half = std::sqrt(high);
   const bool apart = above ? e.least_ratio > half : e.most_ratio < 1 / half;
-  if (e.drifts && !apart && e.independent < TimeEvidence::kLeastIndependent)
-    return {TimeVerdict::ambiguous, drift};
+  if (e.drifts && !apart && e.independent < TimeEvidence::kLeastIndependent) return {TimeVerdict::ambiguous, drift};
   if (p_value >= kLevel)
     return {TimeVerdict::ambiguous,
             fmt::format("the rank test does not confirm it, p = {:.2g}: measure more iterations", p_value)};
@@ -119,9 +118,10 @@ std::string joined(const std::string& first, const std::string& second) {
 
 // Both decide, and not alike.
 TimeJudgement in_conflict(const TimeEvidence& e, const std::string& pattern) {
-  return {TimeVerdict::ambiguous, joined(fmt::format("the median step is {}, the mean {}: steps of one kind became slower, others faster",
-                                                     signed_percent(e.ratio), signed_percent(e.mean->all.ratio)),
-                                         pattern)};
+  return {TimeVerdict::ambiguous,
+          joined(fmt::format("the median step is {}, the mean {}: steps of one kind became slower, others faster",
+                             signed_percent(e.ratio), signed_percent(e.mean->all.ratio)),
+                 pattern)};
 }
 
 // Where the medians are the same.
@@ -146,15 +146,18 @@ TimeJudgement judge_time(const TimeEvidence& e, double p_value, double mean_p, d
     case TimeVerdict::slower:
     case TimeVerdict::faster:
       if (mean == MeanVerdict::slower && median.verdict == TimeVerdict::faster)
-        return {TimeVerdict::slower, joined(pattern, fmt::format("the mean step; the median is {}", signed_percent(e.ratio)))};
+        return {TimeVerdict::slower,
+                joined(pattern, fmt::format("the mean step; the median is {}", signed_percent(e.ratio)))};
       if (mean == MeanVerdict::same || (mean_decides && by_mean != median.verdict)) return in_conflict(e, pattern);
       return {median.verdict, joined(median.reason, pattern)};
     case TimeVerdict::same:
-      if (mean_decides) return {by_mean, joined(pattern, fmt::format("the mean step; the median is {}", signed_percent(e.ratio)))};
+      if (mean_decides)
+        return {by_mean, joined(pattern, fmt::format("the mean step; the median is {}", signed_percent(e.ratio)))};
       return judge_same(std::move(median), *e.mean, threshold);
     case TimeVerdict::ambiguous:
       if (mean_decides) return {by_mean, joined(pattern, "the mean step; the median alone cannot tell")};
-      if (mean == MeanVerdict::same && enough && e.independent >= TimeEvidence::kIndependentForMean && std::abs(std::log(e.ratio)) < std::log1p(threshold))
+      if (mean == MeanVerdict::same && enough && e.independent >= TimeEvidence::kIndependentForMean &&
+          std::abs(std::log(e.ratio)) < std::log1p(threshold))
         return judge_same({TimeVerdict::same, "by the mean step; the median alone cannot tell"}, *e.mean, threshold);
       return {TimeVerdict::ambiguous, joined(pattern, median.reason)};
   }

@@ -51,7 +51,7 @@ struct TimeEvidence {
   const char* unit = "samples";           // what they are called
   double independent = 0;                 // how many these are worth, on the worse side
   bool drifts = false;
-  std::optional<MeanEvidence> mean;       // not of turns (turns_verdict.h)
+  std::optional<MeanEvidence> mean;  // not of turns (turns_verdict.h)
 };
 
 // Caches the draws of the bootstrap and the tables of the rank test between points.
@@ -60,8 +60,8 @@ class TimeTest {
   // Samples in the order they were taken, at least 5 on either side, positive.
   TimeEvidence weigh(const std::vector<double>& now, const std::vector<double>& baseline);
   // The same where what was paid is not the samples themselves: of a soak, whose samples are medians.
-  TimeEvidence weigh(const std::vector<double>& now, const std::vector<double>& baseline, const std::vector<double>& paid_now,
-                     const std::vector<double>& paid_baseline);
+  TimeEvidence weigh(const std::vector<double>& now, const std::vector<double>& baseline,
+                     const std::vector<double>& paid_now, const std::vector<double>& paid_baseline);
 
  private:
   RatioBootstrap bootstrap_;

@@ -30,7 +30,8 @@ Series means_of_turns(const Series& samples, std::size_t steps) {
 
 // Logarithms of new over old, turn by turn; where one has more turns than the other these have no partner.
 Series pairs_of(const Series& now, const Series& base, std::int64_t steps) {
-  const Series x = means_of_turns(now, static_cast<std::size_t>(steps)), y = means_of_turns(base, static_cast<std::size_t>(steps));
+  const Series x = means_of_turns(now, static_cast<std::size_t>(steps)),
+               y = means_of_turns(base, static_cast<std::size_t>(steps));
   Series pairs;
   for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
     if (x[i] > 0 && y[i] > 0) pairs.push_back(std::log(x[i] / y[i]));
@@ -95,7 +96,9 @@ bool rounds_agree(const Series& rounds, bool slower, double threshold) {
   const double third = 1 + threshold / 3;
   const auto beyond = [&](double ratio) { return slower ? ratio > third : ratio < 1 / third; };
   const auto against = [&](double ratio) { return slower ? ratio < 1 / third : ratio > third; };
-  const auto count = [&](const auto& side) { return static_cast<std::size_t>(std::count_if(rounds.begin(), rounds.end(), side)); };
+  const auto count = [&](const auto& side) {
+    return static_cast<std::size_t>(std::count_if(rounds.begin(), rounds.end(), side));
+  };
   const std::size_t n = rounds.size(), need = n < 4 ? n : (2 * n + 2) / 3;
   return count(beyond) >= need && count(against) <= n / 6;
 }
@@ -130,7 +133,8 @@ TimeJudgement judge_kind(const TimeEvidence& e, const Series& rounds, double p_v
   if (judged.verdict != TimeVerdict::slower && judged.verdict != TimeVerdict::faster) return judged;
   const bool slower = judged.verdict == TimeVerdict::slower;
   if (!rounds_agree(rounds, slower, threshold))
-    return {TimeVerdict::ambiguous, fmt::format("{} in all rounds together, but they do not agree: {}", slower ? "slower" : "faster", reported_of(rounds))};
+    return {TimeVerdict::ambiguous, fmt::format("{} in all rounds together, but they do not agree: {}",
+                                                slower ? "slower" : "faster", reported_of(rounds))};
   return judged;
 }
 
@@ -138,14 +142,17 @@ TimeJudgement judge_kind(const TimeEvidence& e, const Series& rounds, double p_v
 
 bool took_turns(const PointResult& now, const PointResult& base) {
   const auto complete = [](const PointResult& r) {
-    return r.turn_steps && *r.turn_steps > 0 && r.iteration_ms && r.iteration_ms->samples.size() == r.turn_cpu_ms.size() &&
+    return r.turn_steps && *r.turn_steps > 0 && r.iteration_ms &&
+           r.iteration_ms->samples.size() == r.turn_cpu_ms.size() &&
            std::all_of(r.turn_cpu_ms.begin(), r.turn_cpu_ms.end(), [](double ms) { return ms > 0; });
   };
   if (!complete(now) || !complete(base) || *now.turn_steps != *base.turn_steps) return false;
-  return std::min(now.turn_cpu_ms.size(), base.turn_cpu_ms.size()) / static_cast<std::size_t>(*now.turn_steps) >= kLeastPairs;
+  return std::min(now.turn_cpu_ms.size(), base.turn_cpu_ms.size()) / static_cast<std::size_t>(*now.turn_steps) >=
+         kLeastPairs;
 }
 
-TurnsEvidence TurnsTest::weigh(const std::vector<const PointResult*>& now, const std::vector<const PointResult*>& base) {
+TurnsEvidence TurnsTest::weigh(const std::vector<const PointResult*>& now,
+                               const std::vector<const PointResult*>& base) {
   TurnsEvidence e;
   e.clock = weigh_kind(now, base, clock_of, e.clock_rounds);
   e.cpu = weigh_kind(now, base, cpu_of, e.cpu_rounds);
@@ -165,8 +172,9 @@ TimeJudgement judge_clocks(const TurnsEvidence& e, double clock_p, double cpu_p,
   TimeJudgement clock = judge_kind(e.clock, e.clock_rounds, clock_p, threshold);
   const bool not_slower = clock.verdict == TimeVerdict::same || clock.verdict == TimeVerdict::faster;
   if (not_slower && is_longer(e.total, threshold))
-    return {TimeVerdict::ambiguous, fmt::format("most turns are not slower ({}), all together are{}{}; measure more rounds", change_text(e.clock.ratio),
-                                                e.pattern.empty() ? "" : ": ", e.pattern)};
+    return {TimeVerdict::ambiguous,
+            fmt::format("most turns are not slower ({}), all together are{}{}; measure more rounds",
+                        change_text(e.clock.ratio), e.pattern.empty() ? "" : ": ", e.pattern)};
   if (clock.verdict != TimeVerdict::ambiguous) return clock;
   const TimeJudgement cpu = judge_kind(e.cpu, e.cpu_rounds, cpu_p, threshold);
   const std::string reported = "CPU time of the ranks " + interval_text(e.cpu.ratio, e.cpu.interval);
@@ -180,7 +188,8 @@ TimeJudgement judge_clocks(const TurnsEvidence& e, double clock_p, double cpu_p,
 
 TimeJudgement judge_turns(const TurnsEvidence& e, double clock_p, double cpu_p, double threshold) {
   TimeJudgement judged = judge_clocks(e, clock_p, cpu_p, threshold);
-  judged.reason += (judged.reason.empty() ? "" : "; ") + std::string("the mean of all turns ") + interval_text(e.total.ratio, e.total.interval);
+  judged.reason += (judged.reason.empty() ? "" : "; ") + std::string("the mean of all turns ") +
+                   interval_text(e.total.ratio, e.total.interval);
   return judged;
 }
 

@@ -13,16 +13,13 @@ void set_threshold(Thresholds& thresholds, const std::string& text, const std::s
   const std::string name = text.substr(0, equal);
   const std::vector<std::string>& names = compared_metrics();
   if (std::find(names.begin(), names.end(), name) == names.end())
-    fail(ErrorKind::bad_input, option, "unknown metric, got \"{}\", {}", text,
-         nearest_choice(name, names));
+    fail(ErrorKind::bad_input, option, "unknown metric, got \"{}\", {}", text, nearest_choice(name, names));
   const std::string number = equal == std::string::npos ? "" : text.substr(equal + 1);
   double percent = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), percent);
   if (error != std::errc{} || std::string(end) != "%" || !(percent >= 0 && percent < 1000))
     fail(ErrorKind::bad_input, option, "not a percentage, got \"{}\", need {}=5%", text, name);
-  (name == "time"     ? thresholds.time
-   : name == "memory" ? thresholds.memory
-                      : thresholds.loss.emplace()) = percent / 100;
+  (name == "time" ? thresholds.time : name == "memory" ? thresholds.memory : thresholds.loss.emplace()) = percent / 100;
 }
 
 const std::vector<std::string>& compared_metrics() {

@@ -33,10 +33,9 @@ enum class Verdict {
   added,
   not_comparable
 };
-inline constexpr Verdict kVerdicts[] = {Verdict::same,    Verdict::faster, Verdict::slower,
-                                        Verdict::smaller, Verdict::larger, Verdict::ambiguous,
-                                        Verdict::changed, Verdict::failed, Verdict::fixed,
-                                        Verdict::missing, Verdict::added,  Verdict::not_comparable};
+inline constexpr Verdict kVerdicts[] = {Verdict::same,   Verdict::faster,    Verdict::slower,  Verdict::smaller,
+                                        Verdict::larger, Verdict::ambiguous, Verdict::changed, Verdict::failed,
+                                        Verdict::fixed,  Verdict::missing,   Verdict::added,   Verdict::not_comparable};
 std::string name_of(Verdict verdict);  // "not comparable", "loss changed", "new"
 bool is_regression(Verdict verdict);
 
@@ -45,7 +44,7 @@ Verdict verdict_named(const std::string& name, const std::string& where);  // ba
 struct CompareOptions {
   Thresholds thresholds;
   std::vector<std::string> metrics = compared_metrics();
-  std::vector<Verdict> fail_on;  // verdicts that fail a comparison besides the regressions
+  std::vector<Verdict> fail_on;                   // verdicts that fail a comparison besides the regressions
   std::vector<std::string> allow_different = {};  // fields in which the two sides of a point may differ
   bool has(const std::string& metric) const;
   // Memory and losses do not depend on the machine: they are counted, and agree to rounding.

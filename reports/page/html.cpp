@@ -45,21 +45,19 @@ void fact(std::string& out, const std::string& line) {
     out += "<dt>Note</dt><dd>" + escape_html(line) + "</dd>\n";
     return;
   }
-  out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escape_html(line.substr(0, colon)),
-                     escape_html(line.substr(colon + 2)));
+  out +=
+      fmt::format("<dt>{}</dt><dd>{}</dd>\n", escape_html(line.substr(0, colon)), escape_html(line.substr(colon + 2)));
 }
 
 std::string outcomes_line(const ResultFile& file) {
   std::map<Outcome, int> counts;
   for (const PointResult& point : file.points) ++counts[point.outcome];
   std::string line;
-  for (const auto& [outcome, n] : counts)
-    line += fmt::format("{}{} {}", line.empty() ? "" : ", ", n, name_of(outcome));
+  for (const auto& [outcome, n] : counts) line += fmt::format("{}{} {}", line.empty() ? "" : ", ", n, name_of(outcome));
   return line.empty() ? "none" : line;
 }
 
-std::string figure(const Plot& plot, const std::string& svg, const std::string& id,
-                   const std::string& source) {
+std::string figure(const Plot& plot, const std::string& svg, const std::string& id, const std::string& source) {
   const std::string name = plot.title + (plot.heading.empty() ? "" : ": " + plot.heading);
   std::string out = fmt::format("<figure{}><div class=wide tabindex=0 role=region aria-label=\"{}\">",
                                 plot.is_broad ? " class=broad" : "", escape_html(name));
@@ -142,30 +140,28 @@ class Page {
   }
 
   void facts(std::string& out, const HtmlSource& source, const ReportParts& parts) const {
-    const bool simulated = std::any_of(parts.chosen.begin(), parts.chosen.end(),
-                                       [](const Record* record) { return record->simulated(); });
+    const bool simulated =
+        std::any_of(parts.chosen.begin(), parts.chosen.end(), [](const Record* record) { return record->simulated(); });
     if (simulated)
       out += "<p class=sim>Rows marked simulated were computed by a model of a machine, not measured.</p>\n";
     out += "<dl class=facts>\n";
     for (const std::string& line : measured_on(source.file)) fact(out, line);
-    if (const std::string same = common_to_all(parts.chosen); !same.empty())
-      fact(out, "Every point: " + same);
+    if (const std::string same = common_to_all(parts.chosen); !same.empty()) fact(out, "Every point: " + same);
     fact(out, fmt::format("Points: {}", outcomes_line(source.file)));
     fact(out, "Results: " + source.path);
     out += "</dl>\n";
   }
 
-  void plot_section(std::string& out, const ReportParts& parts, const std::string& prefix,
-                    const std::string& source) {
+  void plot_section(std::string& out, const ReportParts& parts, const std::string& prefix, const std::string& source) {
     BuiltPlots built = build_plots(plot_declarations(), parts.chosen, parts.swept);
     std::map<std::string, std::size_t> count;
     std::vector<Plot> few;
     for (Plot& plot : built.plots)
       if (++count[plot.title] <= kMostOfAKind) few.push_back(std::move(plot));
     if (few.size() < built.plots.size())
-      built.notes.push_back(fmt::format(
-          "The page holds {} of {} plots, {} of a kind at most; --filter chooses, --plots DIR writes all.",
-          few.size(), built.plots.size(), kMostOfAKind));
+      built.notes.push_back(
+          fmt::format("The page holds {} of {} plots, {} of a kind at most; --filter chooses, --plots DIR writes all.",
+                      few.size(), built.plots.size(), kMostOfAKind));
     if (few.empty() && built.notes.empty()) return;
     out += heading("Plots");
     for (const std::string& text : built.notes) note(out, text);
@@ -179,8 +175,7 @@ class Page {
   }
 
   // A heading for each kind of plot, its figures below.
-  void figures(std::string& out, const std::vector<Plot>& plots, const std::string& prefix,
-               const std::string& source) {
+  void figures(std::string& out, const std::vector<Plot>& plots, const std::string& prefix, const std::string& source) {
     const Drawing drawing = draw_inline(plots, gnuplot_);
     for (const std::string& text : drawing.notes) note(out, text);
     for (std::size_t i = 0; i < drawing.svg.size(); ++i) {

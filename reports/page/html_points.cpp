@@ -56,9 +56,7 @@ std::string samples_cells(const Record& record, int digits) {
   const auto cell = [&](const std::string& text) { out += "<td class=r>" + text + "</td>"; };
   const std::vector<double>& samples = record.samples_ms();  // a record's JSON has the first and the last alone
   cell(samples.empty() ? "n/a" : fmt::format("{}", samples.size()));
-  const auto part = [&](const char* name) {
-    return time.contains(name) ? number(time[name], digits) : "n/a";
-  };
+  const auto part = [&](const char* name) { return time.contains(name) ? number(time[name], digits) : "n/a"; };
   const bool spread = time.contains("stddev") && time["stddev"].is_number();
   cell(part("mean") + (spread ? " \u00B1 " + part("stddev") : ""));
   cell(part("median"));
@@ -71,8 +69,7 @@ std::string samples_cells(const Record& record, int digits) {
 
 std::string loss_cell(const Record& record) {
   const auto losses = record.json().find("losses");
-  if (losses == record.json().end() || !losses->is_array() || losses->empty())
-    return "<td class=\"r na\">n/a</td>";
+  if (losses == record.json().end() || !losses->is_array() || losses->empty()) return "<td class=\"r na\">n/a</td>";
   return fmt::format("<td class=r>{} \u2192 {}</td>", number(losses->front(), 4), number(losses->back(), 4));
 }
 
@@ -98,27 +95,26 @@ std::vector<std::string> differing_fields(const ResultFile& file) {
 
 }  // namespace
 
-std::string html_points(const ResultFile& file, const std::string& path,
-                        const std::vector<const Record*>& points, const std::vector<std::string>& swept,
-                        const std::string& prefix) {
+std::string html_points(const ResultFile& file, const std::string& path, const std::vector<const Record*>& points,
+                        const std::vector<std::string>& swept, const std::string& prefix) {
   const int digits = decimals_for(points);
   const std::vector<std::string> differing = differing_fields(file);
   std::string out =
       "<div class=wide tabindex=0 role=region aria-label=\"Every point\"><table class=\"sorts points\">"
       "<caption>Times in milliseconds, of the measured steps</caption>\n<thead><tr><th scope=col>Point</th>"
       "<th scope=col>Outcome</th>";
-  for (const char* header : {"Steps", "Mean \u00B1 std. dev.", "Median", "p95", "Least to most", "Outliers",
-                             "Loss, first \u2192 last"})
+  for (const char* header :
+       {"Steps", "Mean \u00B1 std. dev.", "Median", "p95", "Least to most", "Outliers", "Loss, first \u2192 last"})
     out += fmt::format("<th scope=col class=r>{}</th>", header);
   out += "<th scope=col>Runs it again</th></tr></thead>\n<tbody>\n";
   for (const Record* record : points) {
     out += fmt::format("<tr id=\"{}{}\"><th scope=row>{}{}</th>", prefix, escape_html(record->id()),
                        escape_html(label_of(*record, swept)),
                        record->simulated() ? " <span class=sim>simulated</span>" : "");
-    out += fmt::format(
-        "<td{}>{}{}</td>", record->outcome() == Outcome::ok ? "" : " class=gap",
-        escape_html(outcome_text(record->outcome())),
-        record->reason().empty() ? "" : "<br><span class=why>" + escape_html(record->reason()) + "</span>");
+    out +=
+        fmt::format("<td{}>{}{}</td>", record->outcome() == Outcome::ok ? "" : " class=gap",
+                    escape_html(outcome_text(record->outcome())),
+                    record->reason().empty() ? "" : "<br><span class=why>" + escape_html(record->reason()) + "</span>");
     out += samples_cells(*record, digits) + loss_cell(*record);
     out += "<td>" + command_html(reproduce_command(file, path, *record, differing)) + "</td></tr>\n";
   }

@@ -48,8 +48,7 @@ class TableWriter {
         "<caption>{0}</caption>\n<thead><tr>",
         escape_html(caption));
     for (const Column& column : section.columns)
-      out +=
-          fmt::format("<th scope=col{}>{}</th>", column.right ? " class=r" : "", escape_html(column.header));
+      out += fmt::format("<th scope=col{}>{}</th>", column.right ? " class=r" : "", escape_html(column.header));
     out += "</tr></thead>\n<tbody>\n";
     for (const auto& row : section.rows) write_row(out, section, row, index);
     out += "</tbody></table></div>\n";
@@ -62,8 +61,7 @@ class TableWriter {
   }
 
  private:
-  void write_row(std::string& out, const Section& section, const std::vector<Cell>& row,
-                 std::size_t index) const {
+  void write_row(std::string& out, const Section& section, const std::vector<Cell>& row, std::size_t index) const {
     const std::string point = only_point(row);
     out += "<tr>";
     for (std::size_t c = 0; c < row.size(); ++c) {
@@ -72,15 +70,15 @@ class TableWriter {
       if (c == 0 && !point.empty()) inside = link_to(point, prefix_, inside);
       if (c > 0 && point.empty() && !cell.point.empty()) inside = link_to(cell.point, prefix_, inside);
       if (cell.footnote)
-        inside += fmt::format("<sup><a href=\"#{}\">{}</a></sup>",
-                              footnote_id(prefix_, table_, index, static_cast<std::size_t>(cell.footnote)),
-                              cell.footnote);
+        inside +=
+            fmt::format("<sup><a href=\"#{}\">{}</a></sup>",
+                        footnote_id(prefix_, table_, index, static_cast<std::size_t>(cell.footnote)), cell.footnote);
       std::string kind = section.columns[c].right ? "r" : "";
       if (cell.is_gap) kind += kind.empty() ? "gap" : " gap";
       if (kind.find(' ') != std::string::npos) kind = '"' + kind + '"';
       const std::string style = kind.empty() ? "" : " class=" + kind;
-      out += c == 0 ? fmt::format("<th scope=row{}>{}</th>", style, inside)
-                    : fmt::format("<td{}>{}</td>", style, inside);
+      out +=
+          c == 0 ? fmt::format("<th scope=row{}>{}</th>", style, inside) : fmt::format("<td{}>{}</td>", style, inside);
     }
     out += "</tr>\n";
   }
@@ -105,8 +103,7 @@ std::string html_table(const Table& table, int level, const std::string& prefix)
     for (std::size_t h = 0; h + 1 < headings.size(); ++h) {  // the innermost is the caption
       differs = differs || headings[h] != (*before)[h];
       if (differs)
-        out += fmt::format("<h{0}>{1}</h{0}>\n", std::min(6, level + static_cast<int>(h)),
-                           escape_html(headings[h]));
+        out += fmt::format("<h{0}>{1}</h{0}>\n", std::min(6, level + static_cast<int>(h)), escape_html(headings[h]));
     }
     before = &headings;
     writer.section(out, i,

@@ -15,8 +15,7 @@ std::string html_table(const Table& table, int level, const std::string& prefix)
 
 // Every point, one row each: its outcome and reason, what its samples say, its losses, and the command that
 // runs it again. `swept`: the fields that name it.
-std::string html_points(const ResultFile& file, const std::string& path,
-                        const std::vector<const Record*>& points, const std::vector<std::string>& swept,
-                        const std::string& prefix);
+std::string html_points(const ResultFile& file, const std::string& path, const std::vector<const Record*>& points,
+                        const std::vector<std::string>& swept, const std::string& prefix);
 
 }  // namespace mbench::reports

@@ -20,10 +20,9 @@ std::size_t character_length(std::string_view text) {
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xC0) != 0x80) return 0;
-  const unsigned char second =
-      byte(1);  // no longer form than needed, no surrogates, none past the last plane
-  if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) ||
-      (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90))
+  const unsigned char second = byte(1);  // no longer form than needed, no surrogates, none past the last plane
+  if ((first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0) || (first == 0xF0 && second < 0x90) ||
+      (first == 0xF4 && second >= 0x90))
     return 0;
   return length;
 }
@@ -129,8 +128,7 @@ std::string svg_element(std::string_view document, const std::string& prefix, co
       out += lines[i] + "\n";
   }
   for (const char* id : {"gpPt", "gpDot"})
-    for (const char* before : {"id='", "'#"})
-      replace_all(out, before + std::string(id), before + prefix + id);
+    for (const char* before : {"id='", "'#"}) replace_all(out, before + std::string(id), before + prefix + id);
   replace_all(out, "id=\"gnuplot_", "id=\"" + prefix);
   while (!out.empty() && out.back() == '\n') out.pop_back();
   return out;

@@ -66,11 +66,10 @@ std::string reproduce_command(const ResultFile& file, const std::string& path, c
     for (const PointField& former : former_point_fields())  // a record has the name of a precision alone
       if (former.part_of == "precision" && point.contains(former.key)) fields[former.key] = point[former.key];
     const std::string name = record.id() + ".point.json";
-    return fmt::format("printf '%s\\n' {} > {} && mpirun -np {} mbench run {}", shell_word(dump(fields)),
-                       name, dump(point.at("world")), name);
+    return fmt::format("printf '%s\\n' {} > {} && mpirun -np {} mbench run {}", shell_word(dump(fields)), name,
+                       dump(point.at("world")), name);
   }
-  std::string command =
-      fmt::format("mbench sweep {} --on {}", shell_word(path), shell_word(record.text("device")));
+  std::string command = fmt::format("mbench sweep {} --on {}", shell_word(path), shell_word(record.text("device")));
   // Of a search, whose spec sweeps over nothing, the fields in which the layouts that it found differ.
   for (const std::string& field : spec.contains("sweep") ? fields_of_sweep(spec) : swept) {
     const Json value = point.contains(field) ? point[field] : record.value(field);

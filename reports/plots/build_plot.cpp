@@ -34,8 +34,7 @@ class SectionPlot {
               const std::map<std::string, const Record*>& by_id)
       : declaration_(declaration), section_(section), by_id_(by_id) {
     plot_.title = declaration.title;
-    for (const std::string& heading : section.headings)
-      plot_.heading += (plot_.heading.empty() ? "" : ", ") + heading;
+    for (const std::string& heading : section.headings) plot_.heading += (plot_.heading.empty() ? "" : ", ") + heading;
     plot_.name = plot_slug(declaration.name + (plot_.heading.empty() ? "" : "-" + plot_.heading));
     plot_.x_label = declaration.x_label;
     plot_.y_label = declaration.y_label;
@@ -60,8 +59,8 @@ class SectionPlot {
 
  private:
   PlotSeries& series(const std::string& name) {
-    const auto found = std::find_if(plot_.series.begin(), plot_.series.end(),
-                                    [&](const PlotSeries& s) { return s.name == name; });
+    const auto found =
+        std::find_if(plot_.series.begin(), plot_.series.end(), [&](const PlotSeries& s) { return s.name == name; });
     if (found != plot_.series.end()) return *found;
     plot_.series.push_back({name, {}, {}, false});
     return plot_.series.back();
@@ -145,7 +144,8 @@ class SectionPlot {
     for (std::size_t begin = 0; begin < points.size(); begin += together) {
       const auto from = points.begin() + static_cast<std::ptrdiff_t>(begin);
       const auto to = points.begin() + static_cast<std::ptrdiff_t>(std::min(begin + together, points.size()));
-      auto [low, high] = std::minmax_element(from, to, [](const PlotPoint& a, const PlotPoint& b) { return a.y < b.y; });
+      auto [low, high] =
+          std::minmax_element(from, to, [](const PlotPoint& a, const PlotPoint& b) { return a.y < b.y; });
       if (high < low) std::swap(low, high);
       kept.push_back(*low);
       if (high != low) kept.push_back(*high);
@@ -207,8 +207,8 @@ class SectionPlot {
 
 }  // namespace
 
-BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations,
-                       const std::vector<const Record*>& records, const std::vector<std::string>& swept) {
+BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations, const std::vector<const Record*>& records,
+                       const std::vector<std::string>& swept) {
   std::map<std::string, const Record*> by_id;
   for (const Record* record : records) by_id[record->id()] = record;
   BuiltPlots built;

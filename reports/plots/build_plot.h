@@ -17,7 +17,7 @@ struct BuiltPlots {
 };
 
 // Every declaration's plots; timelines are not made of results and not among them.
-BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations,
-                       const std::vector<const Record*>& records, const std::vector<std::string>& swept);
+BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations, const std::vector<const Record*>& records,
+                       const std::vector<std::string>& swept);
 
 }  // namespace mbench::reports

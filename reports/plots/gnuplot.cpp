@@ -103,8 +103,7 @@ Drawing draw_inline(const std::vector<Plot>& plots, const std::string& program) 
   return draw(plots, PlotTarget::inline_svg, program);
 }
 
-void draw_file(const Plot& plot, const std::string& file, const std::string& where,
-               const std::string& program) {
+void draw_file(const Plot& plot, const std::string& file, const std::string& where, const std::string& program) {
   const std::map<std::string, PlotTarget> kinds = {
       {".svg", PlotTarget::svg}, {".png", PlotTarget::png}, {".pdf", PlotTarget::pdf}};
   const auto kind = kinds.find(fs::path(file).extension().string());
@@ -158,8 +157,7 @@ PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder,
       }
   for (const Plot& plot : plots)
     for (const char* extension : {".svg", ".png"})
-      if (fs::exists(fs::path(folder) / (plot.name + extension), error))
-        files.names.push_back(plot.name + extension);
+      if (fs::exists(fs::path(folder) / (plot.name + extension), error)) files.names.push_back(plot.name + extension);
   return files;
 }
 

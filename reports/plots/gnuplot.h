@@ -26,8 +26,8 @@ struct PlotFiles {
 };
 
 // Makes the folder if it is not there. bad_input if it cannot be written. An interrupt ends the drawing.
-PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder,
-                      const std::string& program = "gnuplot", Interrupt* interrupt = nullptr);
+PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program = "gnuplot",
+                      Interrupt* interrupt = nullptr);
 
 // One plot into a file whose ending names the kind: svg, png or pdf. bad_input, said of `where`, for another ending
 // and if it could not be drawn.

@@ -16,8 +16,7 @@ std::string plot_slug(std::string_view text) {
   }
   while (!slug.empty() && slug.back() == '-') slug.pop_back();
   if (slug.size() > kLongest)
-    slug =
-        plot_slug(slug.substr(0, kLongest - kTail - 1)) + "-" + plot_slug(slug.substr(slug.size() - kTail));
+    slug = plot_slug(slug.substr(0, kLongest - kTail - 1)) + "-" + plot_slug(slug.substr(slug.size() - kTail));
   return slug.empty() ? "plot" : slug;
 }
 

@@ -20,7 +20,8 @@ struct PlotPoint {
   double end = 0;       // boxes
   double spread = 0;    // lines: half an error bar; 0: none
   bool marked = false;  // samples: an outlier
-  std::optional<std::pair<double, double>> bar = {};  // lines: an error bar of unlike halves, from its low to its high end
+  std::optional<std::pair<double, double>> bar =
+      {};  // lines: an error bar of unlike halves, from its low to its high end
 };
 
 struct PlotSeries {

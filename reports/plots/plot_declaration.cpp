@@ -21,7 +21,9 @@ constexpr Choices<PlotKind, 5> kKinds = {{{"lines", PlotKind::lines},
                                           {"timeline", PlotKind::timeline}}};
 
 // Of every point it shows many values, all in one row of the table.
-bool many_to_a_point(PlotKind kind) { return kind == PlotKind::samples || kind == PlotKind::windows; }
+bool many_to_a_point(PlotKind kind) {
+  return kind == PlotKind::samples || kind == PlotKind::windows;
+}
 
 std::string text_at(ObjectReader& reader, const std::string& key, bool required = false) {
   if (required) return read_string(reader.require(key, "a text"), reader.path(key));
@@ -39,8 +41,7 @@ Json columns_of(ObjectReader& reader, PlotDeclaration& plot) {
   if (plot.kind == PlotKind::stacked) {
     const nlohmann::json& parts = reader.require("parts", "an object of name: metric");
     if (!parts.is_object() || parts.empty())
-      fail(ErrorKind::bad_input, reader.path("parts"), "got {}, need an object of name: metric",
-           short_json(parts));
+      fail(ErrorKind::bad_input, reader.path("parts"), "got {}, need an object of name: metric", short_json(parts));
     return columns;  // filled by the caller, from the JSON that keeps their order
   }
   const nlohmann::json& y = reader.require("y", "a metric or a comparison");
@@ -113,8 +114,7 @@ const std::vector<PlotDeclaration>& plot_declarations() {
       const std::string where = "reports/plots/declarations/" + name + ".json";
       list.push_back(plot_from_json(name, parse_json(text, where), where + ": $"));
     }
-    std::stable_sort(list.begin(), list.end(),
-                     [](const auto& a, const auto& b) { return a.place < b.place; });
+    std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.place < b.place; });
     return list;
   }();
   return all;

@@ -45,8 +45,7 @@ struct PlotDeclaration {
   TableDeclaration table;          // its sections are the plots; nothing for a timeline
 };
 
-PlotDeclaration plot_from_json(const std::string& name, const nlohmann::ordered_json& json,
-                               const std::string& where);
+PlotDeclaration plot_from_json(const std::string& name, const nlohmann::ordered_json& json, const std::string& where);
 
 // Those of reports/plots/declarations/, by place.
 const std::vector<PlotDeclaration>& plot_declarations();

@@ -154,18 +154,17 @@ class Script {
           "background '#ffffff'\n",
           2 * width(), 2 * height());
     else if (target_ == PlotTarget::pdf)  // a pixel of the others is a point here
-      add("set terminal pdfcairo size {:.2f}in,{:.2f}in noenhanced font 'sans,10'\n", width() / 72.0,
-          height() / 72.0);
+      add("set terminal pdfcairo size {:.2f}in,{:.2f}in noenhanced font 'sans,10'\n", width() / 72.0, height() / 72.0);
     else
-      add("set terminal svg size {},{} dynamic noenhanced font 'sans-serif,13' linewidth 1{}\n", width(),
-          height(), target_ == PlotTarget::svg ? " background '#ffffff'" : "");
+      add("set terminal svg size {},{} dynamic noenhanced font 'sans-serif,13' linewidth 1{}\n", width(), height(),
+          target_ == PlotTarget::svg ? " background '#ffffff'" : "");
   }
 
   void frame() {
     add("set border 3 lc rgb {}\n", ink_);
     add("set tics nomirror out scale 0.5 textcolor rgb {}\n", ink_);
-    add("set grid {} lt 1 lc rgb {} lw 1, lt 1 lc rgb {} lw 1\n",
-        plot_.shape == PlotShape::boxes ? "xtics" : "ytics", grid_, grid_);
+    add("set grid {} lt 1 lc rgb {} lw 1, lt 1 lc rgb {} lw 1\n", plot_.shape == PlotShape::boxes ? "xtics" : "ytics",
+        grid_, grid_);
     const double top = above();
     const std::vector<std::string> titles = title_lines();
     add("set tmargin at screen {:.4f}\nset rmargin 4\n", 1 - top / height());
@@ -175,10 +174,8 @@ class Script {
     for (std::size_t i = 0; i < titles.size(); ++i)
       add("set label {} {} at screen 0.015, screen {:.4f} left textcolor rgb {}\n", i + 1,
           quoted_for_gnuplot(titles[i]), 1 - (14.0 + kLine * static_cast<double>(i)) / height(), ink_);
-    if (!plot_.x_label.empty())
-      add("set xlabel {} textcolor rgb {}\n", quoted_for_gnuplot(plot_.x_label), ink_);
-    if (!plot_.y_label.empty())
-      add("set ylabel {} textcolor rgb {}\n", quoted_for_gnuplot(plot_.y_label), ink_);
+    if (!plot_.x_label.empty()) add("set xlabel {} textcolor rgb {}\n", quoted_for_gnuplot(plot_.x_label), ink_);
+    if (!plot_.y_label.empty()) add("set ylabel {} textcolor rgb {}\n", quoted_for_gnuplot(plot_.y_label), ink_);
   }
 
   // $d0, $d1, ...: one block for each series; $m0, ...: its marked points.
@@ -192,8 +189,8 @@ class Script {
           add("\n");  // an empty line ends the line drawn
         before = p.x;
         if (plot_.shape == PlotShape::boxes)
-          add("{:.10g} {:.10g} {:.10g} {:.10g} {:.10g} {:.10g}\n", (p.x + p.end) / 2, p.y, p.x, p.end,
-              p.y - 0.36, p.y + 0.36);
+          add("{:.10g} {:.10g} {:.10g} {:.10g} {:.10g} {:.10g}\n", (p.x + p.end) / 2, p.y, p.x, p.end, p.y - 0.36,
+              p.y + 0.36);
         else if (has_bars(plot_.series[i]))
           add("{:.10g} {:.10g} {:.10g} {:.10g}\n", p.x, p.y, low_of(p), high_of(p));
         else
@@ -228,8 +225,7 @@ class Script {
   }
 
   const PlotSeries* guide() const {
-    const auto found =
-        std::find_if(plot_.series.begin(), plot_.series.end(), [](const auto& s) { return s.is_guide; });
+    const auto found = std::find_if(plot_.series.begin(), plot_.series.end(), [](const auto& s) { return s.is_guide; });
     return found == plot_.series.end() ? nullptr : &*found;
   }
 
@@ -323,10 +319,9 @@ class Script {
       if (has_bars(series))
         part(parts, fmt::format("$d{} using 1:2:3:4 with yerrorbars pt 0 lw 1 lc rgb {} notitle", i, colour(c)));
       else if (std::any_of(series.points.begin(), series.points.end(), [](const auto& p) { return p.spread > 0; }))
-        part(parts,
-             fmt::format("$d{} using 1:2:3 with yerrorbars pt 0 lw 1 lc rgb {} notitle", i, colour(c)));
-      part(parts, fmt::format("$d{} using 1:2 with linespoints lw 1.8 pt {} ps 0.6 lc rgb {} title {}", i,
-                              shape(c), colour(c), title));
+        part(parts, fmt::format("$d{} using 1:2:3 with yerrorbars pt 0 lw 1 lc rgb {} notitle", i, colour(c)));
+      part(parts, fmt::format("$d{} using 1:2 with linespoints lw 1.8 pt {} ps 0.6 lc rgb {} title {}", i, shape(c),
+                              colour(c), title));
     }
     add("plot {}\n", parts);
   }
@@ -336,11 +331,10 @@ class Script {
     for (std::size_t i = 0; i < plot_.series.size(); ++i) {
       const std::size_t outliers = marked(i);
       const std::string title = quoted_for_gnuplot(name_of(i));
-      part(parts, fmt::format("$d{} using 1:2 with linespoints lw 0.6 pt {} ps 0.4 lc rgb {} title {}", i,
-                              shape(i), colour(i), title));
+      part(parts, fmt::format("$d{} using 1:2 with linespoints lw 0.6 pt {} ps 0.4 lc rgb {} title {}", i, shape(i),
+                              colour(i), title));
       if (outliers)
-        part(parts,
-             fmt::format("$m{} using 1:2 with points pt 6 ps 1.3 lw 1.5 lc rgb {} notitle", i, colour(i)));
+        part(parts, fmt::format("$m{} using 1:2 with points pt 6 ps 1.3 lw 1.5 lc rgb {} notitle", i, colour(i)));
     }
     add("plot {}\n", parts);
   }
@@ -354,9 +348,7 @@ class Script {
     add("plot {}\n", parts);
   }
 
-  static void part(std::string& parts, const std::string& text) {
-    parts += (parts.empty() ? "" : ", ") + text;
-  }
+  static void part(std::string& parts, const std::string& text) { parts += (parts.empty() ? "" : ", ") + text; }
 
   const Plot& plot_;
   PlotTarget target_;

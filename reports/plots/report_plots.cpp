@@ -26,20 +26,19 @@ BuiltPlots report_plots(const ResultFile& file, const ReportOptions& options) {
 
 TimelinePlot read_timeline(const std::string& path) {
   const auto& all = plot_declarations();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [](const auto& d) { return d.kind == PlotKind::timeline; });
+  const auto found = std::find_if(all.begin(), all.end(), [](const auto& d) { return d.kind == PlotKind::timeline; });
   check(found != all.end(), "plots", "no declaration of a timeline");
   return timeline_plot(read_trace(path), *found);
 }
 
 std::string plots_next_to(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
-                         Interrupt* interrupt) {
+                          Interrupt* interrupt) {
   BuiltPlots built = report_plots(file, {});
   std::string left_out;
   if (built.plots.size() > kMostPlots) {
-    left_out = fmt::format(
-        "{} of {} plots are drawn; for all of them: mbench report {} --plots DIR, with --filter for some.",
-        kMostPlots, built.plots.size(), (std::filesystem::path(folder) / "results.json").string());
+    left_out =
+        fmt::format("{} of {} plots are drawn; for all of them: mbench report {} --plots DIR, with --filter for some.",
+                    kMostPlots, built.plots.size(), (std::filesystem::path(folder) / "results.json").string());
     built.plots.resize(kMostPlots);
     built.notes.push_back(left_out);
   }

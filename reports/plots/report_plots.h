@@ -21,6 +21,6 @@ TimelinePlot read_timeline(const std::string& path);
 // them there. Of very many the first hundred. Empty if there are none; `notes` says why where something is
 // missing or left out. An interrupt ends the drawing.
 std::string plots_next_to(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
-                         Interrupt* interrupt = nullptr);
+                          Interrupt* interrupt = nullptr);
 
 }  // namespace mbench::reports

@@ -88,8 +88,7 @@ Trace trace_from_json(const Json& json, const std::string& where) {
   const Json& events = wrapped ? json.at("traceEvents") : json;
   const std::string path = wrapped ? where + ".traceEvents" : where;
   if (!events.is_array())
-    fail(ErrorKind::bad_input, path,
-         "not a Chrome trace, need an array of events or an object with \"traceEvents\"");
+    fail(ErrorKind::bad_input, path, "not a Chrome trace, need an array of events or an object with \"traceEvents\"");
   std::map<std::pair<std::string, std::string>, std::string> track_names;  // (pid, tid) -> name
   std::map<std::string, std::string> process_names;                        // pid -> name
   std::map<std::string, std::int64_t> other_pids;
@@ -167,8 +166,8 @@ TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaratio
     whole = std::max(whole, span.end_ms);
   }
   if (rows.size() > kMostRows) {
-    timeline.notes.push_back(fmt::format("The timeline shows {} of {} rows: more cannot be read on one plot.",
-                                         kMostRows, rows.size()));
+    timeline.notes.push_back(
+        fmt::format("The timeline shows {} of {} rows: more cannot be read on one plot.", kMostRows, rows.size()));
     rows.erase(std::next(rows.begin(), kMostRows), rows.end());
   }
   // The phases first, then the most frequent.
@@ -182,8 +181,8 @@ TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaratio
     return weight(a) != weight(b) ? weight(a) < weight(b) : kinds.at(a) > kinds.at(b);
   });
   if (order.size() > kMostKinds) {
-    timeline.notes.push_back(fmt::format("The timeline shows the {} most frequent of {} kinds of spans.",
-                                         kMostKinds, order.size()));
+    timeline.notes.push_back(
+        fmt::format("The timeline shows the {} most frequent of {} kinds of spans.", kMostKinds, order.size()));
     order.resize(kMostKinds);
   }
   Plot plot;

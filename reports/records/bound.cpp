@@ -45,8 +45,9 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
     case TimePart::attention:
       return p.attention == AttentionKind::core ? "attention flash does not store scores" : "";
     case TimePart::elementwise:
-      return p.tp > 1 && !p.sequence_parallel ? fmt::format("sequence_parallel shares it among the {} ranks of tp", p.tp)
-                                              : "";
+      return p.tp > 1 && !p.sequence_parallel
+                 ? fmt::format("sequence_parallel shares it among the {} ranks of tp", p.tp)
+                 : "";
     case TimePart::optimizer:
       return p.zero == Zero::none && p.dp > 1 ? fmt::format("zero 1 shares it among {} ranks", p.dp * p.cp) : "";
     case TimePart::copies:
@@ -63,8 +64,9 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
       const std::string across = across_nodes("TP", "tp", p.tp, 1, per_node);
       if (!across.empty()) return across;
       if (p.tp_gathers == TpGathers::gemm) return "tp_gathers block gathers once for all products of a block";
-      return p.sequence_parallel && !p.tp_comm_overlap ? "a smaller tp sends less, tp_comm_overlap sends beside products"
-                                                       : "a smaller tp sends less";
+      return p.sequence_parallel && !p.tp_comm_overlap
+                 ? "a smaller tp sends less, tp_comm_overlap sends beside products"
+                 : "a smaller tp sends less";
     }
     case TimePart::communication_cp: {
       const std::string across = across_nodes("CP", "cp", p.cp, p.tp, per_node);

@@ -41,8 +41,7 @@ bool is_warming(const Samples& samples) {
   const Samples rest = part_of(samples, samples.size() / 2, samples.size());
   const double median = median_of(rest);
   const double limit = std::max(1.05 * median, median + 4 * spread_of(rest, median));
-  return std::all_of(samples.begin(), samples.begin() + first_tenth(samples),
-                     [&](double x) { return x > limit; });
+  return std::all_of(samples.begin(), samples.begin() + first_tenth(samples), [&](double x) { return x > limit; });
 }
 
 bool is_throttled(const Samples& samples) {
@@ -51,8 +50,7 @@ bool is_throttled(const Samples& samples) {
   const double after = median_of(part_of(samples, n - n / 3, n));
   if (!(after > 1.03 * before)) return false;
   RankTest ranks;
-  return ranks.p_value(sorted_part(samples, 0, n / 2), sorted_part(samples, n - n / 2, n)) <
-         0.002;  // two-sided
+  return ranks.p_value(sorted_part(samples, 0, n / 2), sorted_part(samples, n - n / 2, n)) < 0.002;  // two-sided
 }
 
 bool is_disturbed(const Samples& samples) {
@@ -106,7 +104,8 @@ std::string text_of(Flag flag) {
 std::vector<std::string> what_disturbed(const PointResult& result) {
   std::vector<std::string> said;
   if (result.simulated || !result.iteration_ms) return said;
-  if (std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty()) said.push_back(std::move(starved));
+  if (std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty())
+    said.push_back(std::move(starved));
   for (const Flag flag : flags_of(result.iteration_ms->samples))
     if (flag == Flag::throttled) said.push_back(text_of(flag));
   return said;

@@ -68,7 +68,8 @@ Levels levels_of(const std::vector<double>& y, std::size_t least, bool may_begin
 
   Fitted line = fit_line(y, 0);
   found.line_bic = information(line.left, count, 2, scale);
-  const std::size_t begins = may_begin_later && count <= kMostBegins ? count - 3 : 1;  // a line is of three values at least
+  const std::size_t begins =
+      may_begin_later && count <= kMostBegins ? count - 3 : 1;  // a line is of three values at least
   for (std::size_t since = 1; since < begins; ++since) {
     const Fitted later = fit_line(y, since);
     const double bic = information(later.left, count, 3, scale);

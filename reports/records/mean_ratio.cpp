@@ -76,7 +76,8 @@ MeanOf mean_of(const std::vector<double>& samples, double tau) {
 }
 
 MeanRatio mean_ratio(const MeanOf& now, const MeanOf& baseline) {
-  check(now.mean > 0 && baseline.mean > 0, "statistics", "the ratio of means {} and {}, need both above 0", now.mean, baseline.mean);
+  check(now.mean > 0 && baseline.mean > 0, "statistics", "the ratio of means {} and {}, need both above 0", now.mean,
+        baseline.mean);
   MeanRatio r;
   r.now = now.mean, r.baseline = baseline.mean, r.ratio = now.mean / baseline.mean;
   const auto squared_error = [](const MeanOf& m) { return m.variance / (m.mean * m.mean) / m.worth; };

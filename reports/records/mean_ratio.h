@@ -25,7 +25,7 @@ MeanOf mean_of(const std::vector<double>& samples, double tau = 1);
 
 struct MeanRatio {
   double now = 0, baseline = 0, ratio = 1;
-  Interval interval;     // of the ratio, at RatioBootstrap::kConfidence
+  Interval interval;  // of the ratio, at RatioBootstrap::kConfidence
   double p_value = 1;
   double deviations = 0;  // the logarithm of the ratio over its standard error
 };

@@ -22,13 +22,39 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kEnvironment = "environment.";
-constexpr std::array<std::string_view, 33> kDerived = {
-    "window.index", "window.end_s", "window.steps", "window.median_ms", "window.worst_ms", "window.samples_per_s", "window.clock_mhz",
-    "window.least_clock_mhz", "window.power_w", "window.hottest_c", "window.throttle", "window.against", "window.dip",
-    "rank.index", "rank.host", "rank.stage", "rank.step_ms", "rank.compute_ms", "rank.against_peers", "rank.cpu_share",
-    "rank.peak_memory_mib", "rank.straggler",
-    "nodes",         "devices_per_node",    "micro_batches", "runtime_s",  "tokens_per_s_per_device", "memory_margin_mib",
-    "compute_share", "communication_share", "bubble_share",  "host_share", "bound_by"};
+constexpr std::array<std::string_view, 33> kDerived = {"window.index",
+                                                       "window.end_s",
+                                                       "window.steps",
+                                                       "window.median_ms",
+                                                       "window.worst_ms",
+                                                       "window.samples_per_s",
+                                                       "window.clock_mhz",
+                                                       "window.least_clock_mhz",
+                                                       "window.power_w",
+                                                       "window.hottest_c",
+                                                       "window.throttle",
+                                                       "window.against",
+                                                       "window.dip",
+                                                       "rank.index",
+                                                       "rank.host",
+                                                       "rank.stage",
+                                                       "rank.step_ms",
+                                                       "rank.compute_ms",
+                                                       "rank.against_peers",
+                                                       "rank.cpu_share",
+                                                       "rank.peak_memory_mib",
+                                                       "rank.straggler",
+                                                       "nodes",
+                                                       "devices_per_node",
+                                                       "micro_batches",
+                                                       "runtime_s",
+                                                       "tokens_per_s_per_device",
+                                                       "memory_margin_mib",
+                                                       "compute_share",
+                                                       "communication_share",
+                                                       "bubble_share",
+                                                       "host_share",
+                                                       "bound_by"};
 
 // The value of a dotted name without the stand-ins for objects; nullptr if the path leads nowhere.
 const Json* walk(const Json& root, std::string_view name) {
@@ -83,8 +109,7 @@ bool same_value(const std::string& a, const std::string& b) {
   double x = 0, y = 0;  // "0.10" matches 0.1
   const auto [ea, ra] = std::from_chars(a.data(), a.data() + a.size(), x);
   const auto [eb, rb] = std::from_chars(b.data(), b.data() + b.size(), y);
-  return ra == std::errc{} && rb == std::errc{} && ea == a.data() + a.size() && eb == b.data() + b.size() &&
-         x == y;
+  return ra == std::errc{} && rb == std::errc{} && ea == a.data() + a.size() && eb == b.data() + b.size() && x == y;
 }
 
 int devices_per_node(const Json& environment) {
@@ -113,7 +138,8 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
                                                      : 0);
   // How many weights there are is known of a point that did not run, too.
   if (!result.parameters)
-    if (const auto count = known_parameter_count(model_, result.point.tp, result.point.vocab_multiple_used())) json_["parameters"] = *count;
+    if (const auto count = known_parameter_count(model_, result.point.tp, result.point.vocab_multiple_used()))
+      json_["parameters"] = *count;
   // One sample has no spread; that the record's number says 0 is no measurement.
   if (result.iteration_ms && result.iteration_ms->samples.size() < 2)
     for (const char* metric : {"iteration_ms", "samples_per_s"})
@@ -123,8 +149,7 @@ Record::Record(const PointResult& result, std::shared_ptr<const File> file)
 const Json* Record::find(const std::string& key) const {
   const auto& members = json_.get_ref<const Json::object_t&>();
   if (file_)
-    if (const auto at = file_->positions.find(key);
-        at != file_->positions.end() && at->second < members.size())
+    if (const auto at = file_->positions.find(key); at != file_->positions.end() && at->second < members.size())
       if (const auto member = members.begin() + static_cast<std::ptrdiff_t>(at->second); member->first == key)
         return &member->second;
   const auto it = members.find(key);
@@ -280,8 +305,7 @@ std::string Record::remark(std::string_view name) const {
 
 std::string text_of(const Json& value) {
   if (value.is_null()) return "n/a";
-  if (value.is_string())
-    return value.get_ref<const std::string&>().empty() ? "none" : value.get<std::string>();
+  if (value.is_string()) return value.get_ref<const std::string&>().empty() ? "none" : value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
   if (value.is_number_float()) return fmt::format("{}", value.get<double>());
   if (value.is_object()) {
@@ -355,8 +379,7 @@ void require_name(const std::vector<Record>& records, std::string_view name, std
 }
 
 std::vector<std::string> metric_names(const std::vector<const Record*>& records) {
-  static const std::set<std::string> others = {"id",        "world",   "device_name",
-                                               "simulated", "outcome", "reason"};
+  static const std::set<std::string> others = {"id", "world", "device_name", "simulated", "outcome", "reason"};
   std::vector<std::string> names;
   std::set<std::string> seen;
   const auto add = [&](const std::string& name) {
@@ -399,8 +422,7 @@ std::vector<std::string> fields_of_sweep(const Json& spec) {
 }
 
 // Those of `fields` in which some record differs from the first. Record by record: there may be thousands.
-std::set<std::string> differing(const std::vector<std::string>& fields,
-                                const std::vector<const Record*>& records) {
+std::set<std::string> differing(const std::vector<std::string>& fields, const std::vector<const Record*>& records) {
   std::set<std::string> differ;
   std::vector<std::pair<std::string, Json>> same;
   if (!records.empty())
@@ -427,10 +449,10 @@ std::vector<std::string> swept_fields(const Json& spec, const std::vector<const 
   std::vector<std::string> candidates = fields_of_sweep(spec);
   const std::size_t of_sweep = candidates.size();
   for (const std::string& field : point_keys())
-    if (std::find(candidates.begin(), candidates.end(), field) == candidates.end())
-      candidates.push_back(field);
+    if (std::find(candidates.begin(), candidates.end(), field) == candidates.end()) candidates.push_back(field);
   for (const PointField& former : former_point_fields())
-    if (std::find(candidates.begin(), candidates.end(), former.key) == candidates.end()) candidates.push_back(former.key);
+    if (std::find(candidates.begin(), candidates.end(), former.key) == candidates.end())
+      candidates.push_back(former.key);
   const std::set<std::string> differ = differing(candidates, records);
   std::vector<std::string> fields;
   std::vector<std::string> said(records.size());  // what the fields so far say of each record
@@ -455,7 +477,8 @@ bool Condition::matches(const Record& record) const {
     return std::any_of(terms_.begin(), terms_.end(), [&](const Term& other) {
       if (other.field != term.field) return false;
       if (same_value(record.text(other.field), other.value)) return true;
-      return other.field == "model" && record.model_name() == other.value;  // a preset with one size changed is asked for by its name
+      return other.field == "model" &&
+             record.model_name() == other.value;  // a preset with one size changed is asked for by its name
     });
   });
 }

@@ -97,7 +97,8 @@ class Record {
   std::optional<TimeShares> shares_;
   std::int64_t hosts_ = 0, ranks_per_node_ = 0;  // where it ran; 0: not known
   std::string bound_by_;
-  std::shared_ptr<const nlohmann::ordered_json> ranks_, windows_;  // what rank.* and window.* are of each; null where unknown
+  std::shared_ptr<const nlohmann::ordered_json> ranks_,
+      windows_;  // what rank.* and window.* are of each; null where unknown
   std::optional<std::size_t> published_row_;
   std::map<std::string, std::string, std::less<>> remarks_;
 };
@@ -123,8 +124,7 @@ std::vector<std::string> metric_names(const std::vector<const Record*>& records)
 
 // The fields in which the points differ: those of the spec's "sweep" in its order, then any other whose value
 // does not follow from the ones before (a strategy decides recompute and sequence_parallel).
-std::vector<std::string> swept_fields(const nlohmann::ordered_json& spec,
-                                      const std::vector<const Record*>& records);
+std::vector<std::string> swept_fields(const nlohmann::ordered_json& spec, const std::vector<const Record*>& records);
 
 // A condition "field=value" on records: fields that are named twice may have either value.
 class Condition {

@@ -52,7 +52,9 @@ Json ranks_json(const PointResult& result, const std::vector<RankTimes>& times) 
   const auto number = [](double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); };
   Json ranks = Json::array();
   for (std::size_t r = 0; r < times.size(); ++r) {
-    const auto of = [&](const std::vector<double>& series) { return r < series.size() ? number(series[r]) : Json(nullptr); };
+    const auto of = [&](const std::vector<double>& series) {
+      return r < series.size() ? number(series[r]) : Json(nullptr);
+    };
     Json host = nullptr;
     for (const Host& h : result.hosts)
       if (std::find(h.ranks.begin(), h.ranks.end(), static_cast<std::int64_t>(r)) != h.ranks.end()) host = h.name;
@@ -98,7 +100,8 @@ std::string reason_of(const PointResult& result) {
   std::string text = result.reason;
   if (result.outcome != Outcome::ok || result.simulated || !result.iteration_ms) return text;
   if (result.soak) {  // whose samples are windows and not steps
-    if (const std::string happened = soak_text(*result.soak); !happened.empty()) text += (text.empty() ? "" : "; ") + happened;
+    if (const std::string happened = soak_text(*result.soak); !happened.empty())
+      text += (text.empty() ? "" : "; ") + happened;
   } else {
     for (const Flag flag : flags_of(result.iteration_ms->samples)) text += (text.empty() ? "" : "; ") + text_of(flag);
   }

@@ -15,7 +15,10 @@ using Json = nlohmann::ordered_json;
 std::string key_of(const Record& point) {
   std::string key;
   for (const std::string& field : point_keys())
-    if (field != "seed") key += point.json().contains(field) ? point.json().at(field).dump(-1, ' ', false, Json::error_handler_t::replace) + "\x1f" : "\x1f";
+    if (field != "seed")
+      key += point.json().contains(field)
+                 ? point.json().at(field).dump(-1, ' ', false, Json::error_handler_t::replace) + "\x1f"
+                 : "\x1f";
   return key;
 }
 
@@ -25,7 +28,10 @@ Json summary_of(const std::vector<double>& values) {
   for (const double x : values) mean += x / n;
   for (const double x : values) squares += (x - mean) * (x - mean);
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return {{"mean", mean}, {"stddev", values.size() > 1 ? Json(std::sqrt(squares / (n - 1))) : Json(nullptr)}, {"least", *least}, {"most", *most}};
+  return {{"mean", mean},
+          {"stddev", values.size() > 1 ? Json(std::sqrt(squares / (n - 1))) : Json(nullptr)},
+          {"least", *least},
+          {"most", *most}};
 }
 
 // What the points of a group that are ok have in common: the values of their record.
@@ -66,7 +72,8 @@ std::vector<SeedGroup> by_seeds(const std::vector<const Record*>& points) {
   }
   std::vector<SeedGroup> found;
   for (auto& group : groups) {
-    const auto ok = std::find_if(group.begin(), group.end(), [](const Record* p) { return p->outcome() == Outcome::ok; });
+    const auto ok =
+        std::find_if(group.begin(), group.end(), [](const Record* p) { return p->outcome() == Outcome::ok; });
     const Record& like = ok == group.end() ? *group.front() : **ok;
     Record record = like.with_all(values_of(group));
     found.push_back({std::move(group), std::move(record)});

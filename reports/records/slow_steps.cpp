@@ -51,7 +51,8 @@ double limit_between_modes(const Samples& samples) {
   if (cut < 3 || n - cut < 3) return std::numeric_limits<double>::infinity();
   const double a = static_cast<double>(cut), b = static_cast<double>(n - cut);
   const double low = best_sum / a, high = (total - best_sum) / b;
-  const double variance = 0.5 * (std::max(0.0, best_squares / a - low * low) + std::max(0.0, (squares - best_squares) / b - high * high));
+  const double variance =
+      0.5 * (std::max(0.0, best_squares / a - low * low) + std::max(0.0, (squares - best_squares) / b - high * high));
   const bool apart = high - low > kApart * std::sqrt(variance) && center + high > kSlow * (center + low);
   return apart ? 0.5 * (sorted[cut - 1] + sorted[cut]) : std::numeric_limits<double>::infinity();
 }
@@ -100,7 +101,8 @@ std::size_t period_of(const std::vector<std::size_t>& at, std::size_t n) {
 std::size_t warm_up_of(const Samples& samples, const std::vector<std::size_t>& slow) {
   const std::size_t n = samples.size();
   if (n < 12) return 0;
-  const double limit = limit_above({samples.begin() + static_cast<std::ptrdiff_t>(n / 2), samples.end()}, kWarming, kWarmingSpreads);
+  const double limit =
+      limit_above({samples.begin() + static_cast<std::ptrdiff_t>(n / 2), samples.end()}, kWarming, kWarmingSpreads);
   std::size_t first = 0;
   while (first < n && samples[first] > limit) ++first;
   if (first == 0 || first > std::max<std::size_t>(2, n / 10)) return 0;

@@ -51,10 +51,12 @@ Samples without_trend(const Samples& samples) {
 
 std::optional<double> drift_of(const Soak& soak) {
   const std::size_t n = soak.windows.size(), third = n / 3;
-  const Samples before = figures(soak, &SoakWindow::median_ms, 0, third), after = figures(soak, &SoakWindow::median_ms, n - third, n);
+  const Samples before = figures(soak, &SoakWindow::median_ms, 0, third),
+                after = figures(soak, &SoakWindow::median_ms, n - third, n);
   const Samples x = sorted(after), y = sorted(before);
   if (!(y.front() > 0)) return std::nullopt;
-  const double widening = std::sqrt(0.5 * (autocorrelation_time(without_trend(after)) + autocorrelation_time(without_trend(before))));
+  const double widening =
+      std::sqrt(0.5 * (autocorrelation_time(without_trend(after)) + autocorrelation_time(without_trend(before))));
   RatioBootstrap bootstrap;
   RankTest ranks;
   if (!(bootstrap.interval(x, y, widening).low > 1 + kDrifts)) return std::nullopt;
@@ -65,7 +67,8 @@ std::optional<double> drift_of(const Soak& soak) {
 // "clock 2450 to 2300 MHz", where the windows know it and it has moved by a hundredth.
 std::string clocks_text(const Soak& soak, const Samples& before, const Samples& after) {
   for (const Samples* clocks : {&before, &after})
-    if (clocks->empty() || std::any_of(clocks->begin(), clocks->end(), [](double x) { return std::isnan(x); })) return "";
+    if (clocks->empty() || std::any_of(clocks->begin(), clocks->end(), [](double x) { return std::isnan(x); }))
+      return "";
   const double from = median(before), to = median(after);
   return std::abs(to / from - 1) < 0.01 ? "" : fmt::format(", clock {:.0f} to {:.0f} MHz", from, to);
 }
@@ -74,9 +77,10 @@ std::string dip_text(const Soak& soak, const Dip& dip) {
   Samples others;
   for (std::size_t i = 0; i < soak.windows.size(); ++i)
     if (i < dip.first || i >= dip.first + dip.count) others.push_back(soak.windows[i].least_clock_mhz);
-  return fmt::format("{:.0f} % of the throughput lost for {} at {}{}", (1 - dip.against) * 100, format_duration(dip.end_s - dip.begin_s),
-                     format_duration(dip.begin_s),
-                     clocks_text(soak, others, figures(soak, &SoakWindow::least_clock_mhz, dip.first, dip.first + dip.count)));
+  return fmt::format(
+      "{:.0f} % of the throughput lost for {} at {}{}", (1 - dip.against) * 100,
+      format_duration(dip.end_s - dip.begin_s), format_duration(dip.begin_s),
+      clocks_text(soak, others, figures(soak, &SoakWindow::least_clock_mhz, dip.first, dip.first + dip.count)));
 }
 
 }  // namespace
@@ -91,7 +95,8 @@ SoakFindings soak_findings(const Soak& soak) {
   found.drift = drift_of(soak);
   Samples distances;
   for (const double rate : rates) distances.push_back(std::abs(rate - found.samples_per_s));
-  const double limit = std::min(found.samples_per_s * (1 - kDips), found.samples_per_s - kSpreads * 1.4826 * median(distances));
+  const double limit =
+      std::min(found.samples_per_s * (1 - kDips), found.samples_per_s - kSpreads * 1.4826 * median(distances));
   for (std::size_t i = 0; i < n; ++i) {
     if (!(rates[i] < limit)) continue;
     const bool goes_on = !found.dips.empty() && found.dips.back().first + found.dips.back().count == i;
@@ -109,8 +114,10 @@ std::string soak_text(const Soak& soak) {
   std::string text;
   const std::size_t n = soak.windows.size(), third = n / 3;
   if (found.drift)
-    text = fmt::format("drift: the last third of the soak is {:.1f} % slower than the first{}", (*found.drift - 1) * 100,
-                       clocks_text(soak, figures(soak, &SoakWindow::clock_mhz, 0, third), figures(soak, &SoakWindow::clock_mhz, n - third, n)));
+    text =
+        fmt::format("drift: the last third of the soak is {:.1f} % slower than the first{}", (*found.drift - 1) * 100,
+                    clocks_text(soak, figures(soak, &SoakWindow::clock_mhz, 0, third),
+                                figures(soak, &SoakWindow::clock_mhz, n - third, n)));
   if (found.dips.empty()) return text;
   std::vector<Dip> dips = found.dips;
   std::stable_sort(dips.begin(), dips.end(), [](const Dip& a, const Dip& b) { return a.against < b.against; });

@@ -20,7 +20,7 @@ inline constexpr double kDrifts = 0.02, kDips = 0.05;
 struct Dip {
   std::size_t first = 0, count = 0;  // windows
   double begin_s = 0, end_s = 0;
-  double against = 1;                // samples/s of the least of them over the median of all
+  double against = 1;  // samples/s of the least of them over the median of all
 };
 
 struct SoakFindings {

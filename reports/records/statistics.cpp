@@ -83,7 +83,8 @@ class Draws {
 // distribution, and the lower one the largest of the draws below it.
 std::pair<std::uint32_t, std::uint32_t> drawn_middles(Draws& draws, std::size_t n) {
   const std::size_t below = n / 2;
-  const double count = static_cast<double>(n), a = draws.gamma(static_cast<double>(below) + 1), b = draws.gamma(count - static_cast<double>(below));
+  const double count = static_cast<double>(n), a = draws.gamma(static_cast<double>(below) + 1),
+               b = draws.gamma(count - static_cast<double>(below));
   const double upper = a / (a + b), lower = upper * std::pow(draws.uniform(), 1 / static_cast<double>(below));
   const auto rank = [&](double u) { return static_cast<std::uint32_t>(std::min(u * count, count - 1)); };
   return {rank(n % 2 ? upper : lower), rank(upper)};
@@ -117,8 +118,7 @@ const RatioBootstrap::Middles& RatioBootstrap::middles(std::size_t n, std::uint3
   return middles;
 }
 
-Interval RatioBootstrap::interval(const std::vector<double>& x, const std::vector<double>& y,
-                                  double widening) {
+Interval RatioBootstrap::interval(const std::vector<double>& x, const std::vector<double>& y, double widening) {
   check(!x.empty() && !y.empty(), "statistics", "interval of no samples");
   const Middles& of_x = middles(x.size(), 0);
   const Middles& of_y = middles(y.size(), 1);
@@ -142,8 +142,7 @@ Interval RatioBootstrap::interval(const std::vector<double>& x, const std::vecto
   }
   if (widening == 1) return {least.back(), largest.back()};
   const double center = median_of_sorted(x) / median_of_sorted(y);
-  return {center * std::pow(least.back() / center, widening),
-          center * std::pow(largest.back() / center, widening)};
+  return {center * std::pow(least.back() / center, widening), center * std::pow(largest.back() / center, widening)};
 }
 
 // The coefficients of the Gaussian binomial [n + m over n], which count the arrangements with statistic u.
@@ -270,7 +269,8 @@ std::uint64_t ratios_up_to(const std::vector<double>& x, const std::vector<doubl
 // lie between them that these can be made. Both sorted and positive.
 double ratio_of_rank(const std::vector<double>& x, const std::vector<double>& y, std::uint64_t rank) {
   const auto bits = [](double v) { return std::bit_cast<std::uint64_t>(v); };
-  std::uint64_t low = bits(x.front() / y.back()) - 1, high = bits(x.back() / y.front());  // beyond `low`, `high` at most
+  std::uint64_t low = bits(x.front() / y.back()) - 1,
+                high = bits(x.back() / y.front());  // beyond `low`, `high` at most
   std::uint64_t up_to_low = 0, up_to_high = static_cast<std::uint64_t>(x.size()) * y.size();
   while (high - low > 1 && up_to_high - up_to_low > kManyRatios) {
     const std::uint64_t middle = low + (high - low) / 2;
@@ -350,8 +350,7 @@ SignedRanks signed_ranks(std::vector<double> x, double widening) {
 std::vector<double> holm(const std::vector<double>& p_values) {
   std::vector<std::size_t> order(p_values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
   std::vector<double> adjusted(p_values.size());
   double largest = 0;
   for (std::size_t k = 0; k < order.size(); ++k) {

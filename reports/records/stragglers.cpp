@@ -35,7 +35,8 @@ class Stage {
     Samples medians;
     for (std::size_t step = 0; step < steps_.size(); ++step) {
       const Samples& all = steps_[step];
-      const std::size_t own = static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), mine[step]) - all.begin());
+      const std::size_t own =
+          static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), mine[step]) - all.begin());
       const auto peer = [&](std::size_t i) { return all[i < own ? i : i + 1]; };
       const std::size_t peers = all.size() - 1;
       medians.push_back(0.5 * (peer((peers - 1) / 2) + peer(peers / 2)));

@@ -22,7 +22,7 @@ inline constexpr double kStraggles = 0.10;
 
 struct RankTimes {
   std::int64_t stage = 0;
-  double compute_ms = 0;                                             // median of its steps
+  double compute_ms = 0;                                            // median of its steps
   double against_peers = std::numeric_limits<double>::quiet_NaN();  // over the median of its peers; NaN without any
   bool straggler = false;
 };

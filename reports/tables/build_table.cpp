@@ -28,9 +28,8 @@ bool is_configuration(const ColumnDeclaration& column) {
   for (const CellText& line : column.lines)
     for (const std::string& name : line.names()) {
       const std::string root = name.substr(0, name.find('.'));
-      if (!is_field(name) && !find_field(root) && root != "id" && root != "world" &&
-          root != "device" && root != "simulated" && root != "parameters" && root != "published" &&
-          name != "error.parameters")
+      if (!is_field(name) && !find_field(root) && root != "id" && root != "world" && root != "device" &&
+          root != "simulated" && root != "parameters" && root != "published" && name != "error.parameters")
         return false;
     }
   return true;
@@ -51,8 +50,7 @@ bool is_error(const ColumnDeclaration& column) {
 
 class Builder {
  public:
-  Builder(PlacedRecords placement, Formatter& formatter)
-      : placement_(std::move(placement)), formatter_(formatter) {
+  Builder(PlacedRecords placement, Formatter& formatter) : placement_(std::move(placement)), formatter_(formatter) {
     const auto& columns = declaration().columns;
     has_outcome_ = std::any_of(columns.begin(), columns.end(), names_outcome);
     for (const ColumnDeclaration& column : columns) {
@@ -69,8 +67,7 @@ class Builder {
     const auto& places = placement_.places;
     for (std::size_t i = 0; i < places.size();) {
       std::size_t end = i;
-      while (end < places.size() && places[end].section == places[i].section)
-        built.shown.insert(places[end++].record);
+      while (end < places.size() && places[end].section == places[i].section) built.shown.insert(places[end++].record);
       built.table.sections.push_back(section(i, end));
       i = end;
     }
@@ -111,11 +108,9 @@ class Builder {
       }
       for (const std::size_t column : place.columns) rows[row].slots[first + column] = &place;
     }
-    for (const RowDeclaration& row : declaration().rows)
-      section.columns.push_back({row.header, row.name, false, {}});
+    for (const RowDeclaration& row : declaration().rows) section.columns.push_back({row.header, row.name, false, {}});
     for (const std::string& pivot : pivots)
-      for (std::size_t c = 0; c < declaration().columns.size(); ++c)
-        section.columns.push_back(heading(pivot, c));
+      for (std::size_t c = 0; c < declaration().columns.size(); ++c) section.columns.push_back(heading(pivot, c));
     for (const Row& row : rows) section.rows.push_back(cells(row, section));
     align(section);
     name_for_machines(section);
@@ -127,8 +122,7 @@ class Builder {
   std::vector<std::string> refer(std::size_t begin, std::size_t end) {
     std::vector<const Place*> natural;
     for (std::size_t i = begin; i < end; ++i) natural.push_back(&placement_.places[i]);
-    std::sort(natural.begin(), natural.end(),
-              [](const Place* a, const Place* b) { return a->natural < b->natural; });
+    std::sort(natural.begin(), natural.end(), [](const Place* a, const Place* b) { return a->natural < b->natural; });
     references_.clear();
     for (std::size_t c = 0; c < declaration().columns.size(); ++c)
       if (declaration().columns[c].relation)
@@ -157,8 +151,7 @@ class Builder {
     std::vector<Cell> cells;
     for (const std::string& label : row.labels) cells.push_back({label, {}});
     bool all_simulated = true;
-    for (const Place* place : row.slots)
-      all_simulated = all_simulated && (!place || place->record->simulated());
+    for (const Place* place : row.slots) all_simulated = all_simulated && (!place || place->record->simulated());
     // What is to be said of the row's points beside their numbers goes to the outcome where there is a column
     // for it, and else to the last label.
     std::set<const Record*> noted;
@@ -228,8 +221,7 @@ class Builder {
       const auto value = record.value(only);
       if (value.is_number()) cell.number = value.get<double>();
       cell.is_gap = only.starts_with("published.") && value.is_string();  // published as OOM
-      if (const std::string remark = record.remark(only); !remark.empty())
-        cell.footnote = footnote(section, remark);
+      if (const std::string remark = record.remark(only); !remark.empty()) cell.footnote = footnote(section, remark);
     }
     if (values_[index].size() < 2 || cell.is_gap) return cell;
     for (const std::string& name : values_[index]) {
@@ -260,8 +252,7 @@ class Builder {
   void align(Section& section) const {
     for (std::size_t c = 0; c < section.columns.size(); ++c) {
       const bool is_label = c < declaration().rows.size();
-      const std::size_t column =
-          is_label ? 0 : (c - declaration().rows.size()) % declaration().columns.size();
+      const std::size_t column = is_label ? 0 : (c - declaration().rows.size()) % declaration().columns.size();
       if (!is_label && declaration().columns[column].relation) {
         section.columns[c].right = true;
         continue;

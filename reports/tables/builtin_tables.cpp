@@ -47,8 +47,7 @@ const std::vector<TableDeclaration>& builtin_tables() {
     std::vector<TableDeclaration> list;
     for (const auto& [name, json] : builtin_json()) {
       list.push_back(table_declaration_from_json(json, path_of(name) + ": $"));
-      check(list.back().name == name, path_of(name), "calls itself \"{}\", need \"{}\"", list.back().name,
-            name);
+      check(list.back().name == name, path_of(name), "calls itself \"{}\", need \"{}\"", list.back().name, name);
     }
     return list;
   }();

@@ -12,8 +12,7 @@ namespace {
 
 [[noreturn]] void malformed(std::string_view where, std::string_view what, std::string_view got) {
   fail(ErrorKind::bad_input, where,
-       "{}, got \"{}\", need text with values as {{name}}, {{name:2}}, {{name:,0}}, {{name/1024:1}}", what,
-       got);
+       "{}, got \"{}\", need text with values as {{name}}, {{name:2}}, {{name:,0}}, {{name/1024:1}}", what, got);
 }
 
 // A whole number at the front of `text`, which loses it; -1 if there is none.
@@ -171,16 +170,14 @@ std::string Formatter::number(double value, const CellText::Part& part) {
 
 std::string Formatter::number(double value, const CellText& text) {
   std::string out;
-  for (const CellText::Part& part : text.parts())
-    out += part.name.empty() ? part.literal : number(value, part);
+  for (const CellText::Part& part : text.parts()) out += part.name.empty() ? part.literal : number(value, part);
   return out;
 }
 
 namespace {
 
 // What the declaration prints instead of a value; null if that is the value itself.
-const std::string* label_of(const Labels& labels, const std::string& name,
-                            const nlohmann::ordered_json& value) {
+const std::string* label_of(const Labels& labels, const std::string& name, const nlohmann::ordered_json& value) {
   const auto field = labels.find(name);
   if (field == labels.end()) return nullptr;
   const auto label = field->second.find(text_of(value));
@@ -216,8 +213,7 @@ std::string Formatter::format(const CellText& text, const Record& record, const 
   if (any_value && !any_known) return "n/a";
   std::string out;
   for (const Piece& piece : pieces)
-    if (!piece.group || std::find(vanished.begin(), vanished.end(), piece.group) == vanished.end())
-      out += piece.text;
+    if (!piece.group || std::find(vanished.begin(), vanished.end(), piece.group) == vanished.end()) out += piece.text;
   return out;
 }
 

@@ -56,7 +56,8 @@ std::string to_csv(const std::vector<Table>& tables) {
         header.push_back(i == 0 ? "section" : fmt::format("section{}", i + 1));
       for (const Column& column : section.columns)
         for (std::string& name : column_names(column)) header.push_back(std::move(name));
-      const bool has_column = std::find(header.begin(), header.end(), "simulated") != header.end();  // asked for by name
+      const bool has_column =
+          std::find(header.begin(), header.end(), "simulated") != header.end();  // asked for by name
       if (!has_column) header.push_back("simulated");
       header.push_back("note");
       const std::string header_line = line_of(header);
@@ -73,8 +74,7 @@ std::string to_csv(const std::vector<Table>& tables) {
             fields.push_back(number ? fmt::format("{}", *number) : text ? *text : "");
           }
           if (cell.footnote)
-            note +=
-                (note.empty() ? "" : "; ") + section.footnotes[static_cast<std::size_t>(cell.footnote) - 1];
+            note += (note.empty() ? "" : "; ") + section.footnotes[static_cast<std::size_t>(cell.footnote) - 1];
         }
         if (!has_column) fields.push_back(simulated_word(row));
         fields.push_back(note);

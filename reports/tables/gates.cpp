@@ -21,7 +21,8 @@ std::string asked(const Gate& gate) {
   const auto bound = [&](const char* words, const std::optional<double>& value) {
     if (!value) return;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", words, figure(*value));
-    if (gate.reference && *gate.reference != 0 && *value != *gate.reference) text += fmt::format(" ({:.4g} % of {})", *value / *gate.reference * 100, figure(*gate.reference));
+    if (gate.reference && *gate.reference != 0 && *value != *gate.reference)
+      text += fmt::format(" ({:.4g} % of {})", *value / *gate.reference * 100, figure(*gate.reference));
   };
   bound("at least", gate.at_least);
   bound("at most", gate.at_most);
@@ -35,8 +36,10 @@ std::string against(const Gate& gate, const Record& point, const Json& value) {
     return fmt::format("{} is {}", gate.metric, ran ? "not known" : std::string(name_of(point.outcome())));
   }
   const double got = value.get<double>();
-  if (gate.at_most && !(got <= *gate.at_most)) return fmt::format("{} {} is more than {}", gate.metric, figure(got), figure(*gate.at_most));
-  if (gate.at_least && !(got >= *gate.at_least)) return fmt::format("{} {} is less than {}", gate.metric, figure(got), figure(*gate.at_least));
+  if (gate.at_most && !(got <= *gate.at_most))
+    return fmt::format("{} {} is more than {}", gate.metric, figure(got), figure(*gate.at_most));
+  if (gate.at_least && !(got >= *gate.at_least))
+    return fmt::format("{} {} is less than {}", gate.metric, figure(got), figure(*gate.at_least));
   return "";
 }
 
@@ -56,15 +59,18 @@ std::string label_of(const Record& point, const std::vector<std::string>& swept)
 
 std::string GateVerdicts::headline() const {
   const int all = held + failed;
-  if (failed == 0) return fmt::format("gates: {}", all == 1 ? "the only one is met" : fmt::format("all {} are met", all));
+  if (failed == 0)
+    return fmt::format("gates: {}", all == 1 ? "the only one is met" : fmt::format("all {} are met", all));
   return fmt::format("gates: {} of {} failed: {}{}", failed, all, failures.front(), failures.size() > 1 ? ", ..." : "");
 }
 
-std::optional<GateVerdicts> judge_gates(const Json& spec, const std::vector<const Record*>& points, const std::vector<std::string>& swept) {
+std::optional<GateVerdicts> judge_gates(const Json& spec, const std::vector<const Record*>& points,
+                                        const std::vector<std::string>& swept) {
   if (!spec.is_object() || !spec.contains("gates")) return std::nullopt;
   GateVerdicts verdicts;
   Section section;
-  section.columns = {{"Point", "point"}, {"Metric", "metric"}, {"Asked for", "asked"}, {"Got", "got", true}, {"Verdict", "verdict"}};
+  section.columns = {
+      {"Point", "point"}, {"Metric", "metric"}, {"Asked for", "asked"}, {"Got", "got", true}, {"Verdict", "verdict"}};
   for (const Gate& gate : read_gates(spec.at("gates"), "spec.gates"))
     for (const Record* point : points) {
       const Json model = point->value("model");
@@ -75,7 +81,8 @@ std::optional<GateVerdicts> judge_gates(const Json& spec, const std::vector<cons
       if (!why.empty()) verdicts.failures.push_back(label.empty() ? why : fmt::format("{} ({})", why, label));
       Cell got = text_cell(value.is_number() ? figure(value.get<double>()) : "n/a");
       if (value.is_number()) got.number = value.get<double>();
-      section.rows.push_back({text_cell(label.empty() ? "all" : label), text_cell(gate.metric), text_cell(asked(gate)), got, text_cell(why.empty() ? "met" : "FAILED")});
+      section.rows.push_back({text_cell(label.empty() ? "all" : label), text_cell(gate.metric), text_cell(asked(gate)),
+                              got, text_cell(why.empty() ? "met" : "FAILED")});
     }
   verdicts.table.name = "gates";
   verdicts.table.title = "Gates";

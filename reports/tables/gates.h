@@ -15,11 +15,12 @@ struct GateVerdicts {
   // "gates: 1 of 2 failed: iteration_ms 29210 is more than 28000 (tp 8)"
   std::string headline() const;
   std::vector<std::string> failures;  // "iteration_ms 29210 is more than 28000 (tp 8)"
-  Table table;                        // a row for each gate of each point: what was asked for, what came, whether that is enough
+  Table table;  // a row for each gate of each point: what was asked for, what came, whether that is enough
 };
 
 // Nothing where the spec has no gates. `swept`: what tells the points apart. A point that has no such number, because it did not run or did not
 // measure it, fails.
-std::optional<GateVerdicts> judge_gates(const nlohmann::ordered_json& spec, const std::vector<const Record*>& points, const std::vector<std::string>& swept);
+std::optional<GateVerdicts> judge_gates(const nlohmann::ordered_json& spec, const std::vector<const Record*>& points,
+                                        const std::vector<std::string>& swept);
 
 }  // namespace mbench::reports

@@ -23,7 +23,9 @@ nlohmann::ordered_json to_json(const Table& table) {
           note += (note.empty() ? "" : "; ") + section.footnotes[static_cast<std::size_t>(cell.footnote) - 1];
       }
       const std::string simulated = simulated_word(cells);
-      if (!row.contains("simulated")) row["simulated"] = simulated == "partly" ? nlohmann::ordered_json(simulated) : nlohmann::ordered_json(simulated == "true");
+      if (!row.contains("simulated"))
+        row["simulated"] =
+            simulated == "partly" ? nlohmann::ordered_json(simulated) : nlohmann::ordered_json(simulated == "true");
       if (!note.empty()) row["note"] = note;
       rows.push_back(std::move(row));
     }

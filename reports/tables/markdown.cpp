@@ -99,8 +99,7 @@ std::string grid_to_markdown(const Section& section) {
 std::string to_markdown(const Table& table, int level) {
   std::string out;
   if (!table.title.empty()) {
-    out += fmt::format("{} {}\n\n", std::string(static_cast<std::size_t>(level), '#'),
-                       escape_markdown(table.title));
+    out += fmt::format("{} {}\n\n", std::string(static_cast<std::size_t>(level), '#'), escape_markdown(table.title));
     ++level;
   }
   const std::vector<std::string>* before = nullptr;
@@ -109,8 +108,7 @@ std::string to_markdown(const Table& table, int level) {
     for (std::size_t i = 0; i < section.headings.size(); ++i) {
       differs = differs || section.headings[i] != (*before)[i];
       if (differs)
-        out += fmt::format("{} {}\n\n",
-                           std::string(std::min<std::size_t>(6, static_cast<std::size_t>(level) + i), '#'),
+        out += fmt::format("{} {}\n\n", std::string(std::min<std::size_t>(6, static_cast<std::size_t>(level) + i), '#'),
                            escape_markdown(section.headings[i]));
     }
     before = &section.headings;

@@ -32,8 +32,7 @@ void write_out_swept(TableDeclaration& declaration, const std::vector<std::strin
 
 // The declaration's "*" as one column for each metric that a record has and no other column names.
 void write_out_metrics(TableDeclaration& declaration, const std::vector<const Record*>& records) {
-  if (std::none_of(declaration.columns.begin(), declaration.columns.end(),
-                   [](const auto& c) { return c.every; }))
+  if (std::none_of(declaration.columns.begin(), declaration.columns.end(), [](const auto& c) { return c.every; }))
     return;
   std::set<std::string> named;
   for (const ColumnDeclaration& column : declaration.columns) named.insert(column.name);
@@ -83,8 +82,8 @@ bool label(const TableDeclaration& declaration, const Record& record, Formatter&
       place.labels.push_back(text_of_lines(row.lines, record, declaration.labels, formatter));
       continue;
     }
-    const auto name = std::find_if(row.names.begin(), row.names.end(),
-                                   [&](const RowName& n) { return n.where.matches(record); });
+    const auto name =
+        std::find_if(row.names.begin(), row.names.end(), [&](const RowName& n) { return n.where.matches(record); });
     if (name == row.names.end()) return false;
     place.labels.push_back(text_of_lines(name->lines, record, declaration.labels, formatter));
     place.rank = place.rank * row.names.size() + static_cast<std::size_t>(name - row.names.begin());
@@ -101,8 +100,7 @@ std::string cell_key(const Place& place) {
 }
 
 // Adds swept fields to the innermost heading until no two points that differ share a cell.
-void tell_apart(std::vector<Place>& places, const std::vector<std::string>& swept,
-                std::set<std::string>& axes) {
+void tell_apart(std::vector<Place>& places, const std::vector<std::string>& swept, std::set<std::string>& axes) {
   for (const std::string& field : swept) {
     if (axes.count(field)) continue;
     std::unordered_map<std::string, nlohmann::ordered_json> seen;

@@ -36,8 +36,7 @@ std::string gpus_of(const Json& environment) {
   std::vector<std::pair<std::string, int>> kinds;
   for (const Json& gpu : environment["gpus"]) {
     const std::string name = text_of(gpu);
-    const auto known =
-        std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == name; });
+    const auto known = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == name; });
     if (known == kinds.end())
       kinds.emplace_back(name, 1);
     else
@@ -89,7 +88,8 @@ std::string line_of_trainers(const ResultFile& file) {
     for (const LoggedMemory& each : p.log->memory) kinds.insert(each.kind);
   }
   std::string line;
-  for (const auto& [program, count] : programs) add(line, fmt::format("{} of {} points were measured by {}, by its log", count, file.points.size(), program));
+  for (const auto& [program, count] : programs)
+    add(line, fmt::format("{} of {} points were measured by {}, by its log", count, file.points.size(), program));
   if (line.empty()) return line;
   if (left > 0) line += fmt::format("; {} times of warm-up, evaluation and checkpoint are no samples", left);
   if (!kinds.empty()) line += fmt::format("; memory is what PyTorch's allocator says: {}", fmt::join(kinds, ", "));
@@ -142,12 +142,10 @@ std::vector<std::string> measured_on(const ResultFile& file) {
     // What computed it does not matter; the machine that was modelled does.
     machine = simulated_devices;
     add(machine, field(e, "machine"));
-    if (const std::string framework = field(e, "framework"); !framework.empty())
-      add(machine, "framework " + framework);
+    if (const std::string framework = field(e, "framework"); !framework.empty()) add(machine, "framework " + framework);
     said.insert({"machine", "framework"});
   }
-  if (const std::string version = field(e, "mbench_version"); !version.empty())
-    add(software, "mbench " + version);
+  if (const std::string version = field(e, "mbench_version"); !version.empty()) add(software, "mbench " + version);
   if (const std::string git = field(e, "git_revision"); !git.empty()) add(software, "git " + git);
   for (const char* key : {"compiler", "mpi", "blas"})
     if (!all || std::string_view(key) == "compiler") add(software, field(e, key));
@@ -171,8 +169,8 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   if (const std::string line = line_of_trainers(file); !line.empty()) lines.push_back(line);
   if (simulated > 0)
     lines.push_back(
-        fmt::format("{} of {} points are simulated ({}): computed by a model of that machine, not measured.",
-                    simulated, file.points.size(), simulated_devices));
+        fmt::format("{} of {} points are simulated ({}): computed by a model of that machine, not measured.", simulated,
+                    file.points.size(), simulated_devices));
   return lines;
 }
 
@@ -186,10 +184,9 @@ std::string common_to_all(const std::vector<const Record*>& records) {
       common.emplace_back(field.key, std::move(value));
   // Record by record, not field by field: there may be thousands of records.
   for (const Record* record : records)
-    common.erase(
-        std::remove_if(common.begin(), common.end(),
-                       [&](const auto& field) { return record->value(field.first) != field.second; }),
-        common.end());
+    common.erase(std::remove_if(common.begin(), common.end(),
+                                [&](const auto& field) { return record->value(field.first) != field.second; }),
+                 common.end());
   std::string line;
   for (const auto& [key, value] : common) add(line, key + " " + text_of(value));
   return line;
@@ -201,8 +198,8 @@ static std::vector<std::string> expected_intervals(const ResultFile& file) {
   for (const PointResult& p : file.points) {
     if (!p.iteration_ms_interval || !p.iteration_ms) continue;
     const TimeInterval& i = *p.iteration_ms_interval;
-    kinds.try_emplace(i.about, fmt::format("{:.2f} to {:.2f} times the simulated time ({} rows)", i.low / p.iteration_ms->mean,
-                                           i.high / p.iteration_ms->mean, i.rows));
+    kinds.try_emplace(i.about, fmt::format("{:.2f} to {:.2f} times the simulated time ({} rows)",
+                                           i.low / p.iteration_ms->mean, i.high / p.iteration_ms->mean, i.rows));
   }
   std::vector<std::string> lines;
   for (const auto& [about, range] : kinds) lines.push_back(fmt::format("Published steps of {} took {}.", about, range));
@@ -226,8 +223,8 @@ std::vector<std::string> how_counted(const ResultFile& file) {
   std::map<std::string, std::pair<double, double>> peaks;
   for (const PointResult& p : file.points) {
     if (!p.peak_tflops) continue;
-    const std::string source = fmt::format(
-        "{}, {}", p.peak_source.empty() ? "source not recorded" : p.peak_source, name_of(p.point.precision));
+    const std::string source = fmt::format("{}, {}", p.peak_source.empty() ? "source not recorded" : p.peak_source,
+                                           name_of(p.point.precision));
     auto& [low, high] = peaks.try_emplace(source, *p.peak_tflops, *p.peak_tflops).first->second;
     low = std::min(low, *p.peak_tflops);
     high = std::max(high, *p.peak_tflops);

@@ -116,9 +116,12 @@ TableDeclaration published_table(const Published& published, const std::vector<c
       return fmt::format("{{{}{}:{}{}}}", name, f.scale, f.thousands ? "," : "", f.decimals);
     };
     const auto spread = [&](const std::string& name) { return "[ +/- " + value(name + ".stddev") + "]"; };
-    const auto range = [&](const std::string& name) { return "[ (" + value(name + ".least") + " to " + value(name + ".most") + ")]"; };
+    const auto range = [&](const std::string& name) {
+      return "[ (" + value(name + ".least") + " to " + value(name + ".most") + ")]";
+    };
     const std::string theirs = "published." + metric;
-    declaration.columns.push_back(column(f.header + ": published", theirs, value(theirs) + spread(theirs) + range(theirs)));
+    declaration.columns.push_back(
+        column(f.header + ": published", theirs, value(theirs) + spread(theirs) + range(theirs)));
     // A simulated step takes the same time again and again: its spread says nothing.
     const bool has_spread = ours == "measured" && (metric == "iteration_ms" || metric == "samples_per_s");
     const std::string header = metric == "parameters" ? "counted" : ours;
@@ -138,14 +141,12 @@ const MetricFormat* find_published_format(const std::string& name) {
     for (const std::string& metric : published_metrics()) {
       const Format f = format_of(metric, {});
       const std::string theirs = "published." + metric;
-      list.push_back(
-          {theirs, f.header + ": published", "{" + theirs + f.scale + (f.thousands ? ":,0}" : "}")});
+      list.push_back({theirs, f.header + ": published", "{" + theirs + f.scale + (f.thousands ? ":,0}" : "}")});
       list.push_back({"error." + metric, f.header + ": error", "{error." + metric + "*100:+1} %"});
     }
     return list;
   }();
-  const auto found =
-      std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
+  const auto found = std::find_if(formats.begin(), formats.end(), [&](const auto& f) { return f.name == name; });
   return found == formats.end() ? nullptr : &*found;
 }
 
@@ -237,32 +238,29 @@ std::vector<std::string> PublishedSummary::lines() const {
     if (found == figures_.end()) continue;
     const Figures& f = found->second;
     const MetricFormat* usual = find_metric_format(metric);
-    std::string line = fmt::format("{}: {} of {} published figures compared", usual ? usual->header : metric,
-                                   f.rows, f.published);
+    std::string line =
+        fmt::format("{}: {} of {} published figures compared", usual ? usual->header : metric, f.rows, f.published);
     if (f.rows > 0)
       line += fmt::format(", mean absolute error {}, largest {}", percent(f.sum / f.rows), percent(f.max));
-    if (f.pairs > 0)
-      line += fmt::format("; {} of {} pairs of strategies in the published order", f.ordered, f.pairs);
+    if (f.pairs > 0) line += fmt::format("; {} of {} pairs of strategies in the published order", f.ordered, f.pairs);
     if (f.apart > 0)
       line += fmt::format("; of those published more than 3 % apart {} of {}", f.apart_and_ordered, f.apart);
     lines.push_back(line + ".");
   }
   if (oom_ > 0)
-    lines.push_back(fmt::format("Published as out of memory: {} of {} rows are out of memory here too.",
-                                oom_here_, oom_));
+    lines.push_back(
+        fmt::format("Published as out of memory: {} of {} rows are out of memory here too.", oom_here_, oom_));
   for (const auto& [outcome, reasons] : failed_) {
     int rows = 0;
     std::string why;
     for (const auto& [reason, n] : reasons) {
       rows += n;
-      why +=
-          fmt::format("{}{} x {}", why.empty() ? "" : "; ", n, reason.empty() ? "no reason given" : reason);
+      why += fmt::format("{}{} x {}", why.empty() ? "" : "; ", n, reason.empty() ? "no reason given" : reason);
     }
     lines.push_back(fmt::format("Published, but {} here: {} ({}).", outcome, rows, why));
   }
   if (doubted_ > 0)
-    lines.push_back(
-        fmt::format("Rows with figures that cannot be right, printed but not counted: {}.", doubted_));
+    lines.push_back(fmt::format("Rows with figures that cannot be right, printed but not counted: {}.", doubted_));
   if (absent_ > 0) lines.push_back(fmt::format("Published rows without a point in the file: {}.", absent_));
   return lines;
 }

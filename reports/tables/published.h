@@ -40,8 +40,7 @@ class PublishedSummary {
   const std::map<std::string, Figures>& figures() const { return figures_; }  // by metric
 
  private:
-  void compare(const std::string& metric, const Published& published,
-               const std::vector<const Record*>& records);
+  void compare(const std::string& metric, const Published& published, const std::vector<const Record*>& records);
   void count_rows(const Published& published, const std::vector<const Record*>& records);
 
   std::map<std::string, Figures> figures_;

@@ -63,8 +63,7 @@ const Record* References::find(const Place& place) const {
   return it == found_.end() ? nullptr : it->second;
 }
 
-Cell compared(const Record& point, const Record* reference, const ColumnDeclaration& column,
-              Formatter& formatter) {
+Cell compared(const Record& point, const Record* reference, const ColumnDeclaration& column, Formatter& formatter) {
   if (reference == &point) return {column.self, {}};
   const Cell unknown = {"n/a", {}};
   if (!reference || reference->outcome() != Outcome::ok) return unknown;

@@ -32,7 +32,6 @@ class References {
 double related(Relation relation, double v, double r, double scale);
 
 // With its interval where the steps of both are known.
-Cell compared(const Record& point, const Record* reference, const ColumnDeclaration& column,
-              Formatter& formatter);
+Cell compared(const Record& point, const Record* reference, const ColumnDeclaration& column, Formatter& formatter);
 
 }  // namespace mbench::reports

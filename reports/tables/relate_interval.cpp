@@ -26,13 +26,16 @@ std::optional<MeanOf> mean_step(const Record& record) {
 bool compares_steps(const ColumnDeclaration& column) {
   if (!column.relation || !(is_time(column.value) || column.value == "samples_per_s")) return false;
   const Relation relation = *column.relation;
-  return relation == Relation::overhead || relation == Relation::saved || relation == Relation::ratio || relation == Relation::speedup;
+  return relation == Relation::overhead || relation == Relation::saved || relation == Relation::ratio ||
+         relation == Relation::speedup;
 }
 
-std::optional<RelatedInterval> related_interval(const Record& point, const Record& reference, const ColumnDeclaration& column) {
+std::optional<RelatedInterval> related_interval(const Record& point, const Record& reference,
+                                                const ColumnDeclaration& column) {
   if (!compares_steps(column)) return std::nullopt;
   const auto now = mean_step(point), base = mean_step(reference);
-  if (!now || !base || (now->variance == 0 && base->variance == 0)) return std::nullopt;  // samples that are all alike have no noise to tell
+  if (!now || !base || (now->variance == 0 && base->variance == 0))
+    return std::nullopt;  // samples that are all alike have no noise to tell
   Interval ratio = mean_ratio(*now, *base).interval;
   if (!is_time(column.value)) ratio = {1 / ratio.high, 1 / ratio.low};
   Interval interval = {related(*column.relation, ratio.low, 1, 1), related(*column.relation, ratio.high, 1, 1)};
@@ -45,13 +48,15 @@ std::string interval_text(const RelatedInterval& related, const ColumnDeclaratio
   const std::string mark = related.holds_no_change ? " (noise)" : "";
   if (!(related.interval.high < kMostTimes)) return mark;
   const auto& parts = column.format.parts();
-  const auto value = std::find_if(parts.begin(), parts.end(), [](const CellText::Part& part) { return !part.name.empty(); });
+  const auto value =
+      std::find_if(parts.begin(), parts.end(), [](const CellText::Part& part) { return !part.name.empty(); });
   if (value == parts.end()) return mark;
   CellText::Part part = *value;
   part.mode = CellText::Part::Digits::decimals;
   const double width = (related.interval.high - related.interval.low) * part.scale;
   part.digits = width >= 5 ? 0 : width >= 0.5 ? 1 : 2;
-  return fmt::format(" [{}, {}]{}", formatter.number(related.interval.low, part), formatter.number(related.interval.high, part), mark);
+  return fmt::format(" [{}, {}]{}", formatter.number(related.interval.low, part),
+                     formatter.number(related.interval.high, part), mark);
 }
 
 }  // namespace mbench::reports

@@ -19,11 +19,13 @@ struct RelatedInterval {
   Interval interval;
   bool holds_no_change = false;
 };
-std::optional<RelatedInterval> related_interval(const Record& point, const Record& reference, const ColumnDeclaration& column);
+std::optional<RelatedInterval> related_interval(const Record& point, const Record& reference,
+                                                const ColumnDeclaration& column);
 
 // " [-40, +3] (noise)", with the digits that its width leaves.
 std::string interval_text(const RelatedInterval& related, const ColumnDeclaration& column, Formatter& formatter);
 inline constexpr const char* kIntervalNote =
-    "[ ]: the 99 % interval of the change, by the spread of the steps. (noise): it holds no change, so that none was measured.";
+    "[ ]: the 99 % interval of the change, by the spread of the steps. (noise): it holds no change, so that none was "
+    "measured.";
 
 }  // namespace mbench::reports

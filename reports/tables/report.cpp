@@ -27,10 +27,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const TableDeclaration* find_table(const std::vector<TableDeclaration>& declarations,
-                                   const std::string& name) {
-  const auto it = std::find_if(declarations.begin(), declarations.end(),
-                               [&](const TableDeclaration& l) { return l.name == name; });
+const TableDeclaration* find_table(const std::vector<TableDeclaration>& declarations, const std::string& name) {
+  const auto it =
+      std::find_if(declarations.begin(), declarations.end(), [&](const TableDeclaration& l) { return l.name == name; });
   return it == declarations.end() ? nullptr : &*it;
 }
 
@@ -42,8 +41,7 @@ const TableDeclaration& table_named(const std::string& name, const std::vector<T
   std::vector<std::string> names;
   for (const auto* list : {&own, &usual})
     for (const TableDeclaration& declaration : *list) names.push_back(declaration.name);
-  fail(ErrorKind::bad_input, where, "no table of that name, got \"{}\", {}", name,
-       nearest_choice(name, names));
+  fail(ErrorKind::bad_input, where, "no table of that name, got \"{}\", {}", name, nearest_choice(name, names));
 }
 
 std::vector<TableDeclaration> usual_tables(const std::optional<Published>& published,
@@ -107,9 +105,7 @@ TableDeclaration table_of_columns(const std::vector<std::string>& names) {
   declaration.name = "columns";
   // Labels end where the first metric stands, so the columns keep their order.
   for (const std::string& name : names) {
-    const bool label =
-        declaration.columns.empty() &&
-        (declaration.rows.empty() || find_field(name));
+    const bool label = declaration.columns.empty() && (declaration.rows.empty() || find_field(name));
     if (label) {
       RowDeclaration row = row_of(name);
       const ColumnDeclaration column = column_of(name);
@@ -136,8 +132,7 @@ void show_metrics(TableDeclaration& declaration, const std::vector<std::string>&
     for (const std::string& name : metrics) {
       columns.push_back(column_of(name));
       columns.back().where = column.where;
-      columns.back().header =
-          metrics.size() == 1 ? column.header : column.header + ", " + columns.back().header;
+      columns.back().header = metrics.size() == 1 ? column.header : column.header + ", " + columns.back().header;
     }
   }
   if (columns.empty())
@@ -162,7 +157,8 @@ BuiltTable table_of_parts(const TableDeclaration& declaration, const std::vector
     for (SeedGroup& group : by_seeds(points)) take(std::move(group.record), std::move(group.points));
   } else {
     for (const Record* point : points)
-      for (Record& part : declaration.each == Each::rank ? point->by_rank() : point->by_window()) take(std::move(part), {point});
+      for (Record& part : declaration.each == Each::rank ? point->by_rank() : point->by_window())
+        take(std::move(part), {point});
   }
   BuiltTable built = build_table(declaration, chosen, reported, sort);
   std::set<const Record*> shown;
@@ -172,8 +168,7 @@ BuiltTable table_of_parts(const TableDeclaration& declaration, const std::vector
 }
 
 std::vector<TableDeclaration> choose_tables(const ResultFile& file, const ReportOptions& options,
-                                            const std::vector<Record>& records,
-                                            const std::vector<std::string>& swept,
+                                            const std::vector<Record>& records, const std::vector<std::string>& swept,
                                             const std::vector<TableDeclaration>& usual) {
   if (!options.columns.empty()) {
     if (!options.metrics.empty() || !options.tables.empty())
@@ -184,8 +179,7 @@ std::vector<TableDeclaration> choose_tables(const ResultFile& file, const Report
   }
   const std::vector<TableDeclaration> own = tables_of(file.spec, usual);
   std::vector<TableDeclaration> declarations;
-  for (const std::string& name : options.tables)
-    declarations.push_back(table_named(name, own, usual, "--table"));
+  for (const std::string& name : options.tables) declarations.push_back(table_named(name, own, usual, "--table"));
   if (declarations.empty()) declarations = own;
   if (declarations.empty()) {
     const bool strategies = std::find(swept.begin(), swept.end(), "strategy") != swept.end();
@@ -194,7 +188,8 @@ std::vector<TableDeclaration> choose_tables(const ResultFile& file, const Report
                                        : strategies ? "strategies"
                                                     : "long",
                                        {}, usual, "--table"));
-    if (std::find(swept.begin(), swept.end(), "seed") != swept.end()) declarations.push_back(table_named("seeds", {}, usual, "--table"));
+    if (std::find(swept.begin(), swept.end(), "seed") != swept.end())
+      declarations.push_back(table_named("seeds", {}, usual, "--table"));
   }
   if (options.metrics.empty()) return declarations;
   for (const std::string& name : options.metrics) require_name(records, name, "--metric");
@@ -212,9 +207,8 @@ std::string to_markdown_report(const ResultFile& file, const std::vector<const R
   if (file.points.empty()) out += "No points.\n\n";
   for (const Table& table : tables) out += to_markdown(table);
   if (hidden > 0)
-    out +=
-        fmt::format("{} of {} points have no place in the tables above; --table long lists every point.\n\n",
-                    hidden, records.size());
+    out += fmt::format("{} of {} points have no place in the tables above; --table long lists every point.\n\n", hidden,
+                       records.size());
   for (const std::string& line : how_counted(file)) out += "- " + escape_markdown(line) + "\n";
   return out;
 }
@@ -269,7 +263,7 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
     const bool own = !options.columns.empty();
     const std::vector<std::string> reported = own ? std::vector<std::string>() : parts.swept;
     BuiltTable built = declaration.each == Each::point ? build_table(declaration, parts.chosen, reported, sort)
-                                                        : table_of_parts(declaration, parts.chosen, reported, sort);
+                                                       : table_of_parts(declaration, parts.chosen, reported, sort);
     shown.insert(built.shown.begin(), built.shown.end());
     if (published && declaration.name == "published")
       for (const std::string& line : PublishedSummary(*published, parts.chosen, records).lines())
@@ -278,7 +272,8 @@ ReportParts report_parts(const ResultFile& file, const ReportOptions& options) {
   }
   parts.not_shown = parts.chosen.size() - shown.size();
   const bool whole = options.columns.empty() && options.tables.empty();
-  if (auto gates = judge_gates(file.spec, parts.chosen, parts.swept); gates && whole) parts.tables.push_back(std::move(gates->table));
+  if (auto gates = judge_gates(file.spec, parts.chosen, parts.swept); gates && whole)
+    parts.tables.push_back(std::move(gates->table));
   return parts;
 }
 

@@ -15,9 +15,9 @@ struct Cell {
   bool is_gap = false;           // the text is an outcome (OOM, crashed) where a number should be
   // Where a column holds several values (Column::values), each of them at full precision.
   std::vector<std::optional<double>> values = {};
-  std::string point{};  // id of the point that the cell shows; empty for labels and empty cells
+  std::string point{};     // id of the point that the cell shows; empty for labels and empty cells
   bool simulated = false;  // that point was
-  bool marked = false;     // people are to read "(simulated)" behind the text: of the row, if it is a label or an outcome
+  bool marked = false;  // people are to read "(simulated)" behind the text: of the row, if it is a label or an outcome
 };
 
 struct Column {
@@ -37,8 +37,7 @@ std::vector<CellValue> cell_values(const Column& column, const Cell& cell);
 std::string simulated_word(const std::vector<Cell>& row);
 
 struct Section {
-  std::vector<std::string>
-      headings;  // outermost first; a writer prints those that differ from the section before
+  std::vector<std::string> headings;  // outermost first; a writer prints those that differ from the section before
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;  // each as long as columns
   std::vector<std::string> footnotes;

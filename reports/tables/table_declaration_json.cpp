@@ -20,8 +20,7 @@ void allow_keys(const Json& json, const std::string& where, const std::vector<st
   if (!json.is_object()) wrong_type(where, json, "an object");
   for (const auto& [key, value] : json.items())
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
-      fail(ErrorKind::bad_input, where + "." + key, "unknown key, got \"{}\", {}", key,
-           nearest_choice(key, keys));
+      fail(ErrorKind::bad_input, where + "." + key, "unknown key, got \"{}\", {}", key, nearest_choice(key, keys));
 }
 
 std::string string_of(const Json& json, const std::string& where) {
@@ -92,21 +91,20 @@ RowDeclaration row_from_json(const Json& json, const std::string& where) {
   RowDeclaration row;
   row.header = row.name = string_of(required(json, "header", where), where + ".header");
   if (json.contains("text") == json.contains("names"))
-    fail(ErrorKind::bad_input, where,
-         "a row's label comes from one place, got {}, need \"text\" or \"names\"", json.dump());
+    fail(ErrorKind::bad_input, where, "a row's label comes from one place, got {}, need \"text\" or \"names\"",
+         json.dump());
   if (json.contains("text")) {
     row.lines = lines_of(json["text"], where + ".text");
     row.name = machine_name(row.lines, row.header);
     return row;
   }
-  if (!json["names"].is_array())
-    wrong_type(where + ".names", json["names"], "an array of {\"text\", \"where\"}");
+  if (!json["names"].is_array()) wrong_type(where + ".names", json["names"], "an array of {\"text\", \"where\"}");
   for (std::size_t i = 0; i < json["names"].size(); ++i) {
     const Json& item = json["names"][i];
     const std::string at = fmt::format("{}.names[{}]", where, i);
     allow_keys(item, at, {"text", "where"});
-    row.names.push_back({lines_of(required(item, "text", at), at + ".text"),
-                         filter_of(required(item, "where", at), at + ".where")});
+    row.names.push_back(
+        {lines_of(required(item, "text", at), at + ".text"), filter_of(required(item, "where", at), at + ".where")});
   }
   return row;
 }
@@ -141,8 +139,7 @@ ColumnDeclaration column_from_json(const Json& json, const std::string& where) {
   column.header = column.name = string_of(required(json, "header", where), where + ".header");
   if (json.contains("where")) column.where = filter_of(json["where"], where + ".where");
   if (json.contains("text") == json.contains("value"))
-    fail(ErrorKind::bad_input, where, "a cell comes from one place, got {}, need \"text\" or \"value\"",
-         json.dump());
+    fail(ErrorKind::bad_input, where, "a cell comes from one place, got {}, need \"text\" or \"value\"", json.dump());
   if (json.contains("text")) {
     for (const char* key : {"against", "as", "format", "self"})
       if (json.contains(key))
@@ -155,8 +152,8 @@ ColumnDeclaration column_from_json(const Json& json, const std::string& where) {
   const std::string as_where = where + ".as", as_name = string_of(required(json, "as", where), as_where);
   const RelationName& as = relation_of(as_name, as_where);
   column.relation = as.relation;
-  column.format = CellText::parse(json.contains("format") ? string_at(json, "format", where) : as.format,
-                                  where + ".format");
+  column.format =
+      CellText::parse(json.contains("format") ? string_at(json, "format", where) : as.format, where + ".format");
   for (const std::string& name : column.format.names())
     if (name != "value")
       fail(ErrorKind::bad_input, where + ".format",
@@ -207,26 +204,25 @@ TableDeclaration table_declaration_from_json(const Json& declared, const std::st
   declaration.note = string_at(json, "note", where);
   if (json.contains("where")) declaration.where = filter_of(json["where"], where + ".where");
   if (const std::string each = string_at(json, "each", where); !each.empty()) {
-    static const std::map<std::string, Each> kinds = {{"rank", Each::rank}, {"window", Each::window}, {"seeds", Each::seeds}};
+    static const std::map<std::string, Each> kinds = {
+        {"rank", Each::rank}, {"window", Each::window}, {"seeds", Each::seeds}};
     if (!kinds.contains(each))
-      fail(ErrorKind::bad_input, where + ".each", "no rows of that kind, got \"{}\", need \"rank\", \"window\" or \"seeds\"", each);
+      fail(ErrorKind::bad_input, where + ".each",
+           "no rows of that kind, got \"{}\", need \"rank\", \"window\" or \"seeds\"", each);
     declaration.each = kinds.at(each);
   }
-  declaration.sections =
-      list_of<CellText>(json, "sections", where, [](const Json& item, const std::string& at) {
-        return CellText::parse(with_braces(string_of(item, at)), at);
-      });
+  declaration.sections = list_of<CellText>(json, "sections", where, [](const Json& item, const std::string& at) {
+    return CellText::parse(with_braces(string_of(item, at)), at);
+  });
   required(json, "rows", where);
   declaration.rows = list_of<RowDeclaration>(json, "rows", where, row_from_json);
-  if (declaration.rows.empty())
-    fail(ErrorKind::bad_input, where + ".rows", "a table needs labels, got none, need one");
+  if (declaration.rows.empty()) fail(ErrorKind::bad_input, where + ".rows", "a table needs labels, got none, need one");
   required(json, "columns", where);
   declaration.columns = list_of<ColumnDeclaration>(json, "columns", where, column_from_json);
   if (declaration.columns.empty())
     fail(ErrorKind::bad_input, where + ".columns", "a table needs columns, got none, need one");
   if (json.contains("pivot"))
-    declaration.pivot =
-        CellText::parse(with_braces(string_of(json["pivot"], where + ".pivot")), where + ".pivot");
+    declaration.pivot = CellText::parse(with_braces(string_of(json["pivot"], where + ".pivot")), where + ".pivot");
   if (json.contains("labels")) {
     const std::string at = where + ".labels";
     if (!json["labels"].is_object()) wrong_type(at, json["labels"], "an object");

@@ -25,19 +25,16 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"engine/backend", {"engine/ops", "engine/device", "engine/base"}},
     {"engine/comm", {"engine/device", "engine/base"}},
     {"engine/plan", {"engine/framework", "engine/point", "engine/base"}},
-    {"engine/nn",
-     {"engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/point", "engine/base"}},
+    {"engine/nn", {"engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/point", "engine/base"}},
     {"engine/model",
-     {"engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/point",
-      "engine/base"}},
+     {"engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/point", "engine/base"}},
     {"engine/train",
      {"engine/model", "engine/nn", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/point",
       "engine/base"}},
-    {"engine/run",
-     {"engine/train", "engine/comm", "engine/plan", "engine/device", "engine/point", "engine/base"}},
+    {"engine/run", {"engine/train", "engine/comm", "engine/plan", "engine/device", "engine/point", "engine/base"}},
     {"engine/sim",
-     {"engine/run", "engine/train", "engine/ops", "engine/comm", "engine/plan", "engine/device",
-      "engine/framework", "engine/point", "engine/base"}},
+     {"engine/run", "engine/train", "engine/ops", "engine/comm", "engine/plan", "engine/device", "engine/framework",
+      "engine/point", "engine/base"}},
     {"engine/platform", {"engine/comm", "engine/ops", "engine/device", "engine/point", "engine/base"}},
     {"strategies", {"engine/plan", "engine/framework", "engine/point", "engine/base"}},
     {"sweeps", {"engine/process", "engine/point", "engine/base"}},
@@ -49,9 +46,12 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"reports/gate", {"reports/tables", "reports/records", "engine/point", "engine/base"}},
     {"reports/baselines",
      {"reports/gate", "reports/plots", "reports/tables", "reports/records", "engine/point", "engine/base"}},
-    {"search", {"strategies", "sweeps", "engine/sim", "engine/device", "engine/plan", "engine/framework", "engine/point", "engine/base"}},
-    {"check", {"engine/sim", "engine/comm", "engine/ops", "engine/plan", "engine/device", "engine/point", "engine/base", "reports/gate",
-               "reports/tables"}},
+    {"search",
+     {"strategies", "sweeps", "engine/sim", "engine/device", "engine/plan", "engine/framework", "engine/point",
+      "engine/base"}},
+    {"check",
+     {"engine/sim", "engine/comm", "engine/ops", "engine/plan", "engine/device", "engine/point", "engine/base",
+      "reports/gate", "reports/tables"}},
     {"formats", {"engine/point", "engine/framework", "engine/base"}},
     {"explain", {"reports/gate", "reports/records", "engine/sim", "engine/point", "engine/base"}},
     {"cli", {"strategies", "sweeps", "search", "check", "formats", "explain", "reports", "engine"}},
@@ -131,7 +131,8 @@ const std::vector<Source>& sources() {
   static const std::vector<Source> all = [] {
     std::vector<Source> found;
     const fs::path root = MBENCH_SOURCE_DIR;
-    for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "formats", "explain", "reports", "cli"}) {
+    for (const char* top :
+         {"engine", "strategies", "sweeps", "search", "check", "formats", "explain", "reports", "cli"}) {
       if (!fs::exists(root / top)) continue;
       for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
         const std::string extension = entry.path().extension().string();
@@ -154,8 +155,7 @@ std::string included(const std::string& line, char open, char close) {
   words >> directive;
   if (directive != "#include") return "";
   const std::size_t start = line.find(open), end = line.find(close, start + 1);
-  return start == std::string::npos || end == std::string::npos ? ""
-                                                                : line.substr(start + 1, end - start - 1);
+  return start == std::string::npos || end == std::string::npos ? "" : line.substr(start + 1, end - start - 1);
 }
 
 bool is_header(const Source& source) {
@@ -231,9 +231,9 @@ TEST_CASE("every header opens with its contract, then #pragma once") {
     INFO(source.path);
     REQUIRE_FALSE(source.lines.empty());
     CHECK(source.lines[0].substr(0, 3) == "// ");
-    const auto first_code =
-        std::find_if(source.lines.begin(), source.lines.end(),
-                     [](const std::string& line) { return !line.empty() && line.substr(0, 2) != "//"; });
+    const auto first_code = std::find_if(source.lines.begin(), source.lines.end(), [](const std::string& line) {
+      return !line.empty() && line.substr(0, 2) != "//";
+    });
     REQUIRE(first_code != source.lines.end());
     CHECK(*first_code == "#pragma once");
   }
@@ -241,6 +241,5 @@ TEST_CASE("every header opens with its contract, then #pragma once") {
 
 TEST_CASE("files are small") {
   for (const Source& source : sources())
-    if (source.lines.size() > 500)
-      WARN(source.path << " has " << source.lines.size() << " lines; over 500 is a smell");
+    if (source.lines.size() > 500) WARN(source.path << " has " << source.lines.size() << " lines; over 500 is a smell");
 }

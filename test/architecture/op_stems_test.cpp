@@ -37,8 +37,7 @@ TEST_CASE("an op's files have one stem: the op, the CPU's, the GPU's, its cases"
     CHECK(fs::exists(cases_file));
     const std::string cases = text_of(cases_file);
     // Each of the header's ops has its list there, not in another's file.
-    for (std::size_t at = header.find("\nstruct "); at != std::string::npos;
-         at = header.find("\nstruct ", at + 1)) {
+    for (std::size_t at = header.find("\nstruct "); at != std::string::npos; at = header.find("\nstruct ", at + 1)) {
       const std::size_t begin = at + 8, end = header.find_first_of(" {;", begin);
       const std::string op = header.substr(begin, end - begin);
       const std::size_t close = header.find("\n};", at);

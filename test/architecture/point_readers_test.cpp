@@ -28,7 +28,8 @@ std::map<std::string, Source> read_sources() {
   const fs::path root = MBENCH_SOURCE_DIR;
   const std::regex include(R"re(#include "([^"]+)")re");
   std::map<std::string, Source> all;
-  for (const char* top : {"engine", "strategies", "sweeps", "search", "check", "formats", "reports", "cli", "bench", "test"})
+  for (const char* top :
+       {"engine", "strategies", "sweeps", "search", "check", "formats", "reports", "cli", "bench", "test"})
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cpp") continue;
@@ -84,7 +85,9 @@ TEST_CASE("no source sees the whole point without naming it, or what holds one")
   CHECK(readers > 50);
 }
 
-TEST_CASE("a simulated step follows from its plan: the point has its memory limit, its environment, and what a row says of it") {
+TEST_CASE(
+    "a simulated step follows from its plan: the point has its memory limit, its environment, and what a row says of "
+    "it") {
   const std::map<std::string, Source> sources = read_sources();
   Seeing sees(sources);
   std::size_t others = 0;

@@ -143,8 +143,7 @@ void check_page(const std::string& browser, const fs::path& folder) {
   expect(reported(seen.dom, "sort") == "descending", "the header says so", reported(seen.dom, "sort"));
   expect(reported(seen.dom, "theme") == "dark rgb(21, 24, 27)", "the button makes it dark",
          reported(seen.dom, "theme"));
-  expect(reported(seen.dom, "wide") == "true", "the page itself does not scroll sideways",
-         reported(seen.dom, "wide"));
+  expect(reported(seen.dom, "wide") == "true", "the page itself does not scroll sideways", reported(seen.dom, "wide"));
 }
 
 // What the checks are worth: a page that does ask for something and does write to the console is caught.

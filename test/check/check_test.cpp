@@ -192,6 +192,7 @@ TEST_CASE("check: its JSON is read back, its other forms name what stands out") 
   CHECK_THAT(to_markdown(h, 0.1), Contains("rank 2 on h2") && Contains("29 % below"));
   CHECK_THAT(to_markdown(h, 0.5), Contains("Nothing is more than 50 % worse"));
   const std::string junit = to_junit(h, 0.1);
-  CHECK_THAT(junit, Contains("tests=\"1\" failures=\"1\"") && Contains("<failure type=\"slow\" message=\"rank 2 on h2 (GPU c)"));
+  CHECK_THAT(junit, Contains("tests=\"1\" failures=\"1\"") &&
+                        Contains("<failure type=\"slow\" message=\"rank 2 on h2 (GPU c)"));
   CHECK_THAT(to_junit(h, 0.5), Contains("failures=\"0\""));
 }

@@ -21,7 +21,8 @@ health::Health read_health(const std::string& path) {
 
 TEST_CASE("check: ranks of its own and of a launcher, over all and over the axes of a spec") {
   const Room room;
-  const Run run = room.shell(kQuick + "$M check tiny.json --ranks 2 --on cpu --largest 64KiB --tolerance 99% --result c.json");
+  const Run run =
+      room.shell(kQuick + "$M check tiny.json --ranks 2 --on cpu --largest 64KiB --tolerance 99% --result c.json");
   INFO(run.out << run.err);
   REQUIRE(run.code == 0);
   CHECK_THAT(run.out, Contains("# Check of 2 ranks (cpu)") && Contains("| bf16 product") && Contains("| all_to_all"));
@@ -48,7 +49,8 @@ TEST_CASE("check: a slow rank is named, exit code 1, and a sweep with --check tr
   CHECK_THAT(run.out, Contains("- rank 1 on ") && Contains("f32 product"));
   // A launch takes under a microsecond: what else the machine does decides it, not the product of 1024 x 1024.
   CHECK_FALSE(std::regex_search(run.out, std::regex("- rank 0 on [^:]*: (f32|bf16|f16) product")));
-  const Run sweep = room.shell(slow + "$M sweep tiny.json --filter strategy=full --on cpu --check --check-tolerance 30% --out o");
+  const Run sweep =
+      room.shell(slow + "$M sweep tiny.json --filter strategy=full --on cpu --check --check-tolerance 30% --out o");
   INFO(sweep.out << sweep.err);
   CHECK(sweep.code == 1);
   CHECK_THAT(sweep.err, Contains("nothing was trained"));
@@ -59,7 +61,8 @@ TEST_CASE("check: a slow rank is named, exit code 1, and a sweep with --check tr
 
 TEST_CASE("check: a sweep whose ranks are alike goes on, and keeps what was checked") {
   const Room room;
-  const Run run = room.shell(kQuick + "$M sweep tiny.json --filter strategy=full --on cpu --check --check-tolerance 99% --out o");
+  const Run run =
+      room.shell(kQuick + "$M sweep tiny.json --filter strategy=full --on cpu --check --check-tolerance 99% --out o");
   INFO(run.out << run.err);
   REQUIRE(run.code == 0);
   CHECK(read_health(room / "o/check.json").devices.size() == 2);

@@ -20,14 +20,12 @@ TEST_CASE("every command has help, and the version is told") {
   const Room room;
   const Run version = room.shell("$M --version");
   CHECK(version.code == 0);
-  CHECK_THAT(version.out, Catch::StartsWith("mbench " MBENCH_VERSION "\nrevision  ") &&
-                              Contains("\ncompiler  ") && Contains("\nmpi       ") &&
-                              Contains("\ncuda      ") && Contains("\nblas      "));
+  CHECK_THAT(version.out, Catch::StartsWith("mbench " MBENCH_VERSION "\nrevision  ") && Contains("\ncompiler  ") &&
+                              Contains("\nmpi       ") && Contains("\ncuda      ") && Contains("\nblas      "));
   const Run help = room.shell("$M --help");
   CHECK(help.code == 0);
   CHECK_THAT(help.out, Contains("Exit codes: 0 done; 1 regression found"));
-  for (const std::string command :
-       {"sweep", "run", "plan", "report", "compare", "baseline", "trend", "devices"}) {
+  for (const std::string command : {"sweep", "run", "plan", "report", "compare", "baseline", "trend", "devices"}) {
     INFO(command);
     CHECK_THAT(help.out, Contains("\n  " + command + " "));
     CHECK(room.shell("$M " + command + " --help").code == 0);
@@ -60,8 +58,8 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   refused("sweep tiny.json --filter tp=8", "none of the 4 points is left");
   // Which of the two is missing depends on where this was built; where nothing is, the sweep would run.
   const std::string devices = room.shell("$M devices").out;
-  for (const char* peak : {"GFLOP/s on an f32 matrix product", "GFLOP/s on a bf16 matrix product",
-                           "GFLOP/s on a fp16 matrix product"})
+  for (const char* peak :
+       {"GFLOP/s on an f32 matrix product", "GFLOP/s on a bf16 matrix product", "GFLOP/s on a fp16 matrix product"})
     CHECK_THAT(devices, Contains(peak));
   CHECK_THAT(devices, Contains("\n          bf16 products: "));
   if (devices.find("cuda      none: this binary") != std::string::npos)
@@ -69,8 +67,7 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   else if (devices.find("cuda      none: ") != std::string::npos)
     refused("sweep tiny.json --on cuda", "[--on] no GPU here: ");
   refused("sweep tiny.json --on sim:8xv100", "[--on] several machines are meant, got \"v100\"");
-  refused("sweep tiny.json --on sim:v100",
-          "[--on] no simulated machine, got \"sim:v100\", need sim:<N>x<MACHINE>");
+  refused("sweep tiny.json --on sim:v100", "[--on] no simulated machine, got \"sim:v100\", need sim:<N>x<MACHINE>");
   refused("sweep tiny.json --on gpu", "[--on] no such device, got \"gpu\"");
   refused("sweep tiny.json --launcher mpirum", "did you mean \"mpirun\"?");
   refused("sweep tiny.json --timeout 0", "--timeout");
@@ -91,9 +88,8 @@ TEST_CASE("a dry run lists the points and writes nothing") {
   const Room room;
   const Run run = room.shell("$M sweep tiny.json --dry-run --set tp=[1,3]");
   CHECK(run.code == 0);
-  CHECK_THAT(run.out, Contains("4 points on cpu") && Contains("2 infeasible") &&
-                          Contains("tp=1 strategy=full") && Contains(" run out/tiny-") &&
-                          Contains("tp 3 does not divide the 4 heads, need tp 2 or 4"));
+  CHECK_THAT(run.out, Contains("4 points on cpu") && Contains("2 infeasible") && Contains("tp=1 strategy=full") &&
+                          Contains(" run out/tiny-") && Contains("tp 3 does not divide the 4 heads, need tp 2 or 4"));
   CHECK_FALSE(fs::exists(room / "out"));
 }
 
@@ -130,8 +126,8 @@ TEST_CASE("an oom and an infeasible layout are outcomes, a hang is a failure") {
   CHECK(file.points[0].outcome == Outcome::oom);
   CHECK(file.points[2].outcome == Outcome::infeasible);
 
-  const Run slow = room.shell(
-      "$M sweep tiny.json --out b --set tp=2 --set strategy=full --set iterations=1000000 --timeout 2");
+  const Run slow =
+      room.shell("$M sweep tiny.json --out b --set tp=2 --set strategy=full --set iterations=1000000 --timeout 2");
   CHECK(slow.code == 3);
   const ResultFile hung = read_result_file(room / "b/results.json");
   REQUIRE(hung.points.size() == 1);
@@ -168,8 +164,8 @@ TEST_CASE("published figures: a sweep and a report print them beside ours, sever
   CHECK_THAT(swept.out, Contains("1 of 2 published figures compared") && Contains("| infeasible ["));
   const Run both = room.shell("$M report a/results.json a/results.json");
   CHECK(both.code == 0);
-  CHECK_THAT(both.out, Contains("# All 2 files against what was published") &&
-                           Contains("2 of 4 published figures compared"));
+  CHECK_THAT(both.out,
+             Contains("# All 2 files against what was published") && Contains("2 of 4 published figures compared"));
   CHECK_THAT(room.shell("$M report a/results.json").out, !Contains("# All "));
   room.put("bad.json", R"({"model": "gpt-bytes-tiny", "published": {"source": "nobody", "machine": "cpu",
     "rows": [{"where": {"tp": 2}, "mfu": 1}]}})");
@@ -191,7 +187,9 @@ TEST_CASE("a sweep whose points do not meet the gates of its spec says so and en
   CHECK(met.code == 0);
   CHECK_THAT(met.err, Contains("gates: the only one is met"));
   // A search looks for layouts of the same model, to which no gate is put.
-  room.put("job.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "tp": "any", "gates": {"iteration_ms": {"at_most": 1e-9}}})");
+  room.put(
+      "job.json",
+      R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "tp": "any", "gates": {"iteration_ms": {"at_most": 1e-9}}})");
   const Run search = room.shell("$M search job.json --on sim:2xH100-SXM5-80GB --out s");
   INFO(search.err);
   CHECK(search.code == 0);
@@ -200,7 +198,9 @@ TEST_CASE("a sweep whose points do not meet the gates of its spec says so and en
 
 TEST_CASE("sweeps of one name that begin in the same second have folders of their own") {
   const Room room;
-  const Run run = room.shell("for i in 1 2 3 4; do $M sweep tiny.json --on sim:2xA100-SXM4-40GB --quiet >/dev/null & done; wait; ls out | wc -l");
+  const Run run = room.shell(
+      "for i in 1 2 3 4; do $M sweep tiny.json --on sim:2xA100-SXM4-40GB --quiet >/dev/null & done; wait; ls out | wc "
+      "-l");
   INFO(run.err);
   CHECK(run.out.find("4") != std::string::npos);
   CHECK(run.err.empty());
@@ -215,7 +215,8 @@ TEST_CASE("calibrate writes over no file but a machine's") {
     const Run run = room.shell("$M calibrate " + file + " --quick");
     INFO(file);
     CHECK(run.code == 2);
-    CHECK_THAT(run.err, Contains("[calibrate " + file + "] is there and is no machine's, got a file of ") && Contains("my-machine.json"));
+    CHECK_THAT(run.err, Contains("[calibrate " + file + "] is there and is no machine's, got a file of ") &&
+                            Contains("my-machine.json"));
   }
   CHECK(read_text_file(room / "tiny.json") == spec);
   CHECK(read_text_file(room / "notes.txt") == "mine");
@@ -224,7 +225,8 @@ TEST_CASE("calibrate writes over no file but a machine's") {
 TEST_CASE("devices lists machines and frameworks in columns") {
   const Room room;
   const std::string devices = room.shell("$M devices").out;
-  const std::size_t machines = devices.find("machines to simulate"), frameworks = devices.find("\nframeworks as whose program");
+  const std::size_t machines = devices.find("machines to simulate"),
+                    frameworks = devices.find("\nframeworks as whose program");
   REQUIRE((machines != std::string::npos && frameworks != std::string::npos));
   std::istringstream table(devices.substr(machines, frameworks - machines));
   std::string line;
@@ -239,13 +241,15 @@ TEST_CASE("devices lists machines and frameworks in columns") {
   CHECK(widths.size() == 1);
   const auto names = machine_names();
   CHECK(named == std::set<std::string>(names.begin(), names.end()));
-  CHECK_THAT(devices, Contains("\n  H100-SXM5-80GB             8       79    989.5     1979     3350      370       47\n"));
+  CHECK_THAT(devices,
+             Contains("\n  H100-SXM5-80GB             8       79    989.5     1979     3350      370       47\n"));
   CHECK_THAT(devices, Contains("\n  A100-SXM4-80GB-RoCE        8       79      312        -     2039"));
   std::set<std::size_t> columns;
   for (std::size_t at = devices.find("\n  ", frameworks); at != std::string::npos; at = devices.find("\n  ", at + 1))
     columns.insert(devices.find_first_not_of(' ', devices.find("  ", at + 3)) - at);
   CHECK(columns.size() == 1);
-  CHECK_THAT(room.shell("$M devices --on sim:8xh100").err, Contains("several machines are meant, got \"h100\", need one of H100-HBM2e-96GB, H100-NVL-94GB"));
+  CHECK_THAT(room.shell("$M devices --on sim:8xh100").err,
+             Contains("several machines are meant, got \"h100\", need one of H100-HBM2e-96GB, H100-NVL-94GB"));
   CHECK_THAT(room.shell("$M devices --on sim:8x4090").out, Contains("RTX-4090: NVIDIA GeForce RTX 4090"));
 }
 
@@ -253,15 +257,19 @@ TEST_CASE("one size of the model is set, swept and filtered by its name") {
   const Room room;
   const Run set = room.shell("$M sweep tiny.json --dry-run --set model.layers=3 --set strategy=full --set tp=1");
   CHECK(set.code == 0);
-  const Run swept = room.shell("$M sweep tiny.json --on sim:1xA100-SXM4-40GB --set tp=1 --set strategy=full --set model.layers=[1,2,3] --out o --quiet");
+  const Run swept = room.shell(
+      "$M sweep tiny.json --on sim:1xA100-SXM4-40GB --set tp=1 --set strategy=full --set model.layers=[1,2,3] --out o "
+      "--quiet");
   INFO(swept.err);
   CHECK(swept.code == 0);
   const ResultFile file = read_result_file(room / "o/results.json");
   REQUIRE(file.points.size() == 3);
   CHECK(file.points[2].point.model.layers == 3);
   CHECK(file.points[2].point.model.name == "gpt-bytes-tiny");
-  CHECK_THAT(room.shell("$M plan o --on sim:1xA100-SXM4-40GB --filter model.layers=3").out, Contains("model.layers=3") && !Contains("model.layers=1"));
-  const Run both = room.shell("$M plan tiny.json --set tp=1 --set strategy=full --set model.heads=2 --set model.kv_heads=1");
+  CHECK_THAT(room.shell("$M plan o --on sim:1xA100-SXM4-40GB --filter model.layers=3").out,
+             Contains("model.layers=3") && !Contains("model.layers=1"));
+  const Run both =
+      room.shell("$M plan tiny.json --set tp=1 --set strategy=full --set model.heads=2 --set model.kv_heads=1");
   CHECK(both.code == 0);
   CHECK_THAT(both.out, Contains("gpt-bytes-tiny") && Contains("parameters"));
   CHECK_THAT(room.shell("$M plan tiny.json --set model.layerz=3").err, Contains("layerz") && Contains("layers"));

@@ -16,7 +16,8 @@ namespace {
 
 struct SearchRoom : RoomWithResult {
   SearchRoom() {
-    put("s.json", R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "fp16", "search": ["tp", "pp", "zero", "recompute"]})");
+    put("s.json",
+        R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "fp16", "search": ["tp", "pp", "zero", "recompute"]})");
   }
 };
 
@@ -37,7 +38,8 @@ TEST_CASE("faults: what a search or a check cannot do is refused before it begin
               {kSearch + "/proc/o", 2, "[--out] cannot be made: "},
               {kSearch + "file", 2, "[--out] cannot be made: Not a directory"},
               {kSearch + "r", 2, "[r] holds the results of a sweep, need another --out"},
-              {"$M check --on cpu --mesh etp=1048576,ep=1048576", 2, "[--mesh] more ranks than a job has, got \"etp=1048576,ep=1048576\""},
+              {"$M check --on cpu --mesh etp=1048576,ep=1048576", 2,
+               "[--mesh] more ranks than a job has, got \"etp=1048576,ep=1048576\""},
               {"$M check --on cpu --mesh tp=65536,dp=65536", 2, "[--mesh] more ranks than a job has"}});
   CHECK_FALSE(fs::exists(room / "o"));
   CHECK(read_text_file(room / "r/results.json") == results);
@@ -59,8 +61,10 @@ TEST_CASE("faults: what a search found goes to standard output where its disk is
   const SearchRoom room;
   if (!can_mount(room)) return;
   for (const std::string free : {"0", "16384", "40960"})
-    hold(room, {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs -o size=96k none m || exit 9; mkdir m/o; cat /dev/zero >m/f 2>/dev/null; "
-                 "truncate -s -" + free + " m/f; " + kSearch + "m/o >out; code=$?; grep -c \"Best by time\" out; exit $code'",
+    hold(room, {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs -o size=96k none m || exit 9; mkdir m/o; cat "
+                 "/dev/zero >m/f 2>/dev/null; "
+                 "truncate -s -" +
+                     free + " m/f; " + kSearch + "m/o >out; code=$?; grep -c \"Best by time\" out; exit $code'",
                  3, "results.json] could not be written: No space left on device"}});
   CHECK_THAT(read_text_file(room / "out"), Contains("Best by time"));
 }
@@ -69,14 +73,16 @@ TEST_CASE("faults: figures whose file cannot be written at the end go to standar
   const Room room;
   // Their folder goes once the first line is told.
   const auto without_folder = [&](const std::string& command) {
-    const Run run = room.shell(kOneThread + "mkdir -p f; { " + command + "; echo \"code $?\"; } 2>&1 | { read line; rm -r f; cat; }", 100);
+    const Run run = room.shell(
+        kOneThread + "mkdir -p f; { " + command + "; echo \"code $?\"; } 2>&1 | { read line; rm -r f; cat; }", 100);
     INFO(command << "\n" << run.out.substr(0, 3000) << run.err);
     CHECK_THAT(run.out, Contains("code 3\n") && Contains("could not be written: No such file or directory"));
     return run.out;
   };
   CHECK_THAT(without_folder("$M check --on cpu --largest 4KiB --result f/x.json"),
              Contains("# Check of 1 rank") && Contains("\"figures\""));
-  CHECK_THAT(without_folder("$M calibrate f/m.json --on cpu --ranks 1 --quick --launcher local"), Contains("\"measured\""));
+  CHECK_THAT(without_folder("$M calibrate f/m.json --on cpu --ranks 1 --quick --launcher local"),
+             Contains("\"measured\""));
   // The metrics of a sweep end nothing, and no point has failed by them.
   const std::string sweep = without_folder("$M sweep tiny.json --set tp=1 --on sim:1xcpu --metrics f/m.prom --out o");
   CHECK_THAT(sweep, Contains("results: o/results.json") && !Contains("Some points failed"));
@@ -86,14 +92,21 @@ TEST_CASE("faults: figures whose file cannot be written at the end go to standar
 TEST_CASE("faults: a calibration that is told to end says so and leaves nothing, whatever it measures") {
   const Room room;
   // At once, where it measures by itself on all cores, and where ranks measure for it.
-  const std::string alone = "sleep 0.5; ", with_ranks = "until grep -q 'measuring with 2 ranks' said; do kill -0 $job || exit 9; sleep 0.02; done; sleep 0.3; ";
-  for (const auto& [moment, launcher] : {std::pair(alone, " --ranks 1 --launcher local"), std::pair(with_ranks, " --ranks 2")})
+  const std::string
+      alone = "sleep 0.5; ",
+      with_ranks =
+          "until grep -q 'measuring with 2 ranks' said; do kill -0 $job || exit 9; sleep 0.02; done; sleep 0.3; ";
+  for (const auto& [moment, launcher] :
+       {std::pair(alone, " --ranks 1 --launcher local"), std::pair(with_ranks, " --ranks 2")})
     for (const std::string signal : {"INT", "TERM"}) {
       INFO(moment << signal);
-      const Run run = room.shell("export OMP_NUM_THREADS=2 TMPDIR=$PWD/t; mkdir -p t; $M calibrate m.json --on cpu --quick" + std::string(launcher) +
-                                 " >said 2>&1 & job=$!; " + moment + "kill -" + signal + " $job; wait $job; echo code $?; cat said; ls t; ls");
+      const Run run =
+          room.shell("export OMP_NUM_THREADS=2 TMPDIR=$PWD/t; mkdir -p t; $M calibrate m.json --on cpu --quick" +
+                     std::string(launcher) + " >said 2>&1 & job=$!; " + moment + "kill -" + signal +
+                     " $job; wait $job; echo code $?; cat said; ls t; ls");
       INFO(run.out << run.err);
-      CHECK_THAT(run.out, Contains("code 3\n") && Contains("[calibrate] interrupted") && !Contains("mbench-calibrate-"));
+      CHECK_THAT(run.out,
+                 Contains("code 3\n") && Contains("[calibrate] interrupted") && !Contains("mbench-calibrate-"));
       CHECK_FALSE(fs::exists(room / "m.json"));
       CHECK(live_descendants(0).empty());
     }
@@ -102,24 +115,31 @@ TEST_CASE("faults: a calibration that is told to end says so and leaves nothing,
 TEST_CASE("faults: a rank that is stopped holds a calibration or a check no longer than its --timeout") {
   const LongSweep room;
   for (const std::string command : {"calibrate m.json --quick --timeout 6", "check --largest 64MiB --timeout 6"}) {
-    const Run run = room.with_functions(kOneThread + "$M " + command + " --on cpu --ranks 2 >said 2>&1 & job=$!; "
-                                        "until rank=$(ranks 0); [ \"$rank\" ]; do kill -0 $job || { cat said; exit 9; }; sleep 0.05; done; "
-                                        "kill -STOP $rank; wait $job; echo code $?; cat said");
+    const Run run = room.with_functions(
+        kOneThread + "$M " + command +
+        " --on cpu --ranks 2 >said 2>&1 & job=$!; "
+        "until rank=$(ranks 0); [ \"$rank\" ]; do kill -0 $job || { cat said; exit 9; }; sleep 0.05; done; "
+        "kill -STOP $rank; wait $job; echo code $?; cat said");
     INFO(command << "\n" << run.out << run.err);
-    CHECK_THAT(run.out, Contains("code 3\n") && Contains("killed by the time-out of 6.0 s") && Contains("got it from: "));
+    CHECK_THAT(run.out,
+               Contains("code 3\n") && Contains("killed by the time-out of 6.0 s") && Contains("got it from: "));
     CHECK(live_descendants(0).empty());
   }
   CHECK_THAT(room.shell("$M calibrate --help").out, Contains("--timeout SECONDS"));
 }
 
-TEST_CASE("faults: what a killed check or calibration leaves in shared memory is in a folder that the next one removes") {
+TEST_CASE(
+    "faults: what a killed check or calibration leaves in shared memory is in a folder that the next one removes") {
   const LongSweep room;
   for (const std::string command : {"calibrate m.json --quick", "check --largest 64MiB"}) {
-    const Run run = room.with_functions(
-        kOneThread + "$M " + command + " --on cpu --ranks 2 >said 2>&1 & sweep=$!; "
-        "until folder=$(session) && [ \"$(find \"$folder\" -name '*segment*' 2>/dev/null | wc -l)\" -ge 2 ]; do kill -0 $sweep || { cat said; exit 9; }; sleep 0.05; done; "
-        "kill -9 $sweep $(ranks); wait $sweep; until_no_rank; $M check --on cpu --ranks 2 --largest 4KiB --quiet >/dev/null 2>&1; "
-        "[ -e \"$folder\" ] && ls -R \"$folder\" || echo removed");
+    const Run run =
+        room.with_functions(kOneThread + "$M " + command +
+                            " --on cpu --ranks 2 >said 2>&1 & sweep=$!; "
+                            "until folder=$(session) && [ \"$(find \"$folder\" -name '*segment*' 2>/dev/null | wc "
+                            "-l)\" -ge 2 ]; do kill -0 $sweep || { cat said; exit 9; }; sleep 0.05; done; "
+                            "kill -9 $sweep $(ranks); wait $sweep; until_no_rank; $M check --on cpu --ranks 2 "
+                            "--largest 4KiB --quiet >/dev/null 2>&1; "
+                            "[ -e \"$folder\" ] && ls -R \"$folder\" || echo removed");
     INFO(command << "\n" << run.out << run.err);
     CHECK_THAT(run.out, Contains("no rank left\nremoved\n"));
     CHECK(live_descendants(0).empty());
@@ -134,8 +154,10 @@ TEST_CASE("faults: a check or a calibration that lacks file descriptors ends and
 
 TEST_CASE("faults: more ranks than can be started is bad usage of a check or a calibration") {
   const Room room;
-  hold(room, {{"$M check --ranks 2 --on cpu --launcher local", 2, "[local] starts one rank, got 2, need --launcher mpirun or srun"},
-              {"$M calibrate m.json --quick --ranks 2 --on cpu --launcher local", 2, "[local] starts one rank, got 2"}});
+  hold(room,
+       {{"$M check --ranks 2 --on cpu --launcher local", 2,
+         "[local] starts one rank, got 2, need --launcher mpirun or srun"},
+        {"$M calibrate m.json --quick --ranks 2 --on cpu --launcher local", 2, "[local] starts one rank, got 2"}});
 }
 
 TEST_CASE("faults: the picture of a trend that cannot be written is an error, and the older one stands") {
@@ -146,9 +168,13 @@ TEST_CASE("faults: the picture of a trend that cannot be written is an error, an
     return;
   }
   for (const std::string kind : {"svg", "png", "pdf"})
-    hold(room, {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs -o size=64k none m || exit 9; echo older >m/t." + kind + "; cat /dev/zero >m/f 2>/dev/null; "
-                 "$M trend --dir baselines --plot m/t." + kind + "; code=$?; [ \"$(cat m/t." + kind + ")\" = older ] && [ -z \"$(ls m | grep tmp)\" ] && exit $code'",
-                 2, "could not be written: No space left on device"}});
+    hold(room,
+         {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs -o size=64k none m || exit 9; echo older >m/t." + kind +
+               "; cat /dev/zero >m/f 2>/dev/null; "
+               "$M trend --dir baselines --plot m/t." +
+               kind + "; code=$?; [ \"$(cat m/t." + kind +
+               ")\" = older ] && [ -z \"$(ls m | grep tmp)\" ] && exit $code'",
+           2, "could not be written: No space left on device"}});
 }
 
 TEST_CASE("faults: a search on a disk with room for its results alone writes them") {
@@ -162,8 +188,10 @@ TEST_CASE("faults: a search on a disk with room for its results alone writes the
   const auto pages = [&](const std::string& name) { return (fs::file_size(room / ("whole/" + name)) + 4095) / 4096; };
   // Room for both files, as each is written before it takes its name, and not for plots beside them.
   const auto kib = (pages("results.json") + pages("results.md") + 3) * 4;
-  hold(room, {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs -o size=" + std::to_string(kib) + "k none m || exit 9; " + kSearch +
-                   "m/o >/dev/null; code=$?; cp m/o/results.json kept.json; ls m/o/plots; exit $code'", 0, "could not be written"}});
+  hold(room,
+       {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs -o size=" + std::to_string(kib) + "k none m || exit 9; " +
+             kSearch + "m/o >/dev/null; code=$?; cp m/o/results.json kept.json; ls m/o/plots; exit $code'",
+         0, "could not be written"}});
   CHECK(read_result_file(room / "kept.json").points.size() == rows_of(room, "whole").size());
 }
 
@@ -174,19 +202,24 @@ TEST_CASE("faults: a folder of turns that cannot be is refused, and Ctrl-C ends 
   hold(room, {{sweep + "/proc/t,1,2", 2, "[--take-turns] cannot make /proc/t: "},
               {sweep + "file,1,2", 2, "[--take-turns] cannot make "}});
   CHECK_FALSE(fs::exists(room / "o"));
-  const Run run = room.shell("OMP_NUM_THREADS=1 " + sweep +
-                             "t,1,2 >said 2>&1 & job=$!; until [ -e t/1 ]; do kill -0 $job || exit 9; sleep 0.02; done; sleep 0.3; "
-                             "kill -INT $job; wait $job; echo code $?; cat said");
+  const Run run =
+      room.shell("OMP_NUM_THREADS=1 " + sweep +
+                 "t,1,2 >said 2>&1 & job=$!; until [ -e t/1 ]; do kill -0 $job || exit 9; sleep 0.02; done; sleep 0.3; "
+                 "kill -INT $job; wait $job; echo code $?; cat said");
   INFO(run.out << run.err);
-  CHECK_THAT(run.out, Contains("code 3\n") && Contains("Interrupted: 0 of 2 points are done and kept") && !Contains("nobody came"));
+  CHECK_THAT(run.out, Contains("code 3\n") && Contains("Interrupted: 0 of 2 points are done and kept") &&
+                          !Contains("nobody came"));
 }
 
 TEST_CASE("faults: Ctrl-C in what is asked for after a search ends it, and what was found is kept") {
   const SearchRoom room;
   const Run run = room.shell(
-      "$M search s.json --on sim:4xV100-SXM2-16GB --confirm --threads 1 --set micro_batch=any --set cp=any --out o >said 2>told & job=$!; "
-      "until grep -qs 'Best by' said; do kill -0 $job || exit 9; sleep 0.005; done; kill -INT $job; wait $job; echo code $?; cat told");
+      "$M search s.json --on sim:4xV100-SXM2-16GB --confirm --threads 1 --set micro_batch=any --set cp=any --out o "
+      ">said 2>told & job=$!; "
+      "until grep -qs 'Best by' said; do kill -0 $job || exit 9; sleep 0.005; done; kill -INT $job; wait $job; echo "
+      "code $?; cat told");
   INFO(run.out << run.err);
-  CHECK_THAT(run.out, Contains("code 3\n") && Contains("Interrupted: the search is whole, what was asked for after it is not."));
+  CHECK_THAT(run.out,
+             Contains("code 3\n") && Contains("Interrupted: the search is whole, what was asked for after it is not."));
   CHECK_FALSE(rows_of(room).empty());
 }

@@ -10,7 +10,9 @@ using nlohmann::json;
 namespace {
 
 void put_spec(const Room& room) {
-  room.put("s.json", R"({"name": "small", "model": "gpt2-345m", "seq": 1024, "precision": "bf16", "micro_batch": 4, "global_batch": 64, "dp": 8})");
+  room.put(
+      "s.json",
+      R"({"name": "small", "model": "gpt2-345m", "seq": 1024, "precision": "bf16", "micro_batch": 4, "global_batch": 64, "dp": 8})");
 }
 
 constexpr const char* kOn = " --on sim:8xH100-SXM5-80GB ";
@@ -20,7 +22,8 @@ constexpr const char* kOn = " --on sim:8xH100-SXM5-80GB ";
 TEST_CASE("cost of a spec and of the results of its sweep is the same, and adds up") {
   const Room room;
   put_spec(room);
-  const std::string asked = " --tokens 30B --price 2 --mtbf 1000h --restart 10min --checkpoint-bandwidth 2GB/s --watts 1000 --json";
+  const std::string asked =
+      " --tokens 30B --price 2 --mtbf 1000h --restart 10min --checkpoint-bandwidth 2GB/s --watts 1000 --json";
   const Run simulated = room.shell("$M cost s.json" + std::string(kOn) + asked);
   INFO(simulated.err);
   REQUIRE(simulated.code == 0);

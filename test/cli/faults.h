@@ -29,7 +29,8 @@ inline void hold(const Room& room, const std::vector<Fault>& faults) {
     CHECK(run.code == fault.code);
     CHECK_THAT(run.out + run.err, Catch::Contains(fault.says));
     CHECK(run.err.size() < 20000);
-    for (const std::string control : {"\x1b", "\xC2\x9B"}) CHECK((run.out + run.err).find(control) == std::string::npos);
+    for (const std::string control : {"\x1b", "\xC2\x9B"})
+      CHECK((run.out + run.err).find(control) == std::string::npos);
     CHECK(live_descendants(0).empty());
   }
 }
@@ -42,15 +43,15 @@ inline std::vector<PointResult> rows_of(const Room& room, const std::string& out
 // A room with a simulated result of the tiny sweep, and a folder of baselines made of it.
 struct RoomWithResult : Room {
   RoomWithResult() {
-    const Run run = shell("$M sweep tiny.json --set tp=1 --out r" + kSimulated + " && $M baseline add r --dir baselines");
+    const Run run =
+        shell("$M sweep tiny.json --set tp=1 --out r" + kSimulated + " && $M baseline add r --dir baselines");
     REQUIRE(run.code == 0);
   }
 };
 
 // Whether this user may mount what no other process sees.
 inline bool can_mount(const Room& room) {
-  if (room.shell("unshare -m sh -c 'mkdir m && mount -t tmpfs none m'; code=$?; rmdir m; exit $code").code ==
-      0)
+  if (room.shell("unshare -m sh -c 'mkdir m && mount -t tmpfs none m'; code=$?; rmdir m; exit $code").code == 0)
     return true;
   WARN("not tried, since this user cannot mount: disks that are full or cannot be written");
   return false;

@@ -1,10 +1,11 @@
 // The table of faults: what can go wrong around the program, done to the built binary, each line with the exit code and the
 // words that it must end with. What is done to a sweep's own rows stands in test/sweeps/.
+#include "test/cli/faults.h"
+
 #include <algorithm>
 
 #include "engine/point/result.h"
 #include "test/catch.h"
-#include "test/cli/faults.h"
 #include "test/cli/long_sweep.h"
 #include "test/support/sanitizer.h"
 
@@ -19,35 +20,35 @@ TEST_CASE("faults: limits of a login node are named, and nothing waits for ever"
     return;
   }
   const Room room;
-  room.put(
-      "large.json",
-      R"({"model": "gpt-bytes-tiny", "seq": 256, "micro_batch": 512, "global_batch": 512, "iterations": 1,
+  room.put("large.json",
+           R"({"model": "gpt-bytes-tiny", "seq": 256, "micro_batch": 512, "global_batch": 512, "iterations": 1,
     "warmup": 0})");
   room.put("point.json", R"({"model": "gpt-bytes-tiny", "seq": 64})");
   const std::string limited = "export OMP_NUM_THREADS=2; ulimit ";
-  const std::string sweep =
-      "; $M sweep tiny.json --set tp=1 --launcher local --set strategy=full --quiet --out ";
-  hold(room,
-       {{limited + "-v 8000000" + sweep + "a", 0, "| ok"},
-        {limited + "-v 26000000" + sweep + "b", 0, "| ok"},
-        {limited + "-d 200000" + sweep + "d", 3, "[limits] the limit on data (ulimit -d) leaves no room"},
-        {limited + "-v 1600000; $M run large.json --result x.json; cat x.json", 0, "launch_failed"},
-        {"cat x.json", 0, "the limit on address space (ulimit -v) leaves "},
-        {limited + "-d 700000; $M run large.json --result y.json; cat y.json", 0,
-         "the limit on data (ulimit -d) leaves "}});
+  const std::string sweep = "; $M sweep tiny.json --set tp=1 --launcher local --set strategy=full --quiet --out ";
+  hold(room, {{limited + "-v 8000000" + sweep + "a", 0, "| ok"},
+              {limited + "-v 26000000" + sweep + "b", 0, "| ok"},
+              {limited + "-d 200000" + sweep + "d", 3, "[limits] the limit on data (ulimit -d) leaves no room"},
+              {limited + "-v 1600000; $M run large.json --result x.json; cat x.json", 0, "launch_failed"},
+              {"cat x.json", 0, "the limit on address space (ulimit -v) leaves "},
+              {limited + "-d 700000; $M run large.json --result y.json; cat y.json", 0,
+               "the limit on data (ulimit -d) leaves "}});
   // So little that the loader itself ends a program with CUDA's libraries, in words of its own.
   if (room.shell("$M --version").out.find("cuda      not built in") != std::string::npos)
-    hold(room, {{limited + "-v 300000" + sweep + "c", 3,
-                 "[limits] the limit on address space (ulimit -v) leaves no room"},
-                {limited + "-v 300000; $M --version", 3, "(ulimit -v)"}});
+    hold(room,
+         {{limited + "-v 300000" + sweep + "c", 3, "[limits] the limit on address space (ulimit -v) leaves no room"},
+          {limited + "-v 300000; $M --version", 3, "(ulimit -v)"}});
   for (const std::string out : {"a", "b"})
     CHECK(read_result_file(room / (out + "/results.json")).points.at(0).outcome == Outcome::ok);
   // Under 4 MiB for a file some ranks end as MPI starts, and the others would wait until the time-out. (Blocks of 512 bytes.)
-  hold(room, {{"ulimit -f 2000; $M sweep tiny.json --quiet --out f", 3, "the limit on the size of files (ulimit -f) leaves "},
-              {"ulimit -f 2000; $M run point.json", 3, "mbench: [limits] the limit on the size of files (ulimit -f) leaves "}});
+  hold(room,
+       {{"ulimit -f 2000; $M sweep tiny.json --quiet --out f", 3, "the limit on the size of files (ulimit -f) leaves "},
+        {"ulimit -f 2000; $M run point.json", 3,
+         "mbench: [limits] the limit on the size of files (ulimit -f) leaves "}});
   for (const PointResult& row : rows_of(room, "f")) {
     CHECK(row.outcome == Outcome::launch_failed);
-    CHECK_THAT(row.reason, Contains("(ulimit -f) leaves no room for the memory that ranks share, got 1000.00 KiB, need 8.00 MiB"));
+    CHECK_THAT(row.reason,
+               Contains("(ulimit -f) leaves no room for the memory that ranks share, got 1000.00 KiB, need 8.00 MiB"));
   }
 }
 
@@ -77,10 +78,10 @@ TEST_CASE("faults: what was measured goes to standard output where its file cann
   CHECK_THAT(gone.err, Contains("[f/x.json] could not be written: No such file or directory"));
   fs::create_directories(room / "f");
   // A trace that cannot be written leaves the record where it belongs.
-  const Run trace = room.shell(
-      kOneThread +
-      "{ $M run point.json --result x.json --trace f/t.json; echo \"code $?\"; } | { read line; rm -r f; "
-      "cat; }");
+  const Run trace =
+      room.shell(kOneThread +
+                 "{ $M run point.json --result x.json --trace f/t.json; echo \"code $?\"; } | { read line; rm -r f; "
+                 "cat; }");
   INFO(trace.out.substr(0, 3000) << trace.err);
   CHECK_THAT(trace.out, Contains("code 3"));
   CHECK_THAT(trace.err, Contains("[f/t.json] could not be written"));
@@ -120,10 +121,9 @@ TEST_CASE("faults: a standard output that is full is an error, one whose reader 
 
 TEST_CASE("faults: ranks that others keep from their cores are named beside the row") {
   const Room room;
-  hold(room,
-       {{"taskset -c 0 sh -c 'while :; do :; done' & busy=$!; taskset -c 0 $M sweep tiny.json --set tp=1 "
-         "--launcher local --set strategy=full --set iterations=20 --out o; code=$?; kill $busy; exit $code",
-         0, "starved: rank 0 had a core for "}});
+  hold(room, {{"taskset -c 0 sh -c 'while :; do :; done' & busy=$!; taskset -c 0 $M sweep tiny.json --set tp=1 "
+               "--launcher local --set strategy=full --set iterations=20 --out o; code=$?; kill $busy; exit $code",
+               0, "starved: rank 0 had a core for "}});
   const auto rows = read_result_file(room / "o/results.json").points;
   REQUIRE(rows.size() == 1);
   const PointResult& row = rows.front();
@@ -152,7 +152,8 @@ TEST_CASE("faults: a rank that is slow by itself is named, and not the one that 
   // A rank that has hardly a core is no slower for being halted while it has none.
   REQUIRE(row.cpu_share_by_rank.size() == 2);
   if (row.cpu_share_by_rank[0] < 0.5) {
-    WARN("not checked: others keep the ranks from their cores, which had them for " << 100 * row.cpu_share_by_rank[0] << " % of the time");
+    WARN("not checked: others keep the ranks from their cores, which had them for " << 100 * row.cpu_share_by_rank[0]
+                                                                                    << " % of the time");
     return;
   }
   CHECK_THAT(run.out, Contains("straggler: rank 1 on "));
@@ -170,17 +171,20 @@ TEST_CASE("faults: a rank that is slow by itself is named, and not the one that 
 // A rank that waits in a collective for a stopped one is killed there: what the other then meets is its end.
 TEST_CASE("faults: a rank that dies within an exchange ends its point as a row, and the sweep goes on") {
   const std::vector<std::string> exchanges = {
-      R"("model": "mixtral-bytes-4m", "dp": 2, "ep": 2)",                      // all-to-all of experts
-      R"("model": "gpt-bytes-tiny", "dp": 2, "zero": 3)",                      // gather of sharded weights
+      R"("model": "mixtral-bytes-4m", "dp": 2, "ep": 2)",                       // all-to-all of experts
+      R"("model": "gpt-bytes-tiny", "dp": 2, "zero": 3)",                       // gather of sharded weights
       R"("model": "gpt-bytes-tiny", "cp": 2, "attention": "flash", "tp": 1)"};  // keys and values passed round
   const LongSweep room;
   std::vector<std::string> lines;
   for (const std::string& fields : exchanges)
-    lines.push_back("cat >s.json <<'END'\n" R"({"seq": 64, "global_batch": 2, "dropout": 0, "warmup": 0, )" + fields +
-                    R"(, "env": {"OMP_NUM_THREADS": 1, "OMPI_MCA_mpi_yield_when_idle": 1}, "sweep": {"iterations": [10000000, 1]}})"
-                    "\nEND\n"
-                    "begin; r0=$(ranks 0); r1=$(ranks 1); kill -STOP $r0; sleep 0.5; kill -9 $r1; sleep 0.2; kill -CONT $r0; "
-                    "wait $sweep; echo \"code $?\"; cat said");
+    lines.push_back(
+        "cat >s.json <<'END'\n"
+        R"({"seq": 64, "global_batch": 2, "dropout": 0, "warmup": 0, )" +
+        fields +
+        R"(, "env": {"OMP_NUM_THREADS": 1, "OMPI_MCA_mpi_yield_when_idle": 1}, "sweep": {"iterations": [10000000, 1]}})"
+        "\nEND\n"
+        "begin; r0=$(ranks 0); r1=$(ranks 1); kill -STOP $r0; sleep 0.5; kill -9 $r1; sleep 0.2; kill -CONT $r0; "
+        "wait $sweep; echo \"code $?\"; cat said");
   const std::vector<std::string> printed = room.side_by_side(lines);
   for (std::size_t i = 0; i < exchanges.size(); ++i) {
     INFO(exchanges[i] << "\n" << printed[i]);

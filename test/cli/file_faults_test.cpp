@@ -19,13 +19,14 @@ TEST_CASE("faults: files that are nested without end, or have no end, are refuse
   const auto deep = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   room.put("deep.json", deep(100000));
   room.put("spec.json", R"({"model": "gpt-bytes-tiny", "env": )" + deep(100000) + "}");
-  room.put("r/results-deep.json", R"({"schema": "mbench.results/1", "spec": )" + deep(90000) +
-                                      R"(, "environment": {}, "points": []})");
+  room.put("r/results-deep.json",
+           R"({"schema": "mbench.results/1", "spec": )" + deep(90000) + R"(, "environment": {}, "points": []})");
   for (const std::string field : {"name", "sweep", "data", "tables"})
     room.put(field + ".json", R"({"model": "gpt-bytes-tiny", ")" + field + "\": " + deep(100000) + "}");
   room.put("model.json", R"({"model": )" + deep(100000) + "}");
   room.put("source.json", R"({"model": "gpt-bytes-tiny", "published": {"source": )" + deep(100000) + "}}");
-  room.put("row.json", R"({"schema": "mbench.results/1", "spec": {}, "environment": {}, "points": [{"losses": )" + deep(100000) + "}]}");
+  room.put("row.json", R"({"schema": "mbench.results/1", "spec": {}, "environment": {}, "points": [{"losses": )" +
+                           deep(100000) + "}]}");
   const std::string stored = R"(find baselines -name '*.json' | head -1)";
   const std::string says = "nested more than 100 deep";
   hold(room,
@@ -58,8 +59,7 @@ TEST_CASE("faults: files that are nested without end, or have no end, are refuse
         {"cp deep.json \"$(" + stored + ")\"; $M baseline list", 2, says},
         {"$M baseline show", 2, says},
         {"$M trend", 2, says},
-        {"cp r/results-deep.json r/results.json; $M sweep tiny.json --set tp=1 --out r --resume" + kSimulated,
-         2, says},
+        {"cp r/results-deep.json r/results.json; $M sweep tiny.json --set tp=1 --out r --resume" + kSimulated, 2, says},
         {"$M run /dev/zero", 2, "[/dev/zero] more than 512.00 MiB, need a smaller file"},
         {"$M report /dev/zero", 2, "[/dev/zero] more than 512.00 MiB"},
         {"$M sweep /dev/urandom --out d", 2, "[/dev/urandom] more than 512.00 MiB"},
@@ -80,11 +80,14 @@ TEST_CASE("faults: input that is no point, no result or no text") {
   room.put("env.json", R"({"model": "gpt-bytes-tiny", "env": {"A": "x\u0000y"}})");
   room.put("directory/x", "");
   fs::create_symlink("loop", room / "loop");
-  room.put("label.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "sweep": {"env": [{"A": "\u001b[31m\u009b1m"}, {}]}})");
+  room.put("label.json",
+           R"({"model": "gpt-bytes-tiny", "seq": 32, "sweep": {"env": [{"A": "\u001b[31m\u009b1m"}, {}]}})");
   const std::string escape = "\"$(printf '\\033[31m')\"";
   hold(room, {{"$M sweep tiny.json --out d --timeout " + escape, 2, "\\x1b[31m"},
               {"$M sweep tiny.json --out d --collective-timeout " + escape, 2, "\\x1b[31m"},
-              {"$M sweep tiny.json --set tp=1 --dry-run --launcher-args \"--x $(printf '\\033[31m')\" --launcher mpirun --out d", 0, "$'\\x1b'"},
+              {"$M sweep tiny.json --set tp=1 --dry-run --launcher-args \"--x $(printf '\\033[31m')\" --launcher "
+               "mpirun --out d",
+               0, "$'\\x1b'"},
               {"$M sweep tiny.json --set tp=1 --dry-run --launcher local --out " + escape, 0, "\\x1b"},
               {"$M sweep label.json --dry-run --launcher local --out d", 0, "\\u001b"},
               {"$M plan label.json", 0, "\\u001b"},
@@ -121,16 +124,20 @@ TEST_CASE("faults: sizes beyond what a program can count or end are rows, and th
   CHECK(rows[1].outcome == Outcome::infeasible);
 }
 
-TEST_CASE("faults: the longest steps and pipelines that are accepted are planned and simulated in seconds, within 2 GB") {
+TEST_CASE(
+    "faults: the longest steps and pipelines that are accepted are planned and simulated in seconds, within 2 GB") {
   if (kSanitized) {
-    WARN("not tried under a sanitizer, which takes terabytes of addresses and several times as long: times and memory of large plans");
+    WARN(
+        "not tried under a sanitizer, which takes terabytes of addresses and several times as long: times and memory "
+        "of large plans");
     return;
   }
   const Room room;
   // As many micro batches times stages as sizes allow, and pipelines as long as a bound of their own allows.
   room.put("steps.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2097152})");
   room.put("stages.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "pp": 4, "global_batch": 524288})");
-  room.put("long.json", R"({"model": {"preset": "gpt-bytes-tiny", "layers": 1024}, "seq": 64, "pp": 1024, "global_batch": 2048})");
+  room.put("long.json",
+           R"({"model": {"preset": "gpt-bytes-tiny", "layers": 1024}, "seq": 64, "pp": 1024, "global_batch": 2048})");
   room.put("chunks.json", R"({"model": {"preset": "gpt-bytes-tiny", "layers": 8192}, "seq": 64, "pp": 2,
                               "schedule": "interleaved", "virtual_stages": 4096, "global_batch": 2})");
   // Of processor time, so that a busy machine changes nothing. On an idle one they take 1 to 4 s and up to 0.7 GB.
@@ -175,13 +182,12 @@ TEST_CASE("faults: data that ranks could not read is refused before they are sta
   const auto sweep = [](const std::string& data) {
     return "$M sweep tiny.json --launcher local --set tp=1 --out o --set data=" + data;
   };
-  hold(room,
-       {{sweep("text:none.txt"), 2, "no such data file"},
-        {sweep("text:folder"), 2, "got a directory, need a regular file"},
-        {sweep("text:/dev/zero"), 2, "got a pipe or device, need a regular file"},
-        {sweep("text:empty.txt"), 2, "the data file is empty"},
-        {sweep("text:short.txt"), 2, "too short for one sample, got 22 tokens, need at least 65"},
-        {sweep("tokens:odd.bin"), 2, "odd size, got 1001 bytes"},
-        {sweep("tokens:tokens.bin"), 2, "is outside the model's vocabulary, got 32639, need less than"}});
+  hold(room, {{sweep("text:none.txt"), 2, "no such data file"},
+              {sweep("text:folder"), 2, "got a directory, need a regular file"},
+              {sweep("text:/dev/zero"), 2, "got a pipe or device, need a regular file"},
+              {sweep("text:empty.txt"), 2, "the data file is empty"},
+              {sweep("text:short.txt"), 2, "too short for one sample, got 22 tokens, need at least 65"},
+              {sweep("tokens:odd.bin"), 2, "odd size, got 1001 bytes"},
+              {sweep("tokens:tokens.bin"), 2, "is outside the model's vocabulary, got 32639, need less than"}});
   CHECK_FALSE(fs::exists(room / "o"));
 }

@@ -62,33 +62,34 @@ TEST_CASE("a rank's resident memory is what its allocator reports, within a tent
                                      << precision << "\"}";
     const Ran ran = run_binary({"run", folder / "p.json", "--result", folder / "r.json"});
     REQUIRE(ran.code == 0);
-    const PointResult r =
-        result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $");
-    INFO(precision << ": allocator " << *r.peak_memory_mib << " MiB, resident " << ran.peak_rss_mib
-                   << " MiB");
+    const PointResult r = result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $");
+    INFO(precision << ": allocator " << *r.peak_memory_mib << " MiB, resident " << ran.peak_rss_mib << " MiB");
     if (!test::kSanitized) CHECK(ran.peak_rss_mib < 1.10 * *r.peak_memory_mib + 100);
     CHECK(ran.peak_rss_mib > *r.peak_memory_mib);
   }
 }
 
-TEST_CASE("what a rank holds beside its arena and the scratch that it reports does not grow with the model, in 16 bit") {
+TEST_CASE(
+    "what a rank holds beside its arena and the scratch that it reports does not grow with the model, in 16 bit") {
   const ResultFolder folder;
   ::setenv("OMP_NUM_THREADS", "1", 1);  // a BLAS keeps buffers for each thread
   for (const char* precision : {"bf16", "fp16"}) {
-    const auto beside = [&](int hidden, double* library) {
-      std::ofstream(folder / "p.json") << R"({"model": {"preset": "gpt-bytes-tiny", "layers": 1, "heads": 4, "hidden": )" << hidden
-                                       << R"(, "ffn": )" << 4 * hidden << R"(}, "seq": 256, "iterations": 1, "warmup": 1, "precision": ")"
-                                       << precision << "\"}";
-      const Ran ran = run_binary({"run", folder / "p.json", "--result", folder / "r.json"});
-      REQUIRE(ran.code == 0);
-      const PointResult r = result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $");
-      *library = r.library_memory_mib.value();
-      return ran.peak_rss_mib - r.reserved_memory_mib.value() - *library;
-    };
+    const auto beside =
+        [&](int hidden, double* library) {
+          std::ofstream(folder / "p.json")
+              << R"({"model": {"preset": "gpt-bytes-tiny", "layers": 1, "heads": 4, "hidden": )" << hidden
+              << R"(, "ffn": )" << 4 * hidden << R"(}, "seq": 256, "iterations": 1, "warmup": 1, "precision": ")"
+              << precision << "\"}";
+          const Ran ran = run_binary({"run", folder / "p.json", "--result", folder / "r.json"});
+          REQUIRE(ran.code == 0);
+          const PointResult r = result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $");
+          *library = r.library_memory_mib.value();
+          return ran.peak_rss_mib - r.reserved_memory_mib.value() - *library;
+        };
     double library_of_small = 0, library = 0;
     const double small = beside(64, &library_of_small), large = beside(1024, &library);
-    INFO(precision << ": beside them " << small << " and " << large << " MiB, reported scratch " << library_of_small << " and "
-                   << library << " MiB");
+    INFO(precision << ": beside them " << small << " and " << large << " MiB, reported scratch " << library_of_small
+                   << " and " << library << " MiB");
     // Operands of fp16 are widened or split on every CPU, 18 MiB and more of them here, with AMX 11: not counted, they would be seen.
     if (std::string(precision) == "fp16") CHECK(library - library_of_small > 8);
     // Less is no fault: parts of a large arena that no op has touched are reserved and not resident.
@@ -99,15 +100,12 @@ TEST_CASE("what a rank holds beside its arena and the scratch that it reports do
 
 TEST_CASE("compare passes a result against itself and fails one that is slower or larger") {
   const ResultFolder folder;
-  std::ofstream(folder / "p.json")
-      << R"({"model": "gpt-bytes-tiny", "seq": 32, "iterations": 8, "warmup": 1})";
+  std::ofstream(folder / "p.json") << R"({"model": "gpt-bytes-tiny", "seq": 32, "iterations": 8, "warmup": 1})";
   REQUIRE(run_binary({"run", folder / "p.json", "--result", folder / "r.json"}).code == 0);
   ResultFile file;
   file.spec = {{"name", "gate"}};
-  file.environment = {
-      {"host", "a"}, {"cpu", "b"}, {"cores", 2}, {"device", "cpu"}, {"flop_formula_version", 1}};
-  file.points.push_back(
-      result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $"));
+  file.environment = {{"host", "a"}, {"cpu", "b"}, {"cores", 2}, {"device", "cpu"}, {"flop_formula_version", 1}};
+  file.points.push_back(result_from_json(nlohmann::json::parse(std::ifstream(folder / "r.json")), "r.json: $"));
   // Noise of a shared machine is not what this is about.
   std::vector<double> samples;
   for (int i = 0; i < 20; ++i) samples.push_back(100 + 0.1 * (i % 5));

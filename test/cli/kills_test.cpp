@@ -17,7 +17,8 @@ const std::string kShortLong = "2, 10000000";
 }  // namespace
 
 TEST_CASE("faults: a sweep that is told to end keeps its rows and leaves no rank") {
-  const std::vector<std::string> kills = {"kill -TERM $sweep", "kill -HUP $sweep", "kill -INT $sweep; kill -INT $sweep"};
+  const std::vector<std::string> kills = {"kill -TERM $sweep", "kill -HUP $sweep",
+                                          "kill -INT $sweep; kill -INT $sweep"};
   const LongSweep room(kShortLong);
   std::vector<std::string> lines;
   for (const std::string& kill : kills)
@@ -26,7 +27,8 @@ TEST_CASE("faults: a sweep that is told to end keeps its rows and leaves no rank
   for (std::size_t i = 0; i < kills.size(); ++i) {
     INFO(kills[i] << "\n" << printed[i]);
     CHECK_THAT(printed[i], Contains("code 3\n") && Contains("no rank left"));
-    CHECK_THAT(printed[i], Contains("Interrupted: 1 of 2 points are done and kept") && Contains(" To go on: mbench sweep s.json"));
+    CHECK_THAT(printed[i],
+               Contains("Interrupted: 1 of 2 points are done and kept") && Contains(" To go on: mbench sweep s.json"));
     const auto rows = rows_of(room, std::to_string(i) + "/o");
     REQUIRE(rows.size() == 2);
     CHECK(rows[0].outcome == Outcome::ok);

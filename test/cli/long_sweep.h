@@ -12,7 +12,8 @@ struct LongSweep : Room {
   // `iterations`: of its points, as JSON.
   explicit LongSweep(const std::string& iterations = "10000000") {
     put("s.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "global_batch": 2, "tp": 2, "dropout": 0, "warmup": 0,
-                      "env": {"OMP_NUM_THREADS": 1, "OMPI_MCA_mpi_yield_when_idle": 1}, "sweep": {"iterations": [)" + iterations + "]}}");
+                      "env": {"OMP_NUM_THREADS": 1, "OMPI_MCA_mpi_yield_when_idle": 1}, "sweep": {"iterations": [)" +
+                      iterations + "]}}");
     put("functions.sh", R"SH(
 ranks() {  # the process ids of the ranks that were started in this folder, or of rank $1
   ls -l /proc/[0-9]*/cwd 2>/dev/null | sed -n "s|.*/proc/\([0-9]*\)/cwd -> $PWD\$|\1|p" | while read -r p; do
@@ -51,11 +52,13 @@ until_no_rank() {  # within seven seconds
     for (std::size_t i = 0; i < lines.size(); ++i) {
       const std::string folder = std::to_string(i);
       put(folder + "/line.sh", ". ./functions.sh\n" + lines[i] + "\n");
-      all += "cp s.json functions.sh " + folder + "; (cd " + folder + " && exec sh line.sh >printed 2>&1 </dev/null) & ";
+      all +=
+          "cp s.json functions.sh " + folder + "; (cd " + folder + " && exec sh line.sh >printed 2>&1 </dev/null) & ";
     }
     shell(all + "wait", 120);
     std::vector<std::string> printed;
-    for (std::size_t i = 0; i < lines.size(); ++i) printed.push_back(read_text_file(*this / (std::to_string(i) + "/printed")));
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      printed.push_back(read_text_file(*this / (std::to_string(i) + "/printed")));
     return printed;
   }
 };

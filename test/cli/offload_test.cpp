@@ -10,7 +10,8 @@ using Catch::Contains;
 
 namespace {
 
-const std::string kOffloadSpec = R"({"model": "gpt-bytes-3m", "seq": 64, "dp": 2, "global_batch": 2, "zero": 3, "precision": "bf16",
+const std::string kOffloadSpec =
+    R"({"model": "gpt-bytes-3m", "seq": 64, "dp": 2, "global_batch": 2, "zero": 3, "precision": "bf16",
   "iterations": 2, "warmup": 1, )";
 
 }  // namespace

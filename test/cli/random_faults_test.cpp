@@ -27,7 +27,8 @@ struct Sweep : LongSweep {
     std::string seeds;
     for (int i = 0; i < kPoints; ++i) seeds += fmt::format("{}{}", i ? ", " : "", i);
     put("s.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "global_batch": 2, "tp": 2, "warmup": 0, "iterations": 30,
-                      "env": {"OMP_NUM_THREADS": 1}, "sweep": {"seed": [)" + seeds + "]}}");
+                      "env": {"OMP_NUM_THREADS": 1}, "sweep": {"seed": [)" +
+                      seeds + "]}}");
     put("rounds.sh", R"SH(
 finished() { grep -ls '"outcome": "ok"' o/points/*.json | wc -l; }
 alive() { kill -0 $sweep 2>/dev/null; }
@@ -101,14 +102,18 @@ TEST_CASE("faults: kills of ranks, launcher and sweep at random moments lose not
   INFO("--rng-seed " << seed);
   std::mt19937 random(seed);
   const auto draw = [&](double low, double high) { return std::uniform_real_distribution<>(low, high)(random); };
-  const auto one_of = [&](std::initializer_list<const char*> words) { return *(words.begin() + random() % words.size()); };
+  const auto one_of = [&](std::initializer_list<const char*> words) {
+    return *(words.begin() + random() % words.size());
+  };
   // Each round: a rank or the launcher dies, which the sweep survives; another point is finished; the sweep itself dies.
   constexpr int kRounds = 3;
   std::string lines;
   for (int i = 0; i < kRounds; ++i)
-    lines += fmt::format("start; hit {:.2f} {} {}; until_more; hit {:.2f} sweep {}; wait $sweep; until_no_rank; cat said; cp -r o after-{}\n",
-                         draw(0, 0.8), one_of({"rank0", "rank1", "mpirun"}), one_of({"KILL", "TERM", "SEGV"}), draw(0, 0.8),
-                         one_of({"KILL", "TERM", "INT"}), i);
+    lines += fmt::format(
+        "start; hit {:.2f} {} {}; until_more; hit {:.2f} sweep {}; wait $sweep; until_no_rank; cat said; cp -r o "
+        "after-{}\n",
+        draw(0, 0.8), one_of({"rank0", "rank1", "mpirun"}), one_of({"KILL", "TERM", "SEGV"}), draw(0, 0.8),
+        one_of({"KILL", "TERM", "INT"}), i);
   const Sweep room;
   const Run run = room.rounds(lines + "start; wait $sweep; echo end $?; cat said");
   INFO(run.out << run.err);
@@ -131,7 +136,8 @@ TEST_CASE("faults: a disk that fills up at random moments loses nothing that was
         "start; until_more; sleep {:.2f}; cat /dev/zero >o/filler 2>/dev/null; truncate -s -{}K o/filler\n"
         "wait $sweep; echo code $?; cat said; rm o/filler; cp -r o after-{}\n",
         std::uniform_real_distribution<>(0, 1)(random), random() % 48, i);
-  room.put("faults.sh", ". ./functions.sh; . ./rounds.sh\n" + lines + "start; wait $sweep; echo end $?; cat said; cp -r o last\n");
+  room.put("faults.sh",
+           ". ./functions.sh; . ./rounds.sh\n" + lines + "start; wait $sweep; echo end $?; cat said; cp -r o last\n");
   const Run run = room.rounds("unshare -m sh faults.sh; rmdir o; mv last o");
   INFO(run.out << run.err);
   CHECK_THAT(run.out, Contains("end 0\n") && Contains("code 3\n"));

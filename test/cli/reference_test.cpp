@@ -21,10 +21,10 @@ std::string text_of(const std::string& path) {
 
 TEST_CASE("the reference page and the schemas are what the program prints: scripts/write-reference writes them") {
   const Room room;
-  for (const auto& [path, command] : {std::pair{"docs/reference/fields.md", "$M help --format markdown"},
-                                      std::pair{"schemas/fields.json", "$M help --format json"},
-                                      std::pair{"schemas/spec.json", "$M schema sweep"},
-                                      std::pair{"schemas/search.json", "$M schema search"}}) {
+  for (const auto& [path, command] :
+       {std::pair{"docs/reference/fields.md", "$M help --format markdown"},
+        std::pair{"schemas/fields.json", "$M help --format json"}, std::pair{"schemas/spec.json", "$M schema sweep"},
+        std::pair{"schemas/search.json", "$M schema search"}}) {
     INFO(path);
     const Run run = room.shell(command);
     CHECK(run.code == 0);

@@ -68,8 +68,7 @@ TEST_CASE("a result file that is not one is refused by report with its place") {
   } cases[] = {
       {"", "[bad.json] the file is empty, need JSON"},
       {" \n", "[bad.json] the file is empty, need JSON"},
-      {good.substr(0, good.size() / 2),
-       fmt::format("[bad.json] cut short: the file ends at byte {}", good.size() / 2)},
+      {good.substr(0, good.size() / 2), fmt::format("[bad.json] cut short: the file ends at byte {}", good.size() / 2)},
       {good.substr(0, good.size() - 3), "[bad.json] cut short: the file ends at byte"},
       {good + "{", "[bad.json] not JSON at byte"},
       {replaced(good, "mbench.results/1", "mbench.results/2"),

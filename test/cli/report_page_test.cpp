@@ -63,8 +63,8 @@ TEST_CASE("each command of a page runs its point, that one and no other") {
   const Room folder;
   folder.put("specs/tiny.json", kSpec);
   folder.put("specs/the words.txt", some_text());
-  const Run swept = folder.shell(
-      "$M sweep specs/tiny.json --filter micro_batch=3 --filter tp=1 --set seed=7 --out o --quiet");
+  const Run swept =
+      folder.shell("$M sweep specs/tiny.json --filter micro_batch=3 --filter tp=1 --set seed=7 --out o --quiet");
   REQUIRE(swept.code == 0);
   const Run page = folder.shell("$M report o/results.json --format html --out page.html");
   REQUIRE(page.code == 0);
@@ -73,8 +73,7 @@ TEST_CASE("each command of a page runs its point, that one and no other") {
   REQUIRE(commands.size() == 4);
   for (const auto& [id, command] : commands) {
     INFO(command);
-    REQUIRE(command.starts_with(
-        "mbench sweep o/results.json --on cpu --filter tp=1 --filter pp=1 --filter strategy="));
+    REQUIRE(command.starts_with("mbench sweep o/results.json --on cpu --filter tp=1 --filter pp=1 --filter strategy="));
     const Run dry = folder.shell("\"$M\" " + command.substr(7) + " --dry-run");
     CHECK(dry.code == 0);
     CHECK_THAT(dry.out, Contains("[1/1] ") && Contains(id));
@@ -83,9 +82,8 @@ TEST_CASE("each command of a page runs its point, that one and no other") {
 
 TEST_CASE("a result file stands for its spec, and what is no spec inside it is refused with its path") {
   const Room folder;
-  folder.put(
-      "old.json",
-      R"({"schema": "mbench.results/1", "spec": {"model": "gpt-bytes-tiny", "seqq": 3}, "points": []})");
+  folder.put("old.json",
+             R"({"schema": "mbench.results/1", "spec": {"model": "gpt-bytes-tiny", "seqq": 3}, "points": []})");
   const Run run = folder.shell("$M sweep old.json --dry-run");
   CHECK(run.code == 2);
   CHECK_THAT(run.err, Contains("old.json: $.spec.seqq") && Contains("seq"));

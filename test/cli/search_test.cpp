@@ -41,7 +41,8 @@ TEST_CASE("a search prints the best, the front and what was left out, and keeps 
   CHECK(report.code == 0);
   CHECK_THAT(report.out, Contains("Margin (MiB)"));
   // The folder is a spec: a sweep over the layouts that were found, to the same times.
-  const Run swept = room.shell("$M sweep o --on sim:4xV100-SXM2-16GB --out again --quiet && $M compare again --baseline o --threshold time=0%");
+  const Run swept = room.shell(
+      "$M sweep o --on sim:4xV100-SXM2-16GB --out again --quiet && $M compare again --baseline o --threshold time=0%");
   INFO(swept.out << swept.err);
   CHECK(swept.code == 0);
   const ResultFile again = read_result_file(room / "again/results.json");
@@ -88,13 +89,21 @@ TEST_CASE("why a layout is not the best: what it takes longer, that it does not 
 
 TEST_CASE("a search leaves a margin of memory: the framework's, or the one that is asked for") {
   const Room room;
-  room.put("s.json", R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "bf16", "tp": [1, 2], "micro_batch": "any"})");
-  const auto search = [&](const std::string& options) { return room.shell("$M search s.json --on sim:4xA100-SXM4-80GB --no-front --best 1 --out o --quiet " + options); };
+  room.put(
+      "s.json",
+      R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "bf16", "tp": [1, 2], "micro_batch": "any"})");
+  const auto search = [&](const std::string& options) {
+    return room.shell("$M search s.json --on sim:4xA100-SXM4-80GB --no-front --best 1 --out o --quiet " + options);
+  };
   const Run plain = search("");
   INFO(plain.out << plain.err);
-  CHECK_THAT(plain.out, Contains("No framework was named") && Contains("--set framework=megatron-core") && !Contains("margin:"));
+  CHECK_THAT(plain.out,
+             Contains("No framework was named") && Contains("--set framework=megatron-core") && !Contains("margin:"));
   const Run megatron = search("--set framework=megatron-core");
-  CHECK_THAT(megatron.out, !Contains("No framework was named") && Contains("left as a margin: 3 % for fragments of megatron-core's allocator; --memory-margin changes it"));
+  CHECK_THAT(
+      megatron.out,
+      !Contains("No framework was named") &&
+          Contains("left as a margin: 3 % for fragments of megatron-core's allocator; --memory-margin changes it"));
   const auto best = [&] { return read_result_file(room / "o/results.json").points.at(0); };
   const double held = *best().reserved_memory_mib;
   // A margin that leaves less than the best one took: another is the best, and it keeps the margin.
@@ -105,18 +114,23 @@ TEST_CASE("a search leaves a margin of memory: the framework's, or the one that 
   CHECK(*best().reserved_memory_mib < held);
   CHECK_THAT(search("--memory-margin 100%").err, Contains("[--memory-margin] no share of the memory, got \"100%\""));
   CHECK_THAT(search("--memory-margin 900GiB").err, Contains("[--memory-margin] no memory is left"));
-  CHECK_THAT(search("--set framework=megatron-core --set memory_limit=20GiB").out, Contains("of 20.00 GiB a rank.") && !Contains("as a margin"));
+  CHECK_THAT(search("--set framework=megatron-core --set memory_limit=20GiB").out,
+             Contains("of 20.00 GiB a rank.") && !Contains("as a margin"));
 }
 
 TEST_CASE("a field that is given is searched as given, and why no layout can be is said") {
   const Room room;
   // On a mesh without data parallelism no strategy offers zero 1.
-  room.put("s.json", R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "bf16", "zero": 1, "dp": [1], "tp": "any", "pp": "any", "micro_batch": [1]})");
+  room.put(
+      "s.json",
+      R"({"model": "gpt2-124m", "seq": 512, "global_batch": 16, "precision": "bf16", "zero": 1, "dp": [1], "tp": "any", "pp": "any", "micro_batch": [1]})");
   const Run run = room.shell("$M search s.json --on sim:4xA100-SXM4-80GB --why tp=2,pp=2 --out o --quiet");
   INFO(run.out << run.err);
   CHECK(run.code == 0);
   CHECK_THAT(run.out, Contains("## Why not tp=2,pp=2") && (Contains("slower than") || Contains("It is the best")));
-  const Run none = room.shell("$M search s.json --on sim:4xA100-SXM4-80GB --set tp=[2,8] --set pp=1 --set dp=[2] --set global_batch=3 --why tp=2 --out o2 --quiet");
+  const Run none = room.shell(
+      "$M search s.json --on sim:4xA100-SXM4-80GB --set tp=[2,8] --set pp=1 --set dp=[2] --set global_batch=3 --why "
+      "tp=2 --out o2 --quiet");
   INFO(none.out << none.err);
   CHECK_THAT(none.out, Contains("None of these layouts can be:") && Contains("global_batch 3"));
 }
@@ -130,8 +144,8 @@ TEST_CASE("the fewest devices that reach a rate, and the rate per device") {
   const double best = *file.points.front().tokens_per_s / static_cast<double>(file.points.front().world);
   for (const PointResult& r : file.points) CHECK(*r.tokens_per_s / static_cast<double>(r.world) <= best * (1 + 1e-9));
   // A rate that so many devices need for: more than one of them alone, less than four.
-  const Run few = room.shell(
-      fmt::format("$M search s.json --on sim:8xV100-SXM2-16GB --objective devices --rate {} --no-front --out f", best * 1.5));
+  const Run few = room.shell(fmt::format(
+      "$M search s.json --on sim:8xV100-SXM2-16GB --objective devices --rate {} --no-front --out f", best * 1.5));
   REQUIRE(few.code == 0);
   CHECK(read_result_file(room / "f/results.json").points.front().world == 2);
   const Run none = room.shell("$M search s.json --on sim:8xV100-SXM2-16GB --objective devices --out n");
@@ -146,7 +160,8 @@ TEST_CASE("the best are measured through an ordinary sweep, and their orders com
   const Run run = room.shell("$M search s.json --on sim:2xcpu --measure 2 --out o --quiet");
   INFO(run.err);
   REQUIRE(run.code == 0);
-  CHECK_THAT(run.out, Contains("## Measured on this machine") && Contains("1 pairs are measured in the simulated order"));
+  CHECK_THAT(run.out,
+             Contains("## Measured on this machine") && Contains("1 pairs are measured in the simulated order"));
   const ResultFile measured = read_result_file(room / "o/measured/results.json");
   REQUIRE(measured.points.size() == 2);
   for (const PointResult& r : measured.points) {
@@ -181,7 +196,8 @@ TEST_CASE("a figure of the machine is set, swept and refused as any field, and i
   CHECK_THAT(swept.out, Contains("machine.network.gbps_per_device"));
   const Run unknown = room.shell("$M sweep" + on + "--set machine.network.gbps_per_devise=5 --out p");
   CHECK(unknown.code == 2);
-  CHECK_THAT(unknown.err, Contains("machine.network.gbps_per_devise") && Contains("did you mean \"network.gbps_per_device\"?"));
+  CHECK_THAT(unknown.err,
+             Contains("machine.network.gbps_per_devise") && Contains("did you mean \"network.gbps_per_device\"?"));
   const Run plan = room.shell("$M plan" + on + "--sensitivities");
   CHECK(plan.code == 0);
   CHECK_THAT(plan.out, Contains("| Figure") && Contains("device.peak_tflops.bf16") && Contains("device.memory_gbps") &&

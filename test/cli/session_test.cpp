@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 TEST_CASE("session: ranks whose sweep is killed while their mpirun is stopped end, and leave no file") {
   const LongSweep room;
   const Run run = room.with_functions(
-      "begin --quiet; folder=$(session); echo inside: $(ls $folder); kill -STOP $(mpirun); kill -9 $sweep; until_no_rank; sleep 1; "
+      "begin --quiet; folder=$(session); echo inside: $(ls $folder); kill -STOP $(mpirun); kill -9 $sweep; "
+      "until_no_rank; sleep 1; "
       "echo left: $(ls $folder)");
   INFO(run.out << run.err);
   CHECK_THAT(run.out, Contains("inside: ompi.") && Contains("vader_segment."));
@@ -21,7 +22,8 @@ TEST_CASE("session: ranks whose sweep is killed while their mpirun is stopped en
   CHECK(live_descendants(0).empty());
 }
 
-TEST_CASE("session: what a killed mpirun and sweep leave is gone after the next start, a living sweep's folder is not") {
+TEST_CASE(
+    "session: what a killed mpirun and sweep leave is gone after the next start, a living sweep's folder is not") {
   const LongSweep room, other;
   const Run killed = room.with_functions(
       "begin --quiet; echo folder: $(session); kill -9 $(mpirun) $sweep; until_no_rank; "
@@ -37,7 +39,8 @@ TEST_CASE("session: what a killed mpirun and sweep leave is gone after the next 
   // A sweep that begins beside a living one, and ends, leaves that one's folder alone. That one removes its own, though its
   // mpirun is killed.
   const Run beside = other.with_functions(
-      "begin --quiet; folder=$(session); sed 's/10000000/2/' s.json >t.json; $M sweep t.json --launcher mpirun --quiet --out p; "
+      "begin --quiet; folder=$(session); sed 's/10000000/2/' s.json >t.json; $M sweep t.json --launcher mpirun --quiet "
+      "--out p; "
       "echo code $?; ls -d $folder; kill -9 $(mpirun); wait $sweep; echo code $?; ls -d $folder");
   INFO(beside.out << beside.err);
   CHECK_THAT(beside.out, Contains("code 0\n/dev/shm/mbench-"));

@@ -34,30 +34,36 @@ std::map<int, int> spans_by_rank(const std::string& path) {
 std::set<std::string> files(const Room& room, const std::string& beginning) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(room.path))
-    if (const std::string name = entry.path().filename().string(); name.starts_with(beginning))
-      names.insert(name);
+    if (const std::string name = entry.path().filename().string(); name.starts_with(beginning)) names.insert(name);
   return names;
 }
 
 }  // namespace
 
-TEST_CASE("a framework whose figures a machine lacks is unsupported where it needs them, and says so on standard error") {
+TEST_CASE(
+    "a framework whose figures a machine lacks is unsupported where it needs them, and says so on standard error") {
   const Room room;
-  room.put("s.json", R"({"model": "gpt2-124m", "seq": 512, "precision": "bf16", "global_batch": 4, "dp": 2, "framework": "internevo-2023",
+  room.put(
+      "s.json",
+      R"({"model": "gpt2-124m", "seq": 512, "precision": "bf16", "global_batch": 4, "dp": 2, "framework": "internevo-2023",
                          "attention": "flash"})");
-  const std::string on = " --on sim:2xH100-SXM5-80GB ", says = "framework internevo-2023 runs on the first FlashAttention, got H100-SXM5-80GB";
+  const std::string on = " --on sim:2xH100-SXM5-80GB ",
+                    says = "framework internevo-2023 runs on the first FlashAttention, got H100-SXM5-80GB";
   const Run sweep = room.shell("$M sweep s.json --quiet --out o" + on);
   INFO(sweep.out << sweep.err);
   CHECK(sweep.code == 0);
   const PointResult row = read_result_file(room / "o/results.json").points.at(0);
   CHECK(row.outcome == Outcome::unsupported);
-  CHECK_THAT(row.reason, Contains(says) && Contains("need them, another framework, or attention core with a framework that keeps its scores"));
+  CHECK_THAT(row.reason,
+             Contains(says) &&
+                 Contains("need them, another framework, or attention core with a framework that keeps its scores"));
   const Run plan = room.shell("$M plan s.json" + on);
   CHECK(plan.code == 0);
   CHECK_THAT(plan.out, Contains("cannot run: [sim] " + says));
   CHECK_THAT(plan.err, Contains(says));
   // What it advises works.
-  for (const std::string set : {"attention=core", "framework=mbench"}) CHECK(room.shell("$M plan s.json --set " + set + on).code == 0);
+  for (const std::string set : {"attention=core", "framework=mbench"})
+    CHECK(room.shell("$M plan s.json --set " + set + on).code == 0);
   CHECK_THAT(room.shell("$M sweep s.json --quiet --out c --set attention=core" + on).out, Contains("| ok"));
   const Run search = room.shell("$M search s.json --quiet --out s --set tp=any --set dp=any" + on);
   INFO(search.out << search.err);
@@ -84,8 +90,8 @@ TEST_CASE("a simulated sweep writes rows that say so, and no losses") {
     CHECK(p.at("peak_memory_mib").get<double>() > 0);
     CHECK(p.at("device_memory_mib").get<double>() > 1100);
   }
-  CHECK_THAT(run.out, Contains("4 of 4 points are simulated (sim:2xV100-SXM2-16GB)") &&
-                          Contains("Baseline (simulated)"));
+  CHECK_THAT(run.out,
+             Contains("4 of 4 points are simulated (sim:2xV100-SXM2-16GB)") && Contains("Baseline (simulated)"));
   CHECK_THAT(run.err, Contains("4 points on sim:2xV100-SXM2-16GB, simulated"));
   // Another time, another process, the same to the last digit.
   REQUIRE(room.shell("$M sweep tiny.json --out again --quiet" + kOn).code == 0);
@@ -95,9 +101,7 @@ TEST_CASE("a simulated sweep writes rows that say so, and no losses") {
 TEST_CASE("a simulated result is no baseline for a measured one, nor the other way round") {
   const Room room;
   REQUIRE(room.shell("$M sweep tiny.json --out s --quiet" + kOn).code == 0);
-  REQUIRE(
-      room.shell("OMP_NUM_THREADS=1 $M sweep tiny.json --out m --quiet --launcher local --set tp=1").code ==
-      0);
+  REQUIRE(room.shell("OMP_NUM_THREADS=1 $M sweep tiny.json --out m --quiet --launcher local --set tp=1").code == 0);
   const Run against_simulated = room.shell("$M compare m/results.json --baseline s/results.json");
   CHECK(against_simulated.code == 2);
   CHECK_THAT(against_simulated.err, Contains("not comparable, measured here, simulated in the baseline"));
@@ -138,8 +142,7 @@ TEST_CASE("a plan on a simulated machine prints memory by ranks and categories, 
   CHECK(plan.code == 0);
   CHECK_THAT(plan.out, Contains("ranks        4 = tp 2 x dp 1 x pp 2") && Contains("\n    0-1 ") &&
                            Contains("\n    2-3 ") && Contains("simulated    "));
-  for (const char* category :
-       {"weights", "gradients", "optimizer", "activations", "workspace", "other", "reserved"})
+  for (const char* category : {"weights", "gradients", "optimizer", "activations", "workspace", "other", "reserved"})
     CHECK_THAT(plan.out, Contains(category));
   CHECK_THAT(plan.out, Contains("device       V100-SXM2-16GB: 14.70 GiB for the allocator of 15.77 GiB"));
   CHECK_THAT(plan.out, !Contains("cannot run"));
@@ -153,8 +156,7 @@ TEST_CASE("a plan on a simulated machine prints memory by ranks and categories, 
 
 TEST_CASE("points that do not fit on the simulated machine are rows of its sweep") {
   const Room room;
-  const Run run =
-      room.shell("$M sweep tiny.json --out o --quiet --set tp=[1,4] --set memory_limit=[0,2097152]" + kOn);
+  const Run run = room.shell("$M sweep tiny.json --out o --quiet --set tp=[1,4] --set memory_limit=[0,2097152]" + kOn);
   CHECK(run.code == 0);
   std::map<std::string, int> outcomes;
   for (const PointResult& r : read_result_file(room / "o/results.json").points) {
@@ -194,8 +196,7 @@ TEST_CASE("a simulated point leaves one trace, several leave one each, named by 
   std::set<std::string> expected = {"t.json", "tiny.json"};
   for (const PointResult& r : read_result_file(room / "many/results.json").points) {
     expected.insert("t-" + r.id + ".json");
-    CHECK(spans_by_rank(room / ("t-" + r.id + ".json")).size() ==
-          1);  // of tp ranks, that stand for each other
+    CHECK(spans_by_rank(room / ("t-" + r.id + ".json")).size() == 1);  // of tp ranks, that stand for each other
   }
   CHECK(expected.size() == 6);
   CHECK(files(room, "t") == expected);
@@ -226,13 +227,15 @@ TEST_CASE("a measured run on two ranks leaves a trace of both, and no parts of i
 
 TEST_CASE("this machine's CPU can be measured, written down and simulated") {
   const Room room;
-  const Run calibrated = room.shell("$M calibrate mine.json --on cpu --quick --ranks 2 --launcher-args=--oversubscribe", 300);  // 90 s of CPU under a sanitizer
+  const Run calibrated = room.shell("$M calibrate mine.json --on cpu --quick --ranks 2 --launcher-args=--oversubscribe",
+                                    300);  // 90 s of CPU under a sanitizer
   INFO(calibrated.out << calibrated.err);
   REQUIRE(calibrated.code == 0);
   CHECK_THAT(calibrated.out, Contains("mine.json") && Contains("--on sim:<N>xmine.json"));
   const json machine = json::parse(read_text_file(room / "mine.json"));
   CHECK(machine.at("device").at("peak_tflops").at("f32").at("value").get<double>() > 1e-4);
-  CHECK_THAT(machine.at("device").at("memory_gbps").at("source").get<std::string>(), Contains("measured by mbench calibrate"));
+  CHECK_THAT(machine.at("device").at("memory_gbps").at("source").get<std::string>(),
+             Contains("measured by mbench calibrate"));
   // What was measured is there for one rank and for two, and is what is simulated.
   const json& tables = machine.at("measured").at("by_ranks");
   REQUIRE(tables.size() == 2);
@@ -240,7 +243,8 @@ TEST_CASE("this machine's CPU can be measured, written down and simulated") {
   CHECK(tables[1].at("products").size() == 6);
   CHECK(machine.at("measured").at("calls").size() > 8);
   for (const char* op : {"layer_norm", "adam", "softmax", "swiglu", "attention_grad", "dispatch", "copy"})
-    CHECK(std::any_of(tables[0].at("ops").begin(), tables[0].at("ops").end(), [&](const json& o) { return o.at("op") == op; }));
+    CHECK(std::any_of(tables[0].at("ops").begin(), tables[0].at("ops").end(),
+                      [&](const json& o) { return o.at("op") == op; }));
   const std::string point = " tiny.json --quiet --set tp=1 --set iterations=5 ";
   REQUIRE(room.shell("$M sweep" + point + "--out real").code == 0);
   REQUIRE(room.shell("$M sweep" + point + "--out sim --on sim:2xmine.json").code == 0);
@@ -273,12 +277,14 @@ TEST_CASE("plan tells stages of other lengths at the ends, groups of micro batch
 
 TEST_CASE("plan tells stages that are cut by hand") {
   const Room room;
-  room.put("spec.json", R"({"model": {"preset": "llama-bytes-tiny", "layers": 8, "mtp_layers": 1}, "seq": 64, "global_batch": 4, "pp": 4,
+  room.put(
+      "spec.json",
+      R"({"model": {"preset": "llama-bytes-tiny", "layers": 8, "mtp_layers": 1}, "seq": 64, "global_batch": 4, "pp": 4,
     "pipeline_layout": "Et*3||t*5,m|L"})");
   const Run plan = room.shell("$M plan spec.json --on sim:4xA100-SXM4-80GB");
   INFO(plan.out << plan.err);
   CHECK(plan.code == 0);
   CHECK_THAT(plan.out, Contains("stage 0      layers 0-2, embedding\n") && Contains("stage 1      no layers\n") &&
-                           Contains("stage 2      layers 3-7, multi-token prediction\n") && Contains("stage 3      no layers, head\n") &&
-                           Contains("  simulated    "));
+                           Contains("stage 2      layers 3-7, multi-token prediction\n") &&
+                           Contains("stage 3      no layers, head\n") && Contains("  simulated    "));
 }

@@ -31,20 +31,19 @@ const std::string kSweep = "$M sweep s.json --launcher local --quiet --out ";
 TEST_CASE("faults: a folder that cannot be written is told before a point runs") {
   const ShortPoints room;
   if (!can_mount(room)) return;
-  hold(room, {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs none m && mount -o remount,ro m || exit 9; " + kSweep + "m/o'", 2,
-               "[m/o] the folder cannot be made: Read-only file system"}});
+  hold(room,
+       {{"unshare -m sh -c 'mkdir -p m && mount -t tmpfs none m && mount -o remount,ro m || exit 9; " + kSweep + "m/o'",
+         2, "[m/o] the folder cannot be made: Read-only file system"}});
 }
 
 TEST_CASE("faults: a damaged results.json is rebuilt from the points, one of something else is refused") {
   const ShortPoints room("1, 2");
   REQUIRE(room.shell(kOneThread + kSweep + "whole").code == 0);
-  const std::string begin = "rm -rf o; cp -r whole o; f=o/results.json; ",
-                    resume = "; " + kSweep + "o --resume";
+  const std::string begin = "rm -rf o; cp -r whole o; f=o/results.json; ", resume = "; " + kSweep + "o --resume";
   const std::string first_id = rows_of(room, "whole")[0].id;
   for (const std::string damage :
-       {"truncate -s 1000 $f", ": >$f", "head -c 5000 /dev/urandom >$f",
-        "iconv -t UTF-16 whole/results.json >$f", "echo NaN >$f", "head -c 2000 /dev/zero | tr '\\0' '[' >$f",
-        "rm $f", "ln -sf nowhere $f"}) {
+       {"truncate -s 1000 $f", ": >$f", "head -c 5000 /dev/urandom >$f", "iconv -t UTF-16 whole/results.json >$f",
+        "echo NaN >$f", "head -c 2000 /dev/zero | tr '\\0' '[' >$f", "rm $f", "ln -sf nowhere $f"}) {
     INFO(damage);
     hold(room, {{begin + damage + resume, 0, "| ok"}});
     CHECK(rows_of(room, "o").size() == 2);
@@ -56,8 +55,7 @@ TEST_CASE("faults: a damaged results.json is rebuilt from the points, one of som
       {"echo null >$f", "[o/results.json: $] wrong type"},
       {"echo [] >$f", "[o/results.json: $] wrong type"},
       {"echo {} >$f", "[o/results.json: $] \"schema\" is missing"},
-      {"sed -i 's|mbench.results/1|other/7|' $f",
-       "[o/results.json: $.schema] another schema, got \"other/7\""},
+      {"sed -i 's|mbench.results/1|other/7|' $f", "[o/results.json: $.schema] another schema, got \"other/7\""},
       {"sed -i 's|\"cpu\": \"|\"cpu\": \"another |' $f", "was measured with cpu "},
       {"sed -i 's|" + first_id + "|0123456789abcdef|' $f", "holds point 0123456789abcdef, which "},
       {"sed -i 's|\"seq\": 32|\"seq\": \"x\"|' $f", "[o/results.json: $.points[0].seq] wrong type"}};
@@ -66,28 +64,29 @@ TEST_CASE("faults: a damaged results.json is rebuilt from the points, one of som
 
 TEST_CASE("faults: whatever variables a point sets, it is a row") {
   const ShortPoints room("1");
-  room.put("large.json",
-           R"({"model": "gpt-bytes-tiny", "seq": 32, "iterations": 2, "warmup": 0, "env": {"A": ")" +
-               std::string(3 << 20, 'x') + "\"}}");
-  room.put("long.json",
-           R"({"model": "gpt-bytes-tiny", "seq": 32, "iterations": 2, "warmup": 0, "env": {"A": ")" +
-               std::string(100'000, 'x') + "\"}}");
+  room.put("large.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "iterations": 2, "warmup": 0, "env": {"A": ")" +
+                             std::string(3 << 20, 'x') + "\"}}");
+  room.put("long.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "iterations": 2, "warmup": 0, "env": {"A": ")" +
+                            std::string(100'000, 'x') + "\"}}");
   const auto with = [&](const std::string& env, const std::string& out) {
     return kSweep + out + " --set 'env={" + env + "}'";
   };
-  hold(room, {{with(R"("PATH": "/nowhere")", "a"), 3, "| crashed"},
-              {"$M sweep s.json --quiet --launcher mpirun --out i --set 'env={\"PATH\": \"\"}'", 3, "; the point's env sets PATH"},
-              {with(R"("PATH": "")", "j"), 3, "; the point's env sets PATH"},
-              {with(R"("OMP_NUM_THREADS": "99999")", "k"), 3, "[OMP_NUM_THREADS] more threads than a process can start"},
-              {"OMP_NUM_THREADS=99999; " + kSweep + "l", 0, "| ok"},  // each rank gets threads for its share of the cores
-              {"OMP_NUM_THREADS=99999; $M calibrate m.json --on cpu --quick --ranks 1 --launcher local", 3, "[OMP_NUM_THREADS] more threads"},
-              {with(R"("LD_PRELOAD": "/no/such.so")", "b"), 0, "| ok"},
-              {with(R"("OMP_NUM_THREADS": "0")", "c"), 0, "| ok"},
-              {with(R"("OMP_NUM_THREADS": "text")", "d"), 0, "| ok"},
-              {with(R"("A": "; echo $(id) `id` \\\" > x")", "e"), 0, "| ok"},
-              {with(R"("TMPDIR": "/no/such/folder")", "f"), 0, "| ok"},
-              {"$M sweep long.json --launcher local --quiet --out g", 0, "| ok"},
-              {"$M sweep large.json --launcher local --quiet --out h", 3, "Argument list too long"}});
+  hold(room,
+       {{with(R"("PATH": "/nowhere")", "a"), 3, "| crashed"},
+        {"$M sweep s.json --quiet --launcher mpirun --out i --set 'env={\"PATH\": \"\"}'", 3,
+         "; the point's env sets PATH"},
+        {with(R"("PATH": "")", "j"), 3, "; the point's env sets PATH"},
+        {with(R"("OMP_NUM_THREADS": "99999")", "k"), 3, "[OMP_NUM_THREADS] more threads than a process can start"},
+        {"OMP_NUM_THREADS=99999; " + kSweep + "l", 0, "| ok"},  // each rank gets threads for its share of the cores
+        {"OMP_NUM_THREADS=99999; $M calibrate m.json --on cpu --quick --ranks 1 --launcher local", 3,
+         "[OMP_NUM_THREADS] more threads"},
+        {with(R"("LD_PRELOAD": "/no/such.so")", "b"), 0, "| ok"},
+        {with(R"("OMP_NUM_THREADS": "0")", "c"), 0, "| ok"},
+        {with(R"("OMP_NUM_THREADS": "text")", "d"), 0, "| ok"},
+        {with(R"("A": "; echo $(id) `id` \\\" > x")", "e"), 0, "| ok"},
+        {with(R"("TMPDIR": "/no/such/folder")", "f"), 0, "| ok"},
+        {"$M sweep long.json --launcher local --quiet --out g", 0, "| ok"},
+        {"$M sweep large.json --launcher local --quiet --out h", 3, "Argument list too long"}});
   for (const std::string out : {"h", "k"}) CHECK(rows_of(room, out).at(0).outcome == Outcome::launch_failed);
 }
 
@@ -107,10 +106,10 @@ TEST_CASE("faults: data that is cut while it is read, and training that diverges
   room.put("words.txt", std::string(100'000, 'w'));
   room.put("s.json", R"({"model": "gpt-bytes-tiny", "seq": 64, "data": "text:words.txt", "warmup": 0,
                          "sweep": {"iterations": [10000000, 2]}})");
-  const Run cut = room.shell(
-      kOneThread + kSweep +
-      "o & sweep=$!; until [ -s o/points/*.log ] || ls o/points/*.log >/dev/null 2>&1; do sleep 0.05; done; "
-      "sleep 1.5; : >words.txt; wait $sweep");
+  const Run cut =
+      room.shell(kOneThread + kSweep +
+                 "o & sweep=$!; until [ -s o/points/*.log ] || ls o/points/*.log >/dev/null 2>&1; do sleep 0.05; done; "
+                 "sleep 1.5; : >words.txt; wait $sweep");
   INFO(cut.out << cut.err);
   CHECK(cut.code == 3);
   const auto rows = rows_of(room, "o");
@@ -148,11 +147,10 @@ TEST_CASE("faults: a gnuplot that crashes leaves a sweep without plots") {
 #ifdef MBENCH_JUMPING_CLOCK
 TEST_CASE("faults: a time of day that jumps by days changes no time that is measured") {
   const Room room;
-  room.put(
-      "s.json",
-      R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "tp": 2, "warmup": 1, "iterations": 20})");
+  room.put("s.json",
+           R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "tp": 2, "warmup": 1, "iterations": 20})");
   const Run run = room.shell(kOneThread + "export LD_PRELOAD=" MBENCH_JUMPING_CLOCK
-                             "; $M sweep s.json --launcher mpirun --quiet --timeout 50 --out o");
+                                          "; $M sweep s.json --launcher mpirun --quiet --timeout 50 --out o");
   INFO(run.out << run.err);
   CHECK(run.code == 0);
   const auto rows = rows_of(room, "o");

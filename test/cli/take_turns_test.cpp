@@ -21,8 +21,9 @@ struct TurnsRoom : Room {
 
 // Both sides at once; the exit code is that of the worse.
 std::string both(const std::string& first, const std::string& second) {
-  return "$M sweep turns.json --out old --quiet " + first + " >old.md 2>old.err & old=$!; $M sweep turns.json --out new --quiet " +
-         second + " >new.md 2>new.err; code=$?; wait $old && exit $code";
+  return "$M sweep turns.json --out old --quiet " + first +
+         " >old.md 2>old.err & old=$!; $M sweep turns.json --out new --quiet " + second +
+         " >new.md 2>new.err; code=$?; wait $old && exit $code";
 }
 
 }  // namespace

@@ -64,12 +64,17 @@ double ms_of(const MeasuredParts& parts, const std::string& name) {
   return 0;
 }
 
-std::string event(const char* category, const char* name, double begin, double length, const char* group = "", const char* pid = "0") {
-  return fmt::format(R"({{"ph": "X", "cat": "{}", "name": "{}", "pid": {}, "tid": 7, "ts": {}, "dur": {}, "args": {{"stream": 7, "Process Group Description": "{}"}}}})", category, name, pid, begin, length, group);
+std::string event(const char* category, const char* name, double begin, double length, const char* group = "",
+                  const char* pid = "0") {
+  return fmt::format(
+      R"({{"ph": "X", "cat": "{}", "name": "{}", "pid": {}, "tid": 7, "ts": {}, "dur": {}, "args": {{"stream": 7, "Process Group Description": "{}"}}}})",
+      category, name, pid, begin, length, group);
 }
 
 std::string trace(const std::vector<std::string>& events) {
-  return fmt::format(R"({{"schemaVersion": 1, "deviceProperties": [{{"id": 0, "name": "x"}}], "traceEvents": [{}], "traceName": "x"}})", fmt::join(events, ","));
+  return fmt::format(
+      R"({{"schemaVersion": 1, "deviceProperties": [{{"id": 0, "name": "x"}}], "traceEvents": [{}], "traceName": "x"}})",
+      fmt::join(events, ","));
 }
 
 }  // namespace
@@ -118,15 +123,20 @@ TEST_CASE("explain: stalls, parts and a faster step") {
   CHECK_THAT(suspects[0].what, Contains("stalls: every 10th step"));
   CHECK(*suspects[0].ms == Approx(500));
   const std::string text = explain::explain(run, interval_of(kind_of(point_of(), 8)), "by a test", simulate);
-  CHECK_THAT(text, Contains("**Slower than expected**") && Contains("| Step (ms) | 1500 | 1000 |") && Contains("To confirm:") && Contains("configs/published/modern"));
+  CHECK_THAT(text, Contains("**Slower than expected**") && Contains("| Step (ms) | 1500 | 1000 |") &&
+                       Contains("To confirm:") && Contains("configs/published/modern"));
   // By part.
   PointResult slow = result_of(1400, 1200);
   const Run by_part{slow, expected, parts_of(slow), 8};
-  CHECK_THAT(explain::explain(by_part, {0.9, 1.1, 10, 0.8, "runs"}, "by a test", simulate), Contains("| products | 1200 | 800 | +400 |"));
+  CHECK_THAT(explain::explain(by_part, {0.9, 1.1, 10, 0.8, "runs"}, "by a test", simulate),
+             Contains("| products | 1200 | 800 | +400 |"));
   CHECK_THAT(shown_by_figures(by_part)[0].what, Contains("products takes longer than expected"));
   const PointResult fast = result_of(500, 400);
-  CHECK_THAT(explain::explain({fast, expected, std::nullopt, 8}, {0.9, 1.1, 10, 0.8, "runs"}, "by a test", simulate), Contains("**Faster than expected**"));
-  CHECK_THAT(explain::explain({expected, expected, std::nullopt, 8}, {0.9, 1.1, 10, 0.8, "runs"}, "by a test", simulate), Contains("**As expected**"));
+  CHECK_THAT(explain::explain({fast, expected, std::nullopt, 8}, {0.9, 1.1, 10, 0.8, "runs"}, "by a test", simulate),
+             Contains("**Faster than expected**"));
+  CHECK_THAT(
+      explain::explain({expected, expected, std::nullopt, 8}, {0.9, 1.1, 10, 0.8, "runs"}, "by a test", simulate),
+      Contains("**As expected**"));
 }
 
 TEST_CASE("explain: every change names a field or a figure that there is, and every part has what would confirm it") {
@@ -136,14 +146,18 @@ TEST_CASE("explain: every change names a field or a figure that there is, and ev
     CHECK(!change.confirm.empty());
     CHECK_NOTHROW(holds(change.condition, {result_of(1), result_of(1), std::nullopt, 8}));
   }
-  for (int i = 0; i < kTimeParts; ++i) CHECK(changes().confirm_part.contains(std::string(mbench::name_of(static_cast<TimePart>(i)))));
+  for (int i = 0; i < kTimeParts; ++i)
+    CHECK(changes().confirm_part.contains(std::string(mbench::name_of(static_cast<TimePart>(i)))));
 }
 
 TEST_CASE("trace: kernels by their names, communication where nothing computes, and what is left is the host's") {
-  const MeasuredParts parts = trace_of(trace({event("cpu_op", "aten::mm", 0, 900), event("kernel", "nvjet_tst_128x256_64x4", 100, 400), event("kernel", "cudnn_generated_fort_native_sdpa_sm90_flash_fprop", 500, 100),
-                                              event("kernel", "ncclDevKernel_AllGather_RING_LL", 550, 150, "TENSOR_MODEL_PARALLEL_GROUP"),
-                                              event("kernel", "void at::native::vectorized_elementwise_kernel<4, {lambda(float)#1}>", 800, 50), event("kernel", "multi_tensor_apply_kernel", 850, 20),
-                                              event("gpu_memcpy", "Memcpy HtoD", 870, 30), event("user_annotation", "ProfilerStep#5", 0, 1000)}));
+  const MeasuredParts parts = trace_of(
+      trace({event("cpu_op", "aten::mm", 0, 900), event("kernel", "nvjet_tst_128x256_64x4", 100, 400),
+             event("kernel", "cudnn_generated_fort_native_sdpa_sm90_flash_fprop", 500, 100),
+             event("kernel", "ncclDevKernel_AllGather_RING_LL", 550, 150, "TENSOR_MODEL_PARALLEL_GROUP"),
+             event("kernel", "void at::native::vectorized_elementwise_kernel<4, {lambda(float)#1}>", 800, 50),
+             event("kernel", "multi_tensor_apply_kernel", 850, 20), event("gpu_memcpy", "Memcpy HtoD", 870, 30),
+             event("user_annotation", "ProfilerStep#5", 0, 1000)}));
   CHECK(parts.step_ms == Approx(1.0));
   CHECK(ms_of(parts, "products") == Approx(0.4));
   CHECK(ms_of(parts, "attention") == Approx(0.1));
@@ -156,13 +170,18 @@ TEST_CASE("trace: kernels by their names, communication where nothing computes, 
 }
 
 TEST_CASE("trace: several steps, the busiest device, groups that are not said, and stages") {
-  const std::vector<std::string> two = {event("kernel", "gemm", 0, 100), event("kernel", "gemm", 1000, 300), event("kernel", "gemm", 0, 50, "", "1"), event("user_annotation", "ProfilerStep#1", 0, 1000),
-                                        event("user_annotation", "ProfilerStep#2", 1000, 1000)};
+  const std::vector<std::string> two = {
+      event("kernel", "gemm", 0, 100), event("kernel", "gemm", 1000, 300), event("kernel", "gemm", 0, 50, "", "1"),
+      event("user_annotation", "ProfilerStep#1", 0, 1000), event("user_annotation", "ProfilerStep#2", 1000, 1000)};
   CHECK(ms_of(trace_of(trace(two)), "products") == Approx(0.2));
   CHECK_THAT(trace_of(trace(two)).source, Contains("2 steps"));
-  const MeasuredParts unknown = trace_of(trace({event("kernel", "gemm", 0, 100), event("kernel", "ncclDevKernel_AllReduce", 100, 100, "default_pg")}));
-  CHECK(ms_of(unknown, "communication_tp + communication_cp + communication_dp + communication_ep + communication_pp + communication_other") == Approx(0.1));
-  const MeasuredParts staged = trace_of(trace({event("kernel", "gemm", 0, 100), event("kernel", "ncclDevKernel_SendRecv", 100, 300, "")}), {0, true});
+  const MeasuredParts unknown = trace_of(
+      trace({event("kernel", "gemm", 0, 100), event("kernel", "ncclDevKernel_AllReduce", 100, 100, "default_pg")}));
+  CHECK(ms_of(unknown,
+              "communication_tp + communication_cp + communication_dp + communication_ep + communication_pp + "
+              "communication_other") == Approx(0.1));
+  const MeasuredParts staged = trace_of(
+      trace({event("kernel", "gemm", 0, 100), event("kernel", "ncclDevKernel_SendRecv", 100, 300, "")}), {0, true});
   CHECK(ms_of(staged, "host + bubble + communication_pp") == Approx(0.3));
   // An array of events is a trace too; the steps can be said.
   const MeasuredParts bare = trace_of("[" + event("kernel", "gemm", 0, 100) + "]", {2, false});

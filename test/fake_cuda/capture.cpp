@@ -142,7 +142,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const auto queue = queue_of(stream);
   if (!queue) return returned(cudaErrorInvalidResourceHandle);
   const auto capture = queue->capture;
-  if (!capture || capture != mine) return refused(cudaErrorIllegalState, "cudaStreamEndCapture", "it has not begun here");
+  if (!capture || capture != mine)
+    return refused(cudaErrorIllegalState, "cudaStreamEndCapture", "it has not begun here");
   if (!capture->begun_on(queue))
     return refused(cudaErrorStreamCaptureUnmatched, "cudaStreamEndCapture", "it began on another stream");
   const bool joined = capture->end();

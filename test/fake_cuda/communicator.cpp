@@ -48,8 +48,7 @@ void reduce(const std::vector<const std::byte*>& from, void* to, std::size_t cou
   }
 }
 
-void reduce(ncclDataType_t type, const std::vector<const std::byte*>& from, void* to, std::size_t count,
-            bool max) {
+void reduce(ncclDataType_t type, const std::vector<const std::byte*>& from, void* to, std::size_t count, bool max) {
   switch (type) {
     case ncclFloat32:
       return reduce<float, float>(from, to, count, max);
@@ -178,9 +177,8 @@ bool Communicator::same_terms(const Operation& o, const Bytes& other) {
       theirs.root == o.terms.root && theirs.count == o.terms.count)
     return true;
   complain(name_,
-           fmt::format("ranks disagree in operation {}: call {} of {} elements here, call {} of {} there",
-                       o.number, static_cast<int>(o.terms.call), o.terms.count, static_cast<int>(theirs.call),
-                       theirs.count));
+           fmt::format("ranks disagree in operation {}: call {} of {} elements here, call {} of {} there", o.number,
+                       static_cast<int>(o.terms.call), o.terms.count, static_cast<int>(theirs.call), theirs.count));
   failed_ = ncclInvalidUsage;
   return false;
 }
@@ -206,8 +204,7 @@ void Communicator::advance(Operation& o) {
   }
   if (!o.left) {
     const bool gives = o.terms.call != Call::broadcast || rank_ == o.terms.root;
-    const std::size_t whole =
-        o.terms.call == Call::reduce_scatter ? bytes * static_cast<std::size_t>(size_) : bytes;
+    const std::size_t whole = o.terms.call == Call::reduce_scatter ? bytes * static_cast<std::size_t>(size_) : bytes;
     meeting_.leave(own, bytes_of(o.terms, o.send, gives ? whole : 0));
     o.left = true;
   }

@@ -22,8 +22,7 @@ cudaError_t allocate(Kind kind, void** at, std::size_t bytes) {
 cudaError_t release(Kind kind, void* at, const char* call) {
   if (at == nullptr) return returned(cudaSuccess);
   Engine::get().wait_all();
-  if (!Memory::get().release(kind, at))
-    return refused(cudaErrorInvalidValue, call, "no allocation begins there");
+  if (!Memory::get().release(kind, at)) return refused(cudaErrorInvalidValue, call, "no allocation begins there");
   return returned(cudaSuccess);
 }
 
@@ -111,8 +110,7 @@ cudaError_t cudaFreeAsync(void* at, cudaStream_t stream) {
 
 // From pageable memory the bytes are taken before the call returns, to pageable memory they are there when it
 // returns; pinned memory is read and written when the stream comes to it.
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   const auto queue = queue_of(stream);
   if (!queue) return returned(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return returned(cudaSuccess);
@@ -127,7 +125,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
       (source == Kind::pinned && !memory.in_one_range(from, bytes)))
     return refused(cudaErrorInvalidValue, "cudaMemcpyAsync", "a range goes from one locked piece to the next");
   if (queue->capture && (source == Kind::pageable || target == Kind::pageable))
-    return refused(cudaErrorStreamCaptureUnsupported, "cudaMemcpyAsync", "pageable memory in a capture is not emulated");
+    return refused(cudaErrorStreamCaptureUnsupported, "cudaMemcpyAsync",
+                   "pageable memory in a capture is not emulated");
   if (source == Kind::pageable && target == Kind::device) {
     const auto* begin = static_cast<const std::byte*>(from);
     Engine::get().enqueue(queue, [to, taken = std::vector<std::byte>(begin, begin + bytes)] {

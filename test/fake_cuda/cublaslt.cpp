@@ -8,9 +8,9 @@
 #include <string>
 #include <type_traits>
 
+#include "test/fake_cuda/gemm.h"
 #include "test/fake_cuda/handles.h"
 #include "test/fake_cuda/memory.h"
-#include "test/fake_cuda/gemm.h"
 #include "test/fake_cuda/settings.h"
 
 namespace fake_cuda {
@@ -28,8 +28,8 @@ struct Algorithm {
   std::uint64_t magic = 0;
   Order order;
   std::uint32_t alignment = 0;  // bytes that every address must be a multiple of
-  std::uint64_t kind = 0;     // of problems that it can serve where a check of theirs says so
-  std::uint64_t problem = 0;  // that it was found for
+  std::uint64_t kind = 0;       // of problems that it can serve where a check of theirs says so
+  std::uint64_t problem = 0;    // that it was found for
 };
 
 template <class Value, class Opaque>
@@ -76,8 +76,7 @@ std::uint64_t kind_of(const Gemm& p) {
 }
 std::uint64_t problem_of(const Gemm& p) {
   std::uint64_t h = hash({kind_of(p), p.m(), p.n(), p.k()});
-  for (const Layout* l : {&p.a, &p.b, &p.c, &p.d})
-    h = hash({h, l->rows, l->cols, static_cast<std::uint64_t>(l->ld)});
+  for (const Layout* l : {&p.a, &p.b, &p.c, &p.d}) h = hash({h, l->rows, l->cols, static_cast<std::uint64_t>(l->ld)});
   return h;
 }
 
@@ -146,9 +145,9 @@ cublasStatus_t check_epilogue(const Gemm& p) {
                 "leading dimension of the auxiliary matrix: no multiple of 8, or too small");
     if (e.aux_stride % 8 != 0 || (p.d.batch > 1 && e.aux_stride == 0))
       return no(CUBLAS_STATUS_INVALID_VALUE, "batch stride of the auxiliary matrix");
-    const std::size_t elements = static_cast<std::size_t>((p.d.batch - 1) * e.aux_stride +
-                                                          (static_cast<std::int64_t>(p.n()) - 1) * e.aux_ld) +
-                                 p.m();
+    const std::size_t elements =
+        static_cast<std::size_t>((p.d.batch - 1) * e.aux_stride + (static_cast<std::int64_t>(p.n()) - 1) * e.aux_ld) +
+        p.m();
     if (e.aux == nullptr || Memory::get().kind_of(e.aux, elements * size_of(p.d.type)) != Kind::device)
       return no(CUBLAS_STATUS_INVALID_VALUE, "auxiliary matrix is not memory of the GPU, all of it");
     if (reinterpret_cast<std::uintptr_t>(e.aux) % 16 != 0)
@@ -170,8 +169,7 @@ cublasStatus_t check_fp8(const Gemm& p) {
   for (const Layout* l : {&p.a, &p.b, &p.d})
     if (l->rows % 16 != 0 || l->cols % 16 != 0 || l->ld % 16 != 0)
       return no(CUBLAS_STATUS_NOT_SUPPORTED, "dims of an FP8 product: no multiples of 16");
-  if (e.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-    return no(CUBLAS_STATUS_NOT_SUPPORTED, "epilogue of an FP8 product");
+  if (e.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return no(CUBLAS_STATUS_NOT_SUPPORTED, "epilogue of an FP8 product");
   const auto blocks = [](std::int32_t mode) { return mode == 4 || mode == 5; };
   if ((e.mode_a != 0 && !blocks(e.mode_a)) || (e.mode_b != 0 && !blocks(e.mode_b)))
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "this mode of scales is not emulated");
@@ -213,8 +211,8 @@ cublasStatus_t check_problem(const Gemm& p) {
   return check_epilogue(p);
 }
 
-Gemm problem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d) {
+Gemm problem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+             cublasLtMatrixLayout_t d) {
   Gemm p;
   p.description = inside<Description>(desc);
   p.a = inside<Layout>(a), p.b = inside<Layout>(b), p.c = inside<Layout>(c), p.d = inside<Layout>(d);
@@ -232,8 +230,8 @@ bool aligned(const void* at, std::uint32_t to) {
 }
 
 bool all_there(const void* at, const Layout& l) {
-  const std::int64_t elements = (l.batch - 1) * l.stride + (static_cast<std::int64_t>(l.cols) - 1) * l.ld +
-                                static_cast<std::int64_t>(l.rows);
+  const std::int64_t elements =
+      (l.batch - 1) * l.stride + (static_cast<std::int64_t>(l.cols) - 1) * l.ld + static_cast<std::int64_t>(l.rows);
   return Memory::get().kind_of(at, static_cast<std::size_t>(elements) * size_of(l.type)) == Kind::device;
 }
 
@@ -284,9 +282,8 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   delete layout;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
-                                                cublasLtMatrixLayoutAttribute_t what, const void* value,
-                                                size_t bytes) {
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t what,
+                                                const void* value, size_t bytes) {
   auto& l = inside<Layout>(layout);
   switch (what) {
     case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
@@ -298,8 +295,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
   }
 }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
-                                        cudaDataType_t scale) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute, cudaDataType_t scale) {
   Description d;
   d.compute = compute, d.scale = scale;
   return create(desc, d);
@@ -357,8 +353,8 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                    cublasLtMatmulPreferenceAttributes_t what,
-                                                    const void* value, size_t bytes) {
+                                                    cublasLtMatmulPreferenceAttributes_t what, const void* value,
+                                                    size_t bytes) {
   auto& p = inside<Preference>(preference);
   switch (what) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
@@ -391,12 +387,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   const Gemm p = problem(desc, a, b, c, d);
   if (const cublasStatus_t bad = check_problem(p); bad != CUBLAS_STATUS_SUCCESS) return bad;
   const auto& pref = inside<Preference>(preference);
-  const std::uint32_t least =
-      std::min(std::min(pref.align_a, pref.align_b), std::min(pref.align_c, pref.align_d));
+  const std::uint32_t least = std::min(std::min(pref.align_a, pref.align_b), std::min(pref.align_c, pref.align_d));
   const auto offer = [&](const Order& order, std::uint32_t alignment) {
     const std::uint64_t workspace = workspace_of(order, p);
-    if (*found >= std::min(wanted, settings().algorithms) || workspace > pref.workspace || least < alignment)
-      return;
+    if (*found >= std::min(wanted, settings().algorithms) || workspace > pref.workspace || least < alignment) return;
     cublasLtMatmulHeuristicResult_t& r = results[(*found)++];
     r = {};
     const Algorithm algorithm{kMagic, order, alignment, kind_of(p), problem_of(p)};
@@ -437,10 +431,9 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha,
-                              const void* A, cublasLtMatrixLayout_t a, const void* B,
-                              cublasLtMatrixLayout_t b, const void* beta, const void* C,
-                              cublasLtMatrixLayout_t c, void* D, cublasLtMatrixLayout_t d,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha, const void* A,
+                              cublasLtMatrixLayout_t a, const void* B, cublasLtMatrixLayout_t b, const void* beta,
+                              const void* C, cublasLtMatrixLayout_t c, void* D, cublasLtMatrixLayout_t d,
                               const cublasLtMatmulAlgo_t* algo, void* workspace, size_t workspace_bytes,
                               cudaStream_t stream) {
   if (!Alive<cublasLtContext>::get().has(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -457,16 +450,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   std::memcpy(&algorithm, algo->data, sizeof algorithm);
   {
     const std::lock_guard lock(checked().mutex);
-    if (algorithm.magic != kMagic || (algorithm.problem != problem_of(p) &&
-                                      !checked().pairs.contains({name_of(algorithm), problem_of(p)})))
-      return no(CUBLAS_STATUS_NOT_SUPPORTED, "the algorithm was found for another problem, and not checked for this one");
+    if (algorithm.magic != kMagic ||
+        (algorithm.problem != problem_of(p) && !checked().pairs.contains({name_of(algorithm), problem_of(p)})))
+      return no(CUBLAS_STATUS_NOT_SUPPORTED,
+                "the algorithm was found for another problem, and not checked for this one");
   }
   for (const void* at : {A, B, C, static_cast<const void*>(D)})
     if (!aligned(at, algorithm.alignment))
       return no(CUBLAS_STATUS_NOT_SUPPORTED, "a matrix is not aligned as the algorithm needs");
   const std::uint64_t used = workspace_of(algorithm.order, p);
-  if (used > workspace_bytes)
-    return no(CUBLAS_STATUS_INVALID_VALUE, "workspace too small for the algorithm");
+  if (used > workspace_bytes) return no(CUBLAS_STATUS_INVALID_VALUE, "workspace too small for the algorithm");
   if (workspace_bytes > 0 &&
       (!aligned(workspace, 256) || Memory::get().kind_of(workspace, workspace_bytes) != Kind::device))
     return no(CUBLAS_STATUS_INVALID_VALUE, "workspace is not memory of the GPU, aligned to 256 bytes");

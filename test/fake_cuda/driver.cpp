@@ -98,8 +98,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granule, const CUmemAllocationPro
 
 CUresult cuMemAddressReserve(CUdeviceptr* at, size_t bytes, size_t, CUdeviceptr, unsigned long long flags) {
   if (bytes == 0 || bytes % kGranule != 0 || flags != 0) return no("cuMemAddressReserve", "size or flags");
-  void* start =
-      mmap(nullptr, bytes + kGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* start = mmap(nullptr, bytes + kGranule, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(addresses().mutex);
   *at = (reinterpret_cast<CUdeviceptr>(start) + kGranule - 1) / kGranule * kGranule;
@@ -113,8 +112,7 @@ CUresult cuMemAddressFree(CUdeviceptr at, size_t bytes) {
   if (it == addresses().reserved.end() || it->second != bytes)
     return no("cuMemAddressFree", "no range of this size was reserved there");
   for (const auto& [handle, backing] : addresses().backings)
-    if (backing.at >= at && backing.at < at + bytes)
-      return no("cuMemAddressFree", "something is mapped there");
+    if (backing.at >= at && backing.at < at + bytes) return no("cuMemAddressFree", "something is mapped there");
   addresses().reserved.erase(it);
   return CUDA_SUCCESS;  // the addresses stay taken: a use after the end faults
 }

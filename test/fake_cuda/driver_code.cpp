@@ -34,8 +34,8 @@ std::vector<LoadedKernel>& loaded_kernels() {
 // A library is its capability, a kernel its number.
 extern "C" {
 
-CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
-                           CUlibraryOption*, void**, unsigned) {
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
+                           void**, unsigned) {
   *library = reinterpret_cast<CUlibrary>(static_cast<std::intptr_t>(capability_of(code)));
   return CUDA_SUCCESS;
 }

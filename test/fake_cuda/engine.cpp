@@ -46,7 +46,8 @@ std::shared_ptr<Queue> Engine::new_queue(bool of_a_stream) {
 
 void Engine::enqueue(const std::shared_ptr<Queue>& queue, Work work) {
   if (const auto capture = queue->capture)
-    return capture->add(queue, [this, work = std::move(work)](const std::shared_ptr<Queue>& lane) { enqueue(lane, work); });
+    return capture->add(queue,
+                        [this, work = std::move(work)](const std::shared_ptr<Queue>& lane) { enqueue(lane, work); });
   const std::lock_guard lock(mutex_);
   if (fault_ != cudaSuccess) return;
   queue->works.push_back(std::move(work));

@@ -23,10 +23,10 @@ using Work = std::function<Step()>;
 class Capture;  // capture.h
 
 struct Queue {
-  std::deque<Work> works;  // the first may be running
+  std::deque<Work> works;           // the first may be running
   std::deque<std::uint64_t> turns;  // of each: how many were given to the GPU before it
   int connection = -1;              // hardware queue, whose works begin in the order of their turns; -1: one of its own
-  bool blocked = false;    // when last looked at
+  bool blocked = false;             // when last looked at
   std::shared_ptr<Capture> capture;  // where what is enqueued goes instead; asked by the host alone
 };
 
@@ -34,7 +34,7 @@ struct Queue {
 // before has passed; who waits for that one goes on waiting for it.
 struct Recording {
   std::atomic<bool> passed{false};
-  std::atomic<double> time{0};  // when it passed, seconds
+  std::atomic<double> time{0};       // when it passed, seconds
   std::shared_ptr<Capture> capture;  // that it is part of, and passes in no stream then
 };
 

@@ -14,8 +14,7 @@ bool is_fp8(cudaDataType_t type) {
 }
 
 // An FP8 operand is stored k after k, column after column: `inner` counts along k.
-float scale_at(const void* scales, std::int32_t mode, const Layout& l, std::uint64_t inner,
-               std::uint64_t outer) {
+float scale_at(const void* scales, std::int32_t mode, const Layout& l, std::uint64_t inner, std::uint64_t outer) {
   const auto* all = static_cast<const float*>(scales);
   const std::uint64_t blocks = (l.rows + 127) / 128;
   if (mode == 4) return all[inner / 128 * l.cols + outer];                        // VEC128_32F
@@ -64,8 +63,7 @@ float tf32(float x) {
 }
 
 // As rows x cols in f32, column after column, whatever it is stored as.
-std::vector<float> unpacked(const void* from, const Layout& l, cublasOperation_t op, std::int64_t batch,
-                            bool tf) {
+std::vector<float> unpacked(const void* from, const Layout& l, cublasOperation_t op, std::int64_t batch, bool tf) {
   const auto rows = static_cast<std::int64_t>(l.rows), cols = static_cast<std::int64_t>(l.cols);
   std::vector<float> all(static_cast<std::size_t>(rows * cols));
   for (std::int64_t j = 0; j < cols; ++j)
@@ -77,8 +75,8 @@ std::vector<float> unpacked(const void* from, const Layout& l, cublasOperation_t
 }
 
 // sum[j][i] += over k in [from, to); a: [k][m], b: [n][k].
-void add_terms(std::vector<float>& sum, const std::vector<float>& a, const std::vector<float>& b,
-               std::size_t m, std::size_t n, std::size_t k, std::size_t from, std::size_t to) {
+void add_terms(std::vector<float>& sum, const std::vector<float>& a, const std::vector<float>& b, std::size_t m,
+               std::size_t n, std::size_t k, std::size_t from, std::size_t to) {
   for (std::size_t j = 0; j < n; ++j)
     for (std::size_t x = from; x < to; ++x) {
       const float factor = b[j * k + x];
@@ -137,13 +135,11 @@ void compute(const Gemm& p) {
   const auto m = static_cast<std::int64_t>(p.m()), n = static_cast<std::int64_t>(p.n());
   const cudaDataType_t aux_type = e.aux_type == -1 ? p.d.type : static_cast<cudaDataType_t>(e.aux_type);
   const cudaDataType_t bias_type = e.bias_type == -1 ? p.d.type : static_cast<cudaDataType_t>(e.bias_type);
-  const bool biased = has(e, CUBLASLT_EPILOGUE_BIAS), gelus = has(e, CUBLASLT_EPILOGUE_GELU),
-             grads = has(e, 64), bias_grad = has(e, 16);
+  const bool biased = has(e, CUBLASLT_EPILOGUE_BIAS), gelus = has(e, CUBLASLT_EPILOGUE_GELU), grads = has(e, 64),
+             bias_grad = has(e, 16);
   for (std::int64_t batch = 0; batch < p.d.batch; ++batch) {
     std::vector<float> x = multiply(p, batch);
-    const auto at = [&](std::int64_t i, std::int64_t j) -> float& {
-      return x[static_cast<std::size_t>(j * m + i)];
-    };
+    const auto at = [&](std::int64_t i, std::int64_t j) -> float& { return x[static_cast<std::size_t>(j * m + i)]; };
     for (std::int64_t j = 0; j < n; ++j)
       for (std::int64_t i = 0; i < m; ++i) {
         float& v = at(i, j);
@@ -164,13 +160,11 @@ void compute(const Gemm& p) {
       }
     if (has(e, CUBLASLT_EPILOGUE_BGRADA) || has(e, CUBLASLT_EPILOGUE_BGRADB)) {
       const bool first = has(e, CUBLASLT_EPILOGUE_BGRADA);  // sums over k of rows of A, or of columns of B
-      const auto all =
-          first ? unpacked(p.A, p.a, e.op_a, batch, false) : unpacked(p.B, p.b, e.op_b, batch, false);
+      const auto all = first ? unpacked(p.A, p.a, e.op_a, batch, false) : unpacked(p.B, p.b, e.op_b, batch, false);
       const auto k = static_cast<std::int64_t>(p.k());
       for (std::int64_t i = 0; i < (first ? m : n); ++i) {
         float sum = 0;
-        for (std::int64_t t = 0; t < k; ++t)
-          sum += all[static_cast<std::size_t>(first ? t * m + i : i * k + t)];
+        for (std::int64_t t = 0; t < k; ++t) sum += all[static_cast<std::size_t>(first ? t * m + i : i * k + t)];
         put(e.bias, bias_type, batch * e.bias_stride + i, sum);
       }
     }

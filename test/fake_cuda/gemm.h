@@ -54,8 +54,7 @@ struct Gemm {
 std::size_t size_of(cudaDataType_t type);
 bool is_fp8(cudaDataType_t type);
 // Of the element (inner, outer) of an FP8 operand, `inner` along k.
-float scale_at(const void* scales, std::int32_t mode, const Layout& layout, std::uint64_t inner,
-               std::uint64_t outer);
+float scale_at(const void* scales, std::int32_t mode, const Layout& layout, std::uint64_t inner, std::uint64_t outer);
 void compute(const Gemm& p);
 
 }  // namespace fake_cuda

@@ -65,8 +65,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute what, int
   if (it == kernels().known.end()) return returned(cudaErrorInvalidDeviceFunction);
   if (what != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
       static_cast<std::size_t>(value) > simt::kHopper.dynamic_shared)
-    return refused(cudaErrorInvalidValue, "cudaFuncSetAttribute",
-                   "shared memory beyond what a block may have");
+    return refused(cudaErrorInvalidValue, "cudaFuncSetAttribute", "shared memory beyond what a block may have");
   it->second.shared = static_cast<std::size_t>(value);
   return returned(cudaSuccess);
 }
@@ -80,8 +79,8 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   if (it == kernels().known.end()) return returned(cudaErrorInvalidDeviceFunction);
   using simt::Limits;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
-  if (threads == 0 || threads > Limits::kThreads || block.z != 1 || grid.x == 0 || grid.y == 0 ||
-      grid.z == 0 || grid.x > Limits::kGridX || grid.y > Limits::kGridY || grid.z > Limits::kGridZ)
+  if (threads == 0 || threads > Limits::kThreads || block.z != 1 || grid.x == 0 || grid.y == 0 || grid.z == 0 ||
+      grid.x > Limits::kGridX || grid.y > Limits::kGridY || grid.z > Limits::kGridZ)
     return refused(cudaErrorInvalidConfiguration, "cudaLaunchKernel", "grid or block beyond the limits");
   if (shared > it->second.shared)
     return refused(cudaErrorInvalidValue, "cudaLaunchKernel", "shared memory that was not asked for");

@@ -20,8 +20,8 @@ std::uint64_t launches();
 
 template <class... Params, std::size_t... I>
 std::function<void()> bind_these(void (*kernel)(Params...), void** arguments, std::index_sequence<I...>) {
-  return [kernel, values = std::tuple<std::decay_t<Params>...>(*static_cast<const std::decay_t<Params>*>(
-                      arguments[I])...)] { std::apply(kernel, values); };
+  return [kernel, values = std::tuple<std::decay_t<Params>...>(
+                      *static_cast<const std::decay_t<Params>*>(arguments[I])...)] { std::apply(kernel, values); };
 }
 
 template <class... Params>

@@ -35,8 +35,7 @@ std::string Meeting::arrange() {
   remove_abandoned();
   static std::atomic<int> count{0};
   std::random_device random;
-  return kPrefix + std::to_string(::getpid()) + "-" + std::to_string(count++) + "-" +
-         std::to_string(random());
+  return kPrefix + std::to_string(::getpid()) + "-" + std::to_string(count++) + "-" + std::to_string(random());
 }
 
 Meeting::Meeting(const std::string& name) : folder_(fs::path(kRoot) / name) {

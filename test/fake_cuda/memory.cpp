@@ -123,8 +123,7 @@ Kind Memory::kind_of(const void* at, std::size_t bytes) {
 bool Memory::touches_device(const void* at, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   for (const auto& [start, range] : ranges_)
-    if (range.kind == Kind::device && start < number(at) + bytes && number(at) < start + range.bytes)
-      return true;
+    if (range.kind == Kind::device && start < number(at) + bytes && number(at) < start + range.bytes) return true;
   return false;
 }
 

@@ -33,7 +33,8 @@ ncclResult_t no(ncclResult_t code, std::string_view call, std::string_view why) 
 
 ncclResult_t hand_over(Grouped g) {
   const auto comm = g.comm;
-  const bool message = g.operations.front().terms.call == Call::send || g.operations.front().terms.call == Call::receive;
+  const bool message =
+      g.operations.front().terms.call == Call::send || g.operations.front().terms.call == Call::receive;
   const auto give = [g = std::move(g)] { g.comm->give(g.comm, g.queue, g.operations); };
   if (comm->blocking()) {
     // Connections are opened within the first call, which returns when all have come to it.
@@ -70,8 +71,7 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const Operation& o, std:
   if (!Alive<ncclComm>::get().has(comm)) return no(ncclInvalidArgument, name, "no such communicator");
   const auto queue = queue_of(stream);
   if (!queue) return no(ncclInvalidArgument, name, "no such stream");
-  if (comm->own->meet() != ncclSuccess)
-    return no(ncclInvalidArgument, name, "the communicator is not made yet");
+  if (comm->own->meet() != ncclSuccess) return no(ncclInvalidArgument, name, "the communicator is not made yet");
   if (!on_gpu(o.send, send_bytes) || !on_gpu(o.receive, receive_bytes))
     return no(ncclInvalidArgument, name, "a buffer goes beyond memory of the GPU");
   if (o.terms.root < 0 || o.terms.root >= comm->own->size() || o.peer >= comm->own->size())
@@ -91,8 +91,7 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const Operation& o, std:
 // Adds a communicator when all ranks have come, or before that where it does not block.
 ncclResult_t make(ncclComm_t* comm, const std::string& name, int rank, int size, bool blocking) {
   *comm = nullptr;
-  if (size < 1 || rank < 0 || rank >= size)
-    return no(ncclInvalidArgument, "ncclCommInitRank", "rank or size");
+  if (size < 1 || rank < 0 || rank >= size) return no(ncclInvalidArgument, "ncclCommInitRank", "rank or size");
   const auto own = std::make_shared<Communicator>(name, rank, size, current_device(), blocking);
   ncclResult_t state = own->meet();
   while (blocking && state == ncclInProgress) {
@@ -150,8 +149,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
-                                    ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
   return make(comm, id.internal, rank, size, config == nullptr || config->blocking != 0);
 }
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank) {
@@ -160,43 +158,42 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
 // The child's address is filled in when the parent has got through.
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config) {
   *made = nullptr;
-  if (!Alive<ncclComm>::get().has(comm))
-    return no(ncclInvalidArgument, "ncclCommSplit", "no such communicator");
+  if (!Alive<ncclComm>::get().has(comm)) return no(ncclInvalidArgument, "ncclCommSplit", "no such communicator");
   Communicator& parent = *comm->own;
   const std::string mark = "split." + std::to_string(parent.next_split());
   Bytes mine(2 * sizeof(int));
   std::memcpy(mine.data(), &color, sizeof color);
   std::memcpy(mine.data() + sizeof color, &key, sizeof key);
   parent.meeting().leave(mark + "." + std::to_string(parent.rank()), mine);
-  const bool blocking = config == nullptr || config->blocking == NCCL_CONFIG_UNDEF_INT
-                            ? parent.blocking()
-                            : config->blocking != 0;
-  return take_on(parent, [&parent, mark, color, key, made, blocking, child = std::shared_ptr<Communicator>()]() mutable {
-    const auto settled = [&] {
-      const ncclResult_t state = child->meet();
-      if (state == ncclInProgress) return false;
-      if (state == ncclSuccess)
-        *made = Alive<ncclComm>::get().add(new ncclComm{child});
-      else
-        parent.fail(state);
-      return true;
-    };
-    if (child) return settled();
-    std::set<std::pair<int, int>> members;  // by key, then by rank
-    for (int r = 0; r < parent.size(); ++r) {
-      const auto theirs = parent.meeting().find(mark + "." + std::to_string(r));
-      if (!theirs) return false;
-      int words[2];
-      std::memcpy(words, theirs->data(), sizeof words);
-      if (words[0] == color) members.insert({words[1], r});
-    }
-    if (color == NCCL_SPLIT_NOCOLOR) return true;
-    const auto own = members.find({key, parent.rank()});
-    child = std::make_shared<Communicator>(parent.name() + "-" + mark + "." + std::to_string(color),
-                                           static_cast<int>(std::distance(members.begin(), own)),
-                                           static_cast<int>(members.size()), parent.device(), blocking);
-    return settled();
-  });
+  const bool blocking =
+      config == nullptr || config->blocking == NCCL_CONFIG_UNDEF_INT ? parent.blocking() : config->blocking != 0;
+  return take_on(parent,
+                 [&parent, mark, color, key, made, blocking, child = std::shared_ptr<Communicator>()]() mutable {
+                   const auto settled = [&] {
+                     const ncclResult_t state = child->meet();
+                     if (state == ncclInProgress) return false;
+                     if (state == ncclSuccess)
+                       *made = Alive<ncclComm>::get().add(new ncclComm{child});
+                     else
+                       parent.fail(state);
+                     return true;
+                   };
+                   if (child) return settled();
+                   std::set<std::pair<int, int>> members;  // by key, then by rank
+                   for (int r = 0; r < parent.size(); ++r) {
+                     const auto theirs = parent.meeting().find(mark + "." + std::to_string(r));
+                     if (!theirs) return false;
+                     int words[2];
+                     std::memcpy(words, theirs->data(), sizeof words);
+                     if (words[0] == color) members.insert({words[1], r});
+                   }
+                   if (color == NCCL_SPLIT_NOCOLOR) return true;
+                   const auto own = members.find({key, parent.rank()});
+                   child = std::make_shared<Communicator>(parent.name() + "-" + mark + "." + std::to_string(color),
+                                                          static_cast<int>(std::distance(members.begin(), own)),
+                                                          static_cast<int>(members.size()), parent.device(), blocking);
+                   return settled();
+                 });
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
@@ -206,21 +203,18 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  if (!Alive<ncclComm>::get().has(comm))
-    return no(ncclInvalidArgument, "ncclCommFinalize", "no such communicator");
+  if (!Alive<ncclComm>::get().has(comm)) return no(ncclInvalidArgument, "ncclCommFinalize", "no such communicator");
   return take_on(*comm->own, [own = comm->own] { return own->part(); });
 }
 // All ranks of a node call it, unless the communicator was finalized.
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  if (!Alive<ncclComm>::get().has(comm))
-    return no(ncclInvalidArgument, "ncclCommDestroy", "no such communicator");
+  if (!Alive<ncclComm>::get().has(comm)) return no(ncclInvalidArgument, "ncclCommDestroy", "no such communicator");
   while (comm->own->state() == ncclInProgress || !comm->own->part()) ::usleep(100);
   Alive<ncclComm>::get().end(comm);
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  if (!Alive<ncclComm>::get().has(comm))
-    return no(ncclInvalidArgument, "ncclCommAbort", "no such communicator");
+  if (!Alive<ncclComm>::get().has(comm)) return no(ncclInvalidArgument, "ncclCommAbort", "no such communicator");
   comm->own->abort();
   Alive<ncclComm>::get().end(comm);
   return ncclSuccess;
@@ -255,20 +249,19 @@ ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDa
                            ncclComm_t comm, cudaStream_t stream) {
   Operation o = operation(Call::all_reduce, send, receive, count, type);
   o.terms.op = op;
-  if (op != ncclSum && op != ncclMax)
-    return no(ncclInvalidArgument, "ncclAllReduce", "this reduction is not emulated");
+  if (op != ncclSum && op != ncclMax) return no(ncclInvalidArgument, "ncclAllReduce", "this reduction is not emulated");
   const std::size_t bytes = count * size_of(type);
   return call(comm, stream, o, bytes, bytes, "ncclAllReduce");
 }
-ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
   const std::size_t bytes = count * size_of(type);
   const auto ranks = Alive<ncclComm>::get().has(comm) ? static_cast<std::size_t>(comm->own->size()) : 1;
   return call(comm, stream, operation(Call::all_gather, send, receive, count, type), bytes, bytes * ranks,
               "ncclAllGather");
 }
-ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream) {
   Operation o = operation(Call::reduce_scatter, send, receive, count, type);
   o.terms.op = op;
   if (op != ncclSum && op != ncclMax)
@@ -285,8 +278,8 @@ ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDa
   const bool gives = Alive<ncclComm>::get().has(comm) && comm->own->rank() == root;
   return call(comm, stream, o, gives ? bytes : 0, bytes, "ncclBroadcast");
 }
-ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                        int root, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
   Operation o = operation(Call::reduce, send, receive, count, type);
   o.terms.op = op;
   o.terms.root = root;

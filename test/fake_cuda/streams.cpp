@@ -169,8 +169,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
   if (flags != cudaStreamNonBlocking)
-    return refused(cudaErrorInvalidValue, "cudaStreamCreate",
-                   "streams that wait for the default one are not emulated");
+    return refused(cudaErrorInvalidValue, "cudaStreamCreate", "streams that wait for the default one are not emulated");
   static_cast<void>(priority);  // any is taken, and clamped to the range
   *stream = Alive<CUstream_st>::get().add(new CUstream_st{Engine::get().new_queue(true), current_device()});
   return returned(cudaSuccess);

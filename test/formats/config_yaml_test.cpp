@@ -86,24 +86,32 @@ TEST_CASE("Megatron-Bridge's ConfigContainer is the point of the same flags") {
   CHECK(p.weight_decay == 0.1);
   CHECK_FALSE(p.model.parts().tied_embedding);
   const Imported flags = read_megatron(
-      "pretrain_gpt.py --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention --num-query-groups 8 --swiglu --normalization RMSNorm "
-      "--disable-bias-linear --untie-embeddings-and-output-weights --position-embedding-type rope --rotary-base 500000 --rotary-percent 1.0 --max-position-embeddings 8192 --seq-length 4096 "
-      "--attention-dropout 0 --hidden-dropout 0 --tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --sequence-parallel --micro-batch-size 1 --global-batch-size 512 --bf16 "
-      "--attention-backend flash --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --grad-reduce-in-bf16 --cross-entropy-loss-fusion --cross-entropy-fusion-impl te "
+      "pretrain_gpt.py --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 "
+      "--group-query-attention --num-query-groups 8 --swiglu --normalization RMSNorm "
+      "--disable-bias-linear --untie-embeddings-and-output-weights --position-embedding-type rope --rotary-base 500000 "
+      "--rotary-percent 1.0 --max-position-embeddings 8192 --seq-length 4096 "
+      "--attention-dropout 0 --hidden-dropout 0 --tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 "
+      "--sequence-parallel --micro-batch-size 1 --global-batch-size 512 --bf16 "
+      "--attention-backend flash --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
+      "--grad-reduce-in-bf16 --cross-entropy-loss-fusion --cross-entropy-fusion-impl te "
       "--lr 0.0003 --weight-decay 0.1 --seed 1234 --vocab-size 128256\n",
       "flags", {});
   CHECK(point_of(flags) == p);
   bool named = false;
-  for (const std::string& note : imported.notes) named = named || note.find("not known to mbench, and not in the spec: --strange-setting 7 (a.yaml:") == 0;  // and nothing else
+  for (const std::string& note : imported.notes)
+    named = named || note.find("not known to mbench, and not in the spec: --strange-setting 7 (a.yaml:") ==
+                         0;  // and nothing else
   CHECK(named);
 }
 
 TEST_CASE("a point is written as Megatron-Bridge's ConfigContainer, and is the same when it is read") {
   const auto point_of_flags = [](const std::string& flags) {
-    return point_of(read_megatron(
-        "torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --max-position-embeddings 2048 "
-        "--micro-batch-size 1 --global-batch-size 64 --vocab-size 32000 --bf16 " + flags + "\n",
-        "flags", {}));
+    return point_of(
+        read_megatron("torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py --num-layers 8 --hidden-size 512 "
+                      "--num-attention-heads 8 --seq-length 1024 --max-position-embeddings 2048 "
+                      "--micro-batch-size 1 --global-batch-size 64 --vocab-size 32000 --bf16 " +
+                          flags + "\n",
+                      "flags", {}));
   };
   const auto written = [](const Point& p) {
     const std::string text = write_megatron_bridge(p);
@@ -112,10 +120,14 @@ TEST_CASE("a point is written as Megatron-Bridge's ConfigContainer, and is the s
     CHECK(yaml.value.at("_target_") == "megatron.bridge.training.config.ConfigContainer");
     return yaml.value;
   };
-  const auto dense = written(point_of_flags("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel --swiglu --normalization RMSNorm --disable-bias-linear "
-                                            "--untie-embeddings-and-output-weights --position-embedding-type rope --group-query-attention --num-query-groups 4 --attention-backend flash "
-                                            "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --grad-reduce-in-bf16 --no-create-attention-mask-in-dataloader "
-                                            "--recompute-granularity selective --recompute-modules core_attn --lr 0.0003 --seed 7"));
+  const auto dense =
+      written(point_of_flags("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel "
+                             "--swiglu --normalization RMSNorm --disable-bias-linear "
+                             "--untie-embeddings-and-output-weights --position-embedding-type rope "
+                             "--group-query-attention --num-query-groups 4 --attention-backend flash "
+                             "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather "
+                             "--grad-reduce-in-bf16 --no-create-attention-mask-in-dataloader "
+                             "--recompute-granularity selective --recompute-modules core_attn --lr 0.0003 --seed 7"));
   CHECK(dense.at("model").at("tensor_model_parallel_size") == 2);
   CHECK(dense.at("model").at("gated_linear_unit") == true);
   CHECK(dense.at("model").at("activation_func").at("_target_") == "torch.nn.functional.silu");
@@ -132,23 +144,32 @@ TEST_CASE("a point is written as Megatron-Bridge's ConfigContainer, and is the s
   CHECK(dense.at("train").at("global_batch_size") == 64);
   CHECK(dense.at("mixed_precision").at("bf16") == true);
   CHECK(dense.at("rng").at("seed") == 7);
-  const auto experts = written(point_of_flags("--num-experts 8 --moe-ffn-hidden-size 256 --expert-model-parallel-size 4 --moe-grouped-gemm --moe-token-dispatcher-type alltoall "
-                                              "--moe-layer-freq '([0]*1+[1]*7)' --window-size 127,0 --disable-bias-linear --add-qkv-bias"));
+  const auto experts = written(
+      point_of_flags("--num-experts 8 --moe-ffn-hidden-size 256 --expert-model-parallel-size 4 --moe-grouped-gemm "
+                     "--moe-token-dispatcher-type alltoall "
+                     "--moe-layer-freq '([0]*1+[1]*7)' --window-size 127,0 --disable-bias-linear --add-qkv-bias"));
   CHECK(experts.at("model").at("num_moe_experts") == 8);
   CHECK(experts.at("model").at("moe_layer_freq").size() == 8);
   CHECK(experts.at("model").at("window_size")[0] == 127);
   CHECK(experts.at("model").at("add_qkv_bias") == true);
-  CHECK_THROWS_WITH(write_megatron_bridge(point_of_flags("--multi-latent-attention --qk-layernorm --normalization RMSNorm --position-embedding-type rope")), Contains("no ConfigContainer says") && Contains("a provider of its own"));
+  CHECK_THROWS_WITH(
+      write_megatron_bridge(point_of_flags(
+          "--multi-latent-attention --qk-layernorm --normalization RMSNorm --position-embedding-type rope")),
+      Contains("no ConfigContainer says") && Contains("a provider of its own"));
 }
 
 TEST_CASE("Megatron-Bridge's YAML: a layout as a text and as a list of lists") {
   std::string list = "[[embedding, decoder]";
   for (int i = 0; i < 3; ++i) list += ", [decoder]";
-  for (const auto& [layout, text] : {std::pair<std::string, std::string>{"'Et|(t|)*3L'", "Et|(t|)*3L"}, {list + ", [loss]]", "Et|(t|)*3L"}}) {
-    const Point p = point_of(import(fmt::format("language_model:\n  num_layers: 4\n  hidden_size: 64\n  num_attention_heads: 4\nmodel_parallel:\n"
-                                                "  pipeline_model_parallel_size: 5\n  pipeline_model_parallel_layout: {}\nmicro_batch_size: 1\nglobal_batch_size: 8\n"
-                                                "max_position_embeddings: 128\nseq_length: 128\nhidden_dropout: 0.0\nattention_dropout: 0.0\n", layout),
-                                    {{}, {}, {"--vocab-size 1000"}}));
+  for (const auto& [layout, text] :
+       {std::pair<std::string, std::string>{"'Et|(t|)*3L'", "Et|(t|)*3L"}, {list + ", [loss]]", "Et|(t|)*3L"}}) {
+    const Point p = point_of(import(
+        fmt::format("language_model:\n  num_layers: 4\n  hidden_size: 64\n  num_attention_heads: 4\nmodel_parallel:\n"
+                    "  pipeline_model_parallel_size: 5\n  pipeline_model_parallel_layout: {}\nmicro_batch_size: "
+                    "1\nglobal_batch_size: 8\n"
+                    "max_position_embeddings: 128\nseq_length: 128\nhidden_dropout: 0.0\nattention_dropout: 0.0\n",
+                    layout),
+        {{}, {}, {"--vocab-size 1000"}}));
     CHECK(p.pipeline_layout == text);
     CHECK(p.virtual_stages == 1);
   }
@@ -197,9 +218,12 @@ vocab_size: null
   CHECK(yaml.model.vocab == 32000);
   CHECK_FALSE(yaml.overlap_grad_reduce);
   CHECK(yaml.learning_rate == 2.5e-4);
-  const Point flags = point_of(import("ENV_VARS:\n  A: 1\nMODEL_ARGS:\n  --num-layers: 12\n  --hidden-size: 512\n  --num-attention-heads: 8\n  --micro-batch-size: 4\n  --global-batch-size: 32\n"
-                                      "  --seq-length: 1024\n  --max-position-embeddings: 1024\n  --vocab-size: 1024\n  --bf16: true\n  --sequence-parallel: false\n  --recompute-granularity: selective\n"
-                                      "  --recompute-modules: 'core_attn mlp'\nTEST_TYPE: regular\n"));
+  const Point flags =
+      point_of(import("ENV_VARS:\n  A: 1\nMODEL_ARGS:\n  --num-layers: 12\n  --hidden-size: 512\n  "
+                      "--num-attention-heads: 8\n  --micro-batch-size: 4\n  --global-batch-size: 32\n"
+                      "  --seq-length: 1024\n  --max-position-embeddings: 1024\n  --vocab-size: 1024\n  --bf16: true\n "
+                      " --sequence-parallel: false\n  --recompute-granularity: selective\n"
+                      "  --recompute-modules: 'core_attn mlp'\nTEST_TYPE: regular\n"));
   CHECK(flags.model.layers == 12);
   CHECK_FALSE(flags.sequence_parallel);
   CHECK(flags.precision == Precision::bf16);

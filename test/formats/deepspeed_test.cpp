@@ -17,16 +17,19 @@ using mbench::test::TemporaryFolder;
 
 namespace {
 
-const ordered_json kModel = {{"model_type", "llama"},  {"num_hidden_layers", 3}, {"hidden_size", 64}, {"num_attention_heads", 4}, {"intermediate_size", 112},
-                             {"vocab_size", 320},      {"max_position_embeddings", 4096}, {"torch_dtype", "bfloat16"}};
-const ordered_json kRun = {{"train_micro_batch_size_per_gpu", 2},
-                           {"gradient_accumulation_steps", 4},
-                           {"train_batch_size", 64},
-                           {"bf16", {{"enabled", true}}},
-                           {"gradient_clipping", 1.0},
-                           {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 3e-5}, {"betas", {0.9, 0.95}}}}}},
-                           {"zero_optimization", {{"stage", 3}, {"offload_optimizer", {{"device", "cpu"}, {"pin_memory", true}}}, {"overlap_comm", true}}},
-                           {"steps_per_print", 10}};
+const ordered_json kModel = {{"model_type", "llama"},           {"num_hidden_layers", 3},   {"hidden_size", 64},
+                             {"num_attention_heads", 4},        {"intermediate_size", 112}, {"vocab_size", 320},
+                             {"max_position_embeddings", 4096}, {"torch_dtype", "bfloat16"}};
+const ordered_json kRun = {
+    {"train_micro_batch_size_per_gpu", 2},
+    {"gradient_accumulation_steps", 4},
+    {"train_batch_size", 64},
+    {"bf16", {{"enabled", true}}},
+    {"gradient_clipping", 1.0},
+    {"optimizer", {{"type", "AdamW"}, {"params", {{"lr", 3e-5}, {"betas", {0.9, 0.95}}}}}},
+    {"zero_optimization",
+     {{"stage", 3}, {"offload_optimizer", {{"device", "cpu"}, {"pin_memory", true}}}, {"overlap_comm", true}}},
+    {"steps_per_print", 10}};
 
 Imported merged(const ordered_json& run, const ImportOptions& options = {}) {
   const TemporaryFolder folder;
@@ -50,7 +53,8 @@ TEST_CASE("DeepSpeed: a config over a model's config") {
   CHECK(p.precision == Precision::bf16);
   CHECK(p.learning_rate == 3e-5);
   const std::string notes = fmt::format("{}", fmt::join(found.notes, "\n"));
-  CHECK_THAT(notes, Contains("as without: zero_optimization.offload_optimizer.pin_memory, zero_optimization.overlap_comm"));
+  CHECK_THAT(notes,
+             Contains("as without: zero_optimization.offload_optimizer.pin_memory, zero_optimization.overlap_comm"));
   CHECK_THAT(notes, Contains("without meaning for cost") && Contains("steps_per_print"));
 }
 
@@ -66,20 +70,23 @@ TEST_CASE("DeepSpeed: auto leaves what the model's config says") {
   CHECK(p.precision == Precision::bf16);
   CHECK(p.clip_grad == TrainingSpec().clip_grad);
   CHECK(p.micro_batch == 1);
-  CHECK_THAT(fmt::format("{}", fmt::join(found.notes, "\n")), Contains("train_micro_batch_size_per_gpu is \"auto\"") && Contains("how many ranks start is not said"));
+  CHECK_THAT(fmt::format("{}", fmt::join(found.notes, "\n")),
+             Contains("train_micro_batch_size_per_gpu is \"auto\"") && Contains("how many ranks start is not said"));
 }
 
 TEST_CASE("DeepSpeed: what mbench has no part for is named; alone it is no model") {
   ordered_json run = kRun;
   run["zero_optimization"]["offload_param"]["device"] = "nvme";
   run["zero_optimization"]["zero_quantized_weights"] = true;
-  CHECK_THROWS_WITH(merged(run), Contains("zero_optimization.offload_param.device \"nvme\"") && Contains("zero_optimization.zero_quantized_weights true"));
+  CHECK_THROWS_WITH(merged(run), Contains("zero_optimization.offload_param.device \"nvme\"") &&
+                                     Contains("zero_optimization.zero_quantized_weights true"));
   run = kRun;
   run["train_batch_size"] = 65;
   CHECK_THROWS_WITH(merged(run), Contains("train_batch_size 65 is no multiple"));
   const TemporaryFolder folder;
   std::ofstream(folder / "ds.json") << kRun.dump();
-  CHECK_THROWS_WITH(import_files({folder / "ds.json"}), Contains("has no model") && Contains("mbench import config.json"));
+  CHECK_THROWS_WITH(import_files({folder / "ds.json"}),
+                    Contains("has no model") && Contains("mbench import config.json"));
 }
 
 TEST_CASE("DeepSpeed: a point goes out and comes back, or what no config says is named") {

@@ -44,8 +44,9 @@ std::string refusal(const ordered_json& config, std::vector<std::string> without
   return "";
 }
 
-const ordered_json kLlama = {{"model_type", "llama"},        {"num_hidden_layers", 3},  {"hidden_size", 64},  {"num_attention_heads", 4},
-                             {"intermediate_size", 112},     {"vocab_size", 320},       {"max_position_embeddings", 128}};
+const ordered_json kLlama = {{"model_type", "llama"},         {"num_hidden_layers", 3},   {"hidden_size", 64},
+                             {"num_attention_heads", 4},      {"intermediate_size", 112}, {"vocab_size", 320},
+                             {"max_position_embeddings", 128}};
 
 ordered_json with(ordered_json config, const ordered_json& more) {
   config.update(more);
@@ -76,7 +77,12 @@ TEST_CASE("Hugging Face: what is exported is the same model, for each type that 
 }
 
 TEST_CASE("Hugging Face: a model is exported as the type that is best known for it") {
-  for (const auto& [preset, type] : {std::pair{"llama-3-8b", "llama"}, {"gpt2-124m", "gpt2"}, {"mixtral-8x7b", "mixtral"}, {"qwen3-30b-a3b", "qwen3_moe"}, {"deepseek-v3", "deepseek_v3"}, {"bert-base-uncased", "bert"}}) {
+  for (const auto& [preset, type] : {std::pair{"llama-3-8b", "llama"},
+                                     {"gpt2-124m", "gpt2"},
+                                     {"mixtral-8x7b", "mixtral"},
+                                     {"qwen3-30b-a3b", "qwen3_moe"},
+                                     {"deepseek-v3", "deepseek_v3"},
+                                     {"bert-base-uncased", "bert"}}) {
     Point point;
     point.model = find_preset(preset, "");
     point.attention = AttentionKind::flash;
@@ -95,7 +101,8 @@ TEST_CASE("Hugging Face: presets of mbench go out and come back, or their refusa
     INFO(preset.name);
     try {
       const Point again = point_of(write_hugging_face(point));
-      CHECK(differences(flat_point(point).at("model"), flat_point(again).at("model"), "model") == std::vector<std::string>{});
+      CHECK(differences(flat_point(point).at("model"), flat_point(again).at("model"), "model") ==
+            std::vector<std::string>{});
       ++said;
     } catch (const Error& e) {
       CHECK(e.kind() == ErrorKind::unsupported);
@@ -113,11 +120,17 @@ TEST_CASE("Hugging Face: every type's table has a source, and its rules are ther
     CHECK_FALSE(table.types.empty());
     CHECK((!table.rows.empty() || !table.lacks.empty()));
     for (const std::string& type : table.types) CHECK(types.insert(type).second);
-    if (table.lacks.empty()) CHECK_NOTHROW(imported({{"model_type", table.types.front()}, {"head_dim", 128}}, {"sliding_window", "attention_bias", "bias", "use_parallel_residual", "parallel_attn", "hidden_activation"}));
+    if (table.lacks.empty())
+      CHECK_NOTHROW(imported(
+          {{"model_type", table.types.front()}, {"head_dim", 128}},
+          {"sliding_window", "attention_bias", "bias", "use_parallel_residual", "parallel_attn", "hidden_activation"}));
   }
-  for (const char* wanted : {"llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "gpt2", "gpt_neox", "bert", "deepseek_v2", "deepseek_v3",
-                             "kimi_k2", "gemma", "gemma2", "gemma3_text", "phi3", "falcon", "gptj", "bloom", "mpt", "opt", "olmo2", "cohere", "glm", "glm4",
-                             "glm4_moe", "dbrx", "starcoder2", "internlm2", "gpt_oss", "llama4", "qwen3_next", "nemotron", "nemotron_h", "mamba2"})
+  for (const char* wanted :
+       {"llama",      "mistral",  "mixtral",     "qwen2",       "qwen2_moe",  "qwen3",     "qwen3_moe", "gpt2",
+        "gpt_neox",   "bert",     "deepseek_v2", "deepseek_v3", "kimi_k2",    "gemma",     "gemma2",    "gemma3_text",
+        "phi3",       "falcon",   "gptj",        "bloom",       "mpt",        "opt",       "olmo2",     "cohere",
+        "glm",        "glm4",     "glm4_moe",    "dbrx",        "starcoder2", "internlm2", "gpt_oss",   "llama4",
+        "qwen3_next", "nemotron", "nemotron_h",  "mamba2"})
     CHECK(types.count(wanted) == 1);
 }
 
@@ -130,21 +143,27 @@ TEST_CASE("Hugging Face: what mbench has no part for is named with its key and v
   names(refusal(with(kLlama, {{"hidden_act", "gelu"}, {"mlp_bias", true}})), {"hidden_act \"gelu\"", "mlp_bias true"});
   names(refusal({{"model_type", "opt"}}), {"activation_function \"relu\""});
   names(refusal({{"model_type", "qwen3_next"}}), {"linear_attention"});
-  names(refusal({{"model_type", "gpt_oss"}}, {"sinks", "sliding_window", "swiglu_limit", "bias"}), {"sinks"});  // nothing else to go by
+  names(refusal({{"model_type", "gpt_oss"}}, {"sinks", "sliding_window", "swiglu_limit", "bias"}),
+        {"sinks"});  // nothing else to go by
   names(refusal({{"model_type", "qwen3_moe"}, {"decoder_sparse_step", 2}}), {"decoder_sparse_step 2"});
-  names(refusal({{"model_type", "bert"}, {"hidden_dropout_prob", 0.2}}), {"attention_probs_dropout_prob", "hidden_dropout_prob"});
+  names(refusal({{"model_type", "bert"}, {"hidden_dropout_prob", 0.2}}),
+        {"attention_probs_dropout_prob", "hidden_dropout_prob"});
   names(refusal({{"model_type", "lama"}}), {"got \"lama\"", "did you mean \"llama\"?"});
   names(refusal({{"model_type", "llava"}, {"text_config", ordered_json::object()}}), {"text_config"});
 }
 
 TEST_CASE("Hugging Face: --without leaves a key out and says so") {
-  const ordered_json config = with(kLlama, {{"model_type", "mistral"}, {"num_key_value_heads", 2}, {"sliding_window", 64}});
+  const ordered_json config =
+      with(kLlama, {{"model_type", "mistral"}, {"num_key_value_heads", 2}, {"sliding_window", 64}});
   const Imported found = imported(config, {"sliding_window"});
   CHECK_THAT(fmt::format("{}", fmt::join(found.notes, "\n")), Contains("left out, as asked: sliding_window 64"));
 }
 
 TEST_CASE("Hugging Face: keys without meaning for cost, and unknown ones, are listed") {
-  const Imported found = imported(with(kLlama, {{"architectures", {"LlamaForCausalLM"}}, {"bos_token_id", 1}, {"my_gate", 3}, {"rope_scaling", {{"type", "longrope"}, {"factor", 2}}}}));
+  const Imported found = imported(with(kLlama, {{"architectures", {"LlamaForCausalLM"}},
+                                                {"bos_token_id", 1},
+                                                {"my_gate", 3},
+                                                {"rope_scaling", {{"type", "longrope"}, {"factor", 2}}}}));
   const std::string notes = fmt::format("{}", fmt::join(found.notes, "\n"));
   CHECK_THAT(notes, Contains("without meaning for cost: ") && Contains("architectures") && Contains("bos_token_id"));
   CHECK_THAT(notes, Contains("rope_scaling \"longrope\" turns by other angles"));
@@ -163,12 +182,18 @@ TEST_CASE("Hugging Face: published configurations are mbench's presets") {
                                {"rms_norm_eps", 1e-5},
                                {"rope_theta", 500000.0},
                                {"torch_dtype", "bfloat16"},
-                               {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192}}}};
+                               {"rope_scaling",
+                                {{"rope_type", "llama3"},
+                                 {"factor", 8.0},
+                                 {"low_freq_factor", 1.0},
+                                 {"high_freq_factor", 4.0},
+                                 {"original_max_position_embeddings", 8192}}}};
   const auto same = [](const ordered_json& config, const char* preset) {
     INFO(preset);
     Point point;
     point.model = find_preset(preset, "");
-    CHECK(differences(flat_point(point).at("model"), flat_point(point_of(config)).at("model"), "model") == std::vector<std::string>{});
+    CHECK(differences(flat_point(point).at("model"), flat_point(point_of(config)).at("model"), "model") ==
+          std::vector<std::string>{});
   };
   same(llama3, "llama-3.1-405b");
   CHECK(point_of(llama3).precision == Precision::bf16);
@@ -183,11 +208,26 @@ TEST_CASE("Hugging Face: published configurations are mbench's presets") {
   same({{"model_type", "gpt2"}, {"n_layer", 24}, {"n_embd", 1024}, {"n_head", 16}}, "gpt2-345m");
   same({{"model_type", "bert"}}, "bert-base-uncased");
   same({{"model_type", "deepseek_v3"}, {"n_group", 8}, {"topk_group", 4}}, "deepseek-v3");
-  same({{"model_type", "qwen2"}, {"num_hidden_layers", 28}, {"hidden_size", 3584}, {"num_attention_heads", 28}, {"num_key_value_heads", 4},
-        {"intermediate_size", 18944}, {"vocab_size", 152064}, {"rope_theta", 1000000}, {"use_sliding_window", false}, {"sliding_window", 131072}}, "qwen2.5-7b");
+  same({{"model_type", "qwen2"},
+        {"num_hidden_layers", 28},
+        {"hidden_size", 3584},
+        {"num_attention_heads", 28},
+        {"num_key_value_heads", 4},
+        {"intermediate_size", 18944},
+        {"vocab_size", 152064},
+        {"rope_theta", 1000000},
+        {"use_sliding_window", false},
+        {"sliding_window", 131072}},
+       "qwen2.5-7b");
   same({{"model_type", "gemma"}}, "gemma-7b");
   same({{"model_type", "falcon"}}, "falcon-7b");
-  same({{"model_type", "falcon"}, {"num_hidden_layers", 60}, {"hidden_size", 8192}, {"num_attention_heads", 128}, {"num_kv_heads", 8}, {"new_decoder_architecture", true}}, "falcon-40b");
+  same({{"model_type", "falcon"},
+        {"num_hidden_layers", 60},
+        {"hidden_size", 8192},
+        {"num_attention_heads", 128},
+        {"num_kv_heads", 8},
+        {"new_decoder_architecture", true}},
+       "falcon-40b");
   same({{"model_type", "gptj"}}, "gpt-j-6b");
   same({{"model_type", "cohere"}, {"max_position_embeddings", 131072}, {"rope_theta", 8000000}}, "command-r");
   same({{"model_type", "mixtral"}, {"max_position_embeddings", 32768}, {"router_aux_loss_coef", 0.02}}, "mixtral-8x7b");

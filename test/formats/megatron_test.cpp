@@ -31,7 +31,8 @@ Error error_of(const std::string& text, const ImportOptions& options = {}) {
 }
 
 const std::string kArguments =
-    "--num-layers 4\n--hidden-size 64 --num-attention-heads 4\n--seq-length 128 --max-position-embeddings 128\n--micro-batch-size 2 --vocab-size 1000\n";
+    "--num-layers 4\n--hidden-size 64 --num-attention-heads 4\n--seq-length 128 --max-position-embeddings "
+    "128\n--micro-batch-size 2 --vocab-size 1000\n";
 
 std::string notes_of(const std::string& text, const ImportOptions& options = {}) {
   return fmt::format("{}", fmt::join(read_megatron(text, "a.sh", options).notes, "\n"));
@@ -119,13 +120,20 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py ${MODEL} ${TRAIN[@]} ${PARALLEL[
 
 TEST_CASE("Megatron: a value that is not known is an error by its line, where it matters") {
   const std::string head = "A=1\n\nHIDDEN=$(rm -rf /)\n";
-  const auto run = [](const std::string& more) { return "python pretrain_gpt.py --num-layers 4 \\\n --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 --micro-batch-size 1 --vocab-size 1000 \\\n" + more; };
+  const auto run = [](const std::string& more) {
+    return "python pretrain_gpt.py --num-layers 4 \\\n --num-attention-heads 4 --seq-length 128 "
+           "--max-position-embeddings 128 --micro-batch-size 1 --vocab-size 1000 \\\n" +
+           more;
+  };
   const Error command = error_of(head + run("--hidden-size $HIDDEN"));
   CHECK(command.kind() == ErrorKind::bad_input);
-  CHECK_THAT(command.what(), Contains("a.sh:") && Contains("--hidden-size") && Contains("$(rm -rf /) on line 3 is not run") && Contains("--var"));
+  CHECK_THAT(command.what(), Contains("a.sh:") && Contains("--hidden-size") &&
+                                 Contains("$(rm -rf /) on line 3 is not run") && Contains("--var"));
   CHECK_THAT(error_of(run("--hidden-size $NOWHERE")).what(), Contains("NOWHERE is not set on line"));
   CHECK_THAT(error_of(run("--hidden-size 64 $MORE_ARGS")).what(), Contains("MORE_ARGS is not set"));
-  CHECK(point_of(run("--hidden-size $NOWHERE"), {.without = {}, .variables = {"NOWHERE=64"}, .also = {}}).model.hidden == 64);
+  CHECK(
+      point_of(run("--hidden-size $NOWHERE"), {.without = {}, .variables = {"NOWHERE=64"}, .also = {}}).model.hidden ==
+      64);
   CHECK(point_of(run("--hidden-size 64 --save $NOWHERE --tensorboard-dir $(mktemp)")).model.hidden == 64);
   CHECK_THAT(error_of("echo hello\n").what(), Contains("no command has Megatron's arguments"));
   CHECK_THAT(error_of(run("--hidden-size 64\n") + run("--hidden-size 64")).what(), Contains("a second command"));
@@ -150,7 +158,8 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
   names("--fp8-format hybrid --fp8-recipe mxfp8", {"--fp8-recipe \"mxfp8\""});
   names("--num-experts 4 --moe-layer-freq '([0,1]*3)'", {"--moe-layer-freq"});
   names("--recompute-granularity selective --recompute-modules core_attn shared_experts", {"--recompute-modules"});
-  CHECK_NOTHROW(read_megatron(kArguments + "--quick-geglu", "a.sh", {.without = {"--quick-geglu"}, .variables = {}, .also = {}}));
+  CHECK_NOTHROW(
+      read_megatron(kArguments + "--quick-geglu", "a.sh", {.without = {"--quick-geglu"}, .variables = {}, .also = {}}));
 }
 
 TEST_CASE("Megatron: biases of queries, keys and values, windows, sinks and experts by layer, there and back") {
@@ -182,17 +191,21 @@ TEST_CASE("Megatron: biases of queries, keys and values, windows, sinks and expe
   CHECK(there_and_back("--softmax-type learnable").first.parts().attention_sinks);
   CHECK(there_and_back("--position-embedding-type none").first.parts().position == PositionKind::none);
 
-  const std::string experts = "--num-experts 8 --moe-ffn-hidden-size 32 --moe-shared-expert-intermediate-size 32 --moe-grouped-gemm ";
+  const std::string experts =
+      "--num-experts 8 --moe-ffn-hidden-size 32 --moe-shared-expert-intermediate-size 32 --moe-grouped-gemm ";
   const auto [second, second_script] = there_and_back(experts + "--moe-layer-freq 2 --moe-shared-expert-gate");
   CHECK(second.parts().shared_gate);
   REQUIRE(second.layers_of.size() == 1);
-  for (std::int64_t layer = 0; layer < 4; ++layer) CHECK(second.layers_of[0].holds(layer) == (layer % 2 == 1));  // those without
+  for (std::int64_t layer = 0; layer < 4; ++layer)
+    CHECK(second.layers_of[0].holds(layer) == (layer % 2 == 1));  // those without
   CHECK(second.layers_of[0].dense);
   CHECK(there_and_back(experts + "--moe-shared-expert-gate --moe-layer-freq '([1,0]*2)'").first == second);
 }
 
 TEST_CASE("Megatron: stages cut by hand, and ends that count as a layer, there and back") {
-  const auto stages = [](int pp, const std::string& more) { return point_of(kArguments + fmt::format("--pipeline-model-parallel-size {} ", pp) + more); };
+  const auto stages = [](int pp, const std::string& more) {
+    return point_of(kArguments + fmt::format("--pipeline-model-parallel-size {} ", pp) + more);
+  };
   const auto there_and_back = [&](const Point& p) {
     const std::string script = write_megatron(p);
     INFO(script);
@@ -205,26 +218,36 @@ TEST_CASE("Megatron: stages cut by hand, and ends that count as a layer, there a
   const Point cut = stages(3, "--pipeline-model-parallel-layout 'Et*2,|(t|)*1tL'");
   CHECK(cut.pipeline_layout == "Ett|t|tL");
   CHECK(cut.schedule == ScheduleKind::one_f_one_b);
-  const Point chunks = stages(2, "--pipeline-model-parallel-layout \"E|(tt|)*2L\" --num-virtual-stages-per-pipeline-rank 2");
+  const Point chunks =
+      stages(2, "--pipeline-model-parallel-layout \"E|(tt|)*2L\" --num-virtual-stages-per-pipeline-rank 2");
   CHECK(chunks.pipeline_layout == "E|tt|tt|L");
   CHECK(chunks.schedule == ScheduleKind::interleaved);
   CHECK(chunks.virtual_stages == 2);
   CHECK_THAT(there_and_back(chunks), Contains("--pipeline-model-parallel-layout 'E|tt|tt|L'"));
-  CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout 'Et|t|ttL' --pipeline-model-parallel-size 2").what(), Contains("3 stages on 2 ranks"));
-  CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout Etttt\\|L --pipeline-model-parallel-size 2 --account-for-loss-in-pipeline-split").what(),
+  CHECK_THAT(
+      error_of(kArguments + "--pipeline-model-parallel-layout 'Et|t|ttL' --pipeline-model-parallel-size 2").what(),
+      Contains("3 stages on 2 ranks"));
+  CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout Etttt\\|L --pipeline-model-parallel-size 2 "
+                                   "--account-for-loss-in-pipeline-split")
+                 .what(),
              Contains("--pipeline-model-parallel-layout with --account-for-loss-in-pipeline-split"));
-  CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout 'Et(t|ttL'").what(), Contains("a.sh:5") && Contains("a ( that does not close"));
+  CHECK_THAT(error_of(kArguments + "--pipeline-model-parallel-layout 'Et(t|ttL'").what(),
+             Contains("a.sh:5") && Contains("a ( that does not close"));
 
   // 4 layers: with an end 5, with both 6.
-  const std::string embedding = "--account-for-embedding-in-pipeline-split ", loss = "--account-for-loss-in-pipeline-split ";
+  const std::string embedding = "--account-for-embedding-in-pipeline-split ",
+                    loss = "--account-for-loss-in-pipeline-split ";
   CHECK(stages(5, embedding).pipeline_layout == "E|(t|)*3tL");
   CHECK(stages(5, loss).pipeline_layout == "Et|(t|)*3L");
   CHECK_THAT(there_and_back(stages(5, loss)), Contains("--pipeline-model-parallel-layout"));
   CHECK(stages(3, embedding + loss).pipeline_layout.empty());  // as mbench makes them
-  CHECK_THAT(there_and_back(stages(3, embedding + loss)), Contains(embedding) && Contains("--account-for-loss-in-pipeline-split"));
+  CHECK_THAT(there_and_back(stages(3, embedding + loss)),
+             Contains(embedding) && Contains("--account-for-loss-in-pipeline-split"));
   CHECK(stages(1, embedding).pipeline_layout.empty());
-  CHECK_THAT(error_of(kArguments + embedding + "--pipeline-model-parallel-size 2").what(), Contains("4 layers and an end are no multiple of the 2 stages"));
-  CHECK_THAT(error_of(kArguments + embedding + loss + "--pipeline-model-parallel-size 4").what(), Contains("4 layers and both ends are no multiple of the 4 stages"));
+  CHECK_THAT(error_of(kArguments + embedding + "--pipeline-model-parallel-size 2").what(),
+             Contains("4 layers and an end are no multiple of the 2 stages"));
+  CHECK_THAT(error_of(kArguments + embedding + loss + "--pipeline-model-parallel-size 4").what(),
+             Contains("4 layers and both ends are no multiple of the 4 stages"));
 
   // What Megatron makes of no flag but a layout.
   Point uneven = stages(1, "");
@@ -243,10 +266,14 @@ TEST_CASE("Megatron: the vocabulary is padded as the script says") {
 }
 
 TEST_CASE("Megatron: experts") {
-  const Point p = point_of(kArguments +
-                           "--num-experts 8 --moe-router-topk 4 --moe-ffn-hidden-size 32 --moe-shared-expert-intermediate-size 64 --moe-layer-freq '([0]*1+[1]*3)' --moe-grouped-gemm\n"
-                           "--moe-router-score-function sigmoid --moe-router-enable-expert-bias --moe-router-num-groups 4 --moe-router-group-topk 2 --moe-token-dispatcher-type alltoall\n"
-                           "--moe-router-topk-scaling-factor 2.5 --moe-aux-loss-coeff 1e-4 --moe-router-load-balancing-type seq_aux_loss --moe-router-force-load-balancing");
+  const Point p =
+      point_of(kArguments +
+               "--num-experts 8 --moe-router-topk 4 --moe-ffn-hidden-size 32 --moe-shared-expert-intermediate-size 64 "
+               "--moe-layer-freq '([0]*1+[1]*3)' --moe-grouped-gemm\n"
+               "--moe-router-score-function sigmoid --moe-router-enable-expert-bias --moe-router-num-groups 4 "
+               "--moe-router-group-topk 2 --moe-token-dispatcher-type alltoall\n"
+               "--moe-router-topk-scaling-factor 2.5 --moe-aux-loss-coeff 1e-4 --moe-router-load-balancing-type "
+               "seq_aux_loss --moe-router-force-load-balancing");
   CHECK(p.model.experts == 8);
   CHECK(p.model.active_experts == 4);
   CHECK(p.model.expert_ffn == 32);
@@ -266,10 +293,14 @@ TEST_CASE("Megatron: experts") {
 }
 
 TEST_CASE("Megatron: ranks of a batch job") {
-  const std::string run = "srun -l python -u pretrain_gpt.py " + std::string("--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 --micro-batch-size 1 --vocab-size 1000");
+  const std::string run = "srun -l python -u pretrain_gpt.py " +
+                          std::string(
+                              "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128 "
+                              "--max-position-embeddings 128 --micro-batch-size 1 --vocab-size 1000");
   CHECK(point_of("#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=8\n" + run).dp == 32);
   CHECK_THAT(notes_of(run), Contains("how many ranks start is not said: dp 1"));
-  CHECK_THAT(notes_of("torchrun --nproc_per_node 8 --nnodes $SLURM_NNODES " + run.substr(run.find("pretrain"))), Contains("SLURM_NNODES is not set"));
+  CHECK_THAT(notes_of("torchrun --nproc_per_node 8 --nnodes $SLURM_NNODES " + run.substr(run.find("pretrain"))),
+             Contains("SLURM_NNODES is not set"));
 }
 
 // Flags come from the framework's file: an option that is added there goes out and comes back, or this fails.
@@ -279,7 +310,8 @@ TEST_CASE("Megatron: every choice of every option of the framework goes out and 
   for (const FrameworkOption& option : find_builtin("megatron-core")->options())
     for (const FrameworkChoice& choice : option.choices) {
       Point point = plain;
-      const json value = choice.name == "true" || choice.name == "false" ? json(choice.name == "true") : json(choice.name);
+      const json value =
+          choice.name == "true" || choice.name == "false" ? json(choice.name == "true") : json(choice.name);
       set_framework_part(point.framework, option.name, value, "framework");
       INFO(name_of(point.framework));
       const std::string script = write_megatron(point);
@@ -287,16 +319,20 @@ TEST_CASE("Megatron: every choice of every option of the framework goes out and 
       ++tried;
     }
   CHECK(tried >= 14);
-  CHECK(name_of(point_of(kArguments + "--no-rope-fusion --deterministic-mode --no-create-attention-mask-in-dataloader --cross-entropy-loss-fusion --cross-entropy-fusion-impl te").framework) ==
-        "megatron-core, deterministic true, mask_in_batch false, rope_fusion false");
+  CHECK(name_of(point_of(kArguments + "--no-rope-fusion --deterministic-mode --no-create-attention-mask-in-dataloader "
+                                      "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te")
+                    .framework) == "megatron-core, deterministic true, mask_in_batch false, rope_fusion false");
 }
 
 TEST_CASE("Megatron: what differs in precision goes out and comes back") {
-  const std::pair<const char*, const char*> all[] = {{"--bf16 --grad-reduce-in-bf16", R"({"preset":"bf16","gradients":"bf16"})"},
-                                                     {"--fp16 --accumulate-allreduce-grads-in-fp32", R"({"preset":"fp16","gradients":"f32"})"},
-                                                     {"--bf16 --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16", R"({"preset":"bf16","moments":"bf16"})"},
-                                                     {"--bf16 --fp8-format hybrid --fp8-recipe blockwise --fp8-param-gather", R"({"preset":"fp8","fp8_recipe":"blockwise","fp8_parameters":true})"},
-                                                     {"--bf16", R"("bf16")"}};
+  const std::pair<const char*, const char*> all[] = {
+      {"--bf16 --grad-reduce-in-bf16", R"({"preset":"bf16","gradients":"bf16"})"},
+      {"--fp16 --accumulate-allreduce-grads-in-fp32", R"({"preset":"fp16","gradients":"f32"})"},
+      {"--bf16 --use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
+       R"({"preset":"bf16","moments":"bf16"})"},
+      {"--bf16 --fp8-format hybrid --fp8-recipe blockwise --fp8-param-gather",
+       R"({"preset":"fp8","fp8_recipe":"blockwise","fp8_parameters":true})"},
+      {"--bf16", R"("bf16")"}};
   for (const auto& [flags, wanted] : all) {
     const nlohmann::ordered_json spec = read_megatron(kArguments + flags, "a.sh", {}).spec;
     CHECK(spec.at("precision").dump() == wanted);
@@ -308,7 +344,8 @@ TEST_CASE("Megatron: what differs in precision goes out and comes back") {
 TEST_CASE("Megatron: every published point that flags can say goes out and comes back the same") {
   // Why the others cannot: what no flag says of them.
   const std::map<std::string, std::string> cannot = {
-      {"ci-gpt3-mcore-te-tp2-pp2-mla", "layer norms of latents"}, {"ci-gpt3-mcore-te-tp4-pp1-resume-torch-dist-qk-layernorm-test-mode", "layer norms of queries and keys"}};
+      {"ci-gpt3-mcore-te-tp2-pp2-mla", "layer norms of latents"},
+      {"ci-gpt3-mcore-te-tp4-pp1-resume-torch-dist-qk-layernorm-test-mode", "layer norms of queries and keys"}};
   int said = 0, others = 0;
   const std::string folder = std::string(MBENCH_SOURCE_DIR) + "/configs/published/modern";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

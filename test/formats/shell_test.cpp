@@ -64,7 +64,8 @@ TEST_CASE("shell: defaults, arithmetic and arguments") {
 }
 
 TEST_CASE("shell: conditions choose a branch, or nothing where they cannot be decided") {
-  CHECK(words("T=fp8\nif [[ \"$T\" == \"fp8\" ]]; then A=1; elif [ $T = x ]; then A=2; else A=3; fi\nrun $A") == "<run> <1>");
+  CHECK(words("T=fp8\nif [[ \"$T\" == \"fp8\" ]]; then A=1; elif [ $T = x ]; then A=2; else A=3; fi\nrun $A") ==
+        "<run> <1>");
   CHECK(words("N=4\nif [ $N -gt 8 ] || [ -z \"$N\" ]; then A=1; else A=2; fi\nrun $A") == "<run> <2>");
   CHECK(words("if [ -z \"$NOT_SET\" ]; then A=1; fi\nrun $A") == "<run> <1>");
   CHECK(words("A=0\nif [ -f file ]; then A=1; fi\nrun $A") == "<run> ?");

@@ -115,9 +115,14 @@ TEST_CASE("torchtitan: what is missing or has no part is named") {
   CHECK_THAT(refusal(kNow, "[\"float8\"]", "[\"mx\"]"), Contains("model.converters [\"mx\"]"));
   CHECK_THAT(refusal(kNow, "flavor = ", "flavor = = "), Contains("t.toml:") && Contains("not TOML"));
   CHECK_THAT(refusal(kNow, "local_batch_size = 2", "local_batch_size = \"two\""), Contains("need a whole number"));
-  const Imported open = read_torchtitan("[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n[compile]\nenable = true\n[activation_checkpoint]\nmode = \"none\"\n", "t.toml", {});
+  const Imported open = read_torchtitan(
+      "[model]\nname = \"llama3\"\nflavor = \"debugmodel\"\n[compile]\nenable = true\n[activation_checkpoint]\nmode = "
+      "\"none\"\n",
+      "t.toml", {});
   CHECK_FALSE(open.spec.contains("model"));
-  CHECK_THAT(fmt::format("{}", fmt::join(open.notes, "\n")), Contains("llama3/debugmodel is none of mbench's presets") && Contains("how many devices share the state is not said"));
+  CHECK_THAT(fmt::format("{}", fmt::join(open.notes, "\n")),
+             Contains("llama3/debugmodel is none of mbench's presets") &&
+                 Contains("how many devices share the state is not said"));
   std::string deep;
   for (int i = 0; i < 5000; ++i) deep += "[";
   CHECK_THROWS_AS(read_torchtitan("a = " + deep, "t.toml", {}), Error);

@@ -31,8 +31,10 @@ std::string notes_of(const Imported& imported) {
 
 TEST_CASE("axolotl's YAML: the preset that it names, its batch, precision, recompute and FSDP") {
   const Imported imported = import(
-      "base_model: NousResearch/Llama-2-7b-hf\nsequence_len: 2048\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\noptimizer: adamw_bnb_8bit\nlearning_rate: 0.0002\nbf16: auto\n"
-      "gradient_checkpointing: true\nflash_attention: true\nadapter:\nlora_r:\nsample_packing: true\nfsdp:\n  - full_shard\n  - auto_wrap\nval_set_size: 0.05\nodd_key: 3\n");
+      "base_model: NousResearch/Llama-2-7b-hf\nsequence_len: 2048\nmicro_batch_size: 2\ngradient_accumulation_steps: "
+      "4\noptimizer: adamw_bnb_8bit\nlearning_rate: 0.0002\nbf16: auto\n"
+      "gradient_checkpointing: true\nflash_attention: true\nadapter:\nlora_r:\nsample_packing: true\nfsdp:\n  - "
+      "full_shard\n  - auto_wrap\nval_set_size: 0.05\nodd_key: 3\n");
   const Point p = point_of(imported);
   CHECK(p.model.name == "llama-2-7b");
   CHECK(p.seq == 2048);
@@ -43,24 +45,33 @@ TEST_CASE("axolotl's YAML: the preset that it names, its batch, precision, recom
   CHECK(p.recompute == Recompute::full);
   CHECK(p.attention == AttentionKind::flash);
   CHECK(p.zero == Zero::fsdp);
-  CHECK_THAT(notes_of(imported), Contains("how many ranks start is not said: dp 1, or --set dp=N --set global_batch=8*N") && Contains("forecasts are as without: sample_packing") &&
-                                     Contains("not known to mbench, and not in the spec: odd_key 3 (a.yaml:17)") && Contains("without meaning for cost: val_set_size"));
+  CHECK_THAT(notes_of(imported),
+             Contains("how many ranks start is not said: dp 1, or --set dp=N --set global_batch=8*N") &&
+                 Contains("forecasts are as without: sample_packing") &&
+                 Contains("not known to mbench, and not in the spec: odd_key 3 (a.yaml:17)") &&
+                 Contains("without meaning for cost: val_set_size"));
 }
 
 TEST_CASE("LLaMA-Factory's YAML recomputes by default, and names a DeepSpeed config") {
   const Imported imported = import(
-      "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nstage: sft\ndo_train: true\nfinetuning_type: full\ndeepspeed: nowhere/ds_z3_config.json\ncutoff_len: 2048\n"
+      "model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct\nstage: sft\ndo_train: true\nfinetuning_type: "
+      "full\ndeepspeed: nowhere/ds_z3_config.json\ncutoff_len: 2048\n"
       "per_device_train_batch_size: 1\ngradient_accumulation_steps: 2\nlearning_rate: 1.0e-5\nbf16: true\n");
   const Point p = point_of(imported);
   CHECK(p.model.name == "llama-3-8b");
   CHECK(p.recompute == Recompute::full);
   CHECK_THAT(notes_of(imported), Contains("the DeepSpeed config nowhere/ds_z3_config.json is not here"));
-  CHECK(point_of(import("model_name_or_path: meta-llama/Meta-Llama-3-8B\nfinetuning_type: full\ndisable_gradient_checkpointing: true\nper_device_train_batch_size: 1\n")).recompute == Recompute::none);
-  CHECK_THROWS_WITH(import("model_name_or_path: a/b\nfinetuning_type: lora\nper_device_train_batch_size: 1\n"), Contains("finetuning_type \"lora\" (a.yaml:2): LoRA") && Contains("--without"));
+  CHECK(point_of(import("model_name_or_path: meta-llama/Meta-Llama-3-8B\nfinetuning_type: "
+                        "full\ndisable_gradient_checkpointing: true\nper_device_train_batch_size: 1\n"))
+            .recompute == Recompute::none);
+  CHECK_THROWS_WITH(import("model_name_or_path: a/b\nfinetuning_type: lora\nper_device_train_batch_size: 1\n"),
+                    Contains("finetuning_type \"lora\" (a.yaml:2): LoRA") && Contains("--without"));
 }
 
 TEST_CASE("TrainingArguments with a DeepSpeed config within: its state is the run's") {
-  const Imported imported = import("per_device_train_batch_size: 4\nbf16: true\ndeepspeed: {zero_optimization: {stage: 3, offload_optimizer: {device: cpu}}, train_micro_batch_size_per_gpu: auto}\nmax_grad_norm: 0.5\n");
+  const Imported imported = import(
+      "per_device_train_batch_size: 4\nbf16: true\ndeepspeed: {zero_optimization: {stage: 3, offload_optimizer: "
+      "{device: cpu}}, train_micro_batch_size_per_gpu: auto}\nmax_grad_norm: 0.5\n");
   CHECK_FALSE(imported.spec.contains("model"));
   CHECK(imported.spec.at("zero") == 3);
   CHECK(imported.spec.at("offload") == "optimizer");

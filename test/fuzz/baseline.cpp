@@ -1,5 +1,6 @@
 // A stored baseline.
 #include "reports/baselines/baseline.h"
+
 #include "test/fuzz/target.h"
 
 void mbench::fuzz::read(const std::string& text) {

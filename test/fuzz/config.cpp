@@ -7,5 +7,6 @@
 void mbench::fuzz::read(const std::string& text) {
   const auto config = parse_json(text, "config.json");
   if (!config.is_object() || !config.contains("model_type")) return;
-  [[maybe_unused]] const Point imported = point_from_json(nlohmann::json(formats::read_hugging_face(config, "config.json", {"sliding_window", "qkv_bias"}).spec), "spec");
+  [[maybe_unused]] const Point imported = point_from_json(
+      nlohmann::json(formats::read_hugging_face(config, "config.json", {"sliding_window", "qkv_bias"}).spec), "spec");
 }

@@ -1,11 +1,10 @@
 // A trainer's log, by all readers at once: what is read is a row that is written and read again.
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "engine/point/result.h"
 #include "formats/logs/read_log.h"
 #include "test/fuzz/target.h"
-
-#include <nlohmann/json.hpp>
 
 void mbench::fuzz::read(const std::string& text) {
   std::istringstream in(text);

@@ -1,6 +1,7 @@
 // A machine's file, and what can be set in it; a framework's file.
-#include "engine/base/json_reader.h"
 #include "engine/sim/machine.h"
+
+#include "engine/base/json_reader.h"
 #include "engine/sim/what_if.h"
 #include "test/fuzz/target.h"
 

@@ -6,5 +6,6 @@
 
 void mbench::fuzz::read(const std::string& text) {
   std::istringstream in(text);
-  for (const formats::NcclTest& test : formats::read_nccl_tests(in, "a.log", "all_gather")) require(test.ranks > 0 && !test.rows.empty(), "a test has ranks and rows");
+  for (const formats::NcclTest& test : formats::read_nccl_tests(in, "a.log", "all_gather"))
+    require(test.ranks > 0 && !test.rows.empty(), "a test has ranks and rows");
 }

@@ -1,6 +1,7 @@
 // One point: what is read is written and read again as it was.
-#include "engine/base/json_reader.h"
 #include "engine/point/point.h"
+
+#include "engine/base/json_reader.h"
 #include "test/fuzz/target.h"
 
 void mbench::fuzz::read(const std::string& text) {

@@ -1,6 +1,7 @@
 // A sweep's spec, with its tables and published figures.
-#include "reports/tables/report.h"
 #include "sweeps/spec.h"
+
+#include "reports/tables/report.h"
 #include "test/fuzz/target.h"
 
 void mbench::fuzz::read(const std::string& text) {

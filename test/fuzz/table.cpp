@@ -7,7 +7,8 @@
 void mbench::fuzz::read(const std::string& text) {
   namespace sample = reports::sample;
   ResultFile file;
-  file.spec = {{"name", "fuzz"}, {"sweep", {{"tp", {1, 2}}, {"seq", {512, 1024}}}},
+  file.spec = {{"name", "fuzz"},
+               {"sweep", {{"tp", {1, 2}}, {"seq", {512, 1024}}}},
                {"tables", nlohmann::ordered_json::array({parse_json(text, "table.json")})}};
   file.environment = sample::environment();
   for (const int tp : {1, 2})

@@ -1,8 +1,9 @@
 // A profiler's trace: the groups of parts add up to the step.
+#include "explain/trace.h"
+
 #include <cmath>
 #include <sstream>
 
-#include "explain/trace.h"
 #include "test/fuzz/target.h"
 
 void mbench::fuzz::read(const std::string& text) {

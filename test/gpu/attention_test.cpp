@@ -28,12 +28,10 @@ struct FusedAttention {
     // Values up to 2: probabilities are far from equal, some keys have nearly all.
     const Tensor qkv = t.in(packed, type, -2, 2), out = t.out(hidden, type);
     const Tensor lse = t.out({batch, heads, seq});
-    mbench::run(device,
-                ops::Attention{s, part(qkv, 0), part(qkv, 1), part(qkv, 2), whole(out), lse, Tensor()});
+    mbench::run(device, ops::Attention{s, part(qkv, 0), part(qkv, 1), part(qkv, 2), whole(out), lse, Tensor()});
     const Tensor dout = t.in(hidden, type), dqkv = t.out(packed, type);
-    mbench::run(device,
-                ops::AttentionGrad{s, whole(dout), part(qkv, 0), part(qkv, 1), part(qkv, 2), whole(out), lse,
-                                   Tensor(), part(dqkv, 0), part(dqkv, 1), part(dqkv, 2)});
+    mbench::run(device, ops::AttentionGrad{s, whole(dout), part(qkv, 0), part(qkv, 1), part(qkv, 2), whole(out), lse,
+                                           Tensor(), part(dqkv, 0), part(dqkv, 1), part(dqkv, 2)});
   }
   std::string label() const {
     return fmt::format("fused attention {} x {} x {} x {} {}{}{}", batch, heads, seq, head_dim, name_of(type),
@@ -46,8 +44,8 @@ std::vector<FusedAttention> fused_attentions() {
     std::int64_t batch, heads, seq, head_dim;
   };
   std::vector<FusedAttention> all;
-  for (const Sizes& z : {Sizes{2, 4, 512, 64}, Sizes{2, 3, 1000, 80}, Sizes{3, 2, 512, 96},
-                         Sizes{2, 2, 1000, 128}, Sizes{1, 2, 2048, 64}, Sizes{1, 1, 4096, 128}})
+  for (const Sizes& z : {Sizes{2, 4, 512, 64}, Sizes{2, 3, 1000, 80}, Sizes{3, 2, 512, 96}, Sizes{2, 2, 1000, 128},
+                         Sizes{1, 2, 2048, 64}, Sizes{1, 1, 4096, 128}})
     for (const DType t : {DType::bf16, DType::f16})
       for (const auto& [causal, padded] : {std::pair(true, false), {false, false}, {false, true}})
         all.push_back({z.batch, z.heads, z.seq, z.head_dim, causal, padded, t});

@@ -79,8 +79,7 @@ TEST_CASE("tf32 rounds the operands of f32 products, and of no others") {
     run(*gpu, forward(t, {32, 48, 2048}, type));
     return t.now(t.results().at(0));
   };
-  for (const DType type : {DType::bf16, DType::f16})
-    CHECK(at(Precision::tf32, type) == at(Precision::f32, type));
+  for (const DType type : {DType::bf16, DType::f16}) CHECK(at(Precision::tf32, type) == at(Precision::f32, type));
   const auto f32 = at(Precision::f32, DType::f32), tf32 = at(Precision::tf32, DType::f32);
   double worst = 0, size = 0;
   for (std::size_t i = 0; i < f32.size(); ++i) {

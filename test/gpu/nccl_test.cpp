@@ -88,15 +88,15 @@ TEST_CASE("a collective's host time is printed, enqueued and replayed") {
   const auto us_of_each = [&](const auto& call) {
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < kTimes; ++i) call();
-    const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / kTimes;
+    const double us =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / kTimes;
     one.device.synchronize();
     return us;
   };
   const double enqueued = us_of_each([&] { one.all_reduce(); });
   const std::unique_ptr<RecordedStep> step = one.device.record([&] { one.all_reduce(); });
   const double replayed = us_of_each([&] { step->replay(); });
-  std::printf("host time of an all-reduce: %.1f us enqueued, %.1f us replayed from a graph\n", enqueued,
-              replayed);
+  std::printf("host time of an all-reduce: %.1f us enqueued, %.1f us replayed from a graph\n", enqueued, replayed);
   CHECK(enqueued > 0);
   CHECK(one.get(one.to) == one.get(one.from));
 }

@@ -52,8 +52,7 @@ class Twin {
   Twin() : cpu_(open_device("cpu", 0)), gpu_(open_device("cuda", 0)) {}
 
   Device& gpu() { return *gpu_; }
-  void compare(const std::string& label, const Work& work, double looser = 1,
-               const Tensors::Placing& placing = {}) {
+  void compare(const std::string& label, const Work& work, double looser = 1, const Tensors::Placing& placing = {}) {
     INFO(label << ", " << placing.shift << " elements in, result " << placing.variant);
     Tensors want(*cpu_, placing), got(*gpu_, placing);
     work(want, *cpu_);

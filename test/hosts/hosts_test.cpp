@@ -8,8 +8,8 @@
 #include "test/support/shell_room.h"
 
 using namespace mbench;
-using mbench::test::Run;
 using Catch::Contains;
+using mbench::test::Run;
 using nlohmann::json;
 
 namespace {
@@ -19,7 +19,9 @@ class Hosts {
   Hosts() {
     std::filesystem::copy_file(MBENCH_SOURCE_DIR "/test/hosts/hosts.sh", room_ / "hosts.sh");
     // They live until this program ends, and all others that it starts end with what started them.
-    REQUIRE(std::system(("export ROOM=" + room_.path.string() + "; bash -c '. $ROOM/hosts.sh; make_hosts' > $ROOM/made 2>&1").c_str()) == 0);
+    REQUIRE(std::system(
+                ("export ROOM=" + room_.path.string() + "; bash -c '. $ROOM/hosts.sh; make_hosts' > $ROOM/made 2>&1")
+                    .c_str()) == 0);
     put("fault.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "warmup": 0,
       "sweep": {"dp,global_batch,iterations": [[3, 3, 1000000], [2, 2, 3], [3, 3, 2]]}})");
   }
@@ -45,9 +47,10 @@ class Hosts {
   }
   // A sweep of fault.json on h1, to which `fault` is done in the middle of the first point's steps.
   Run struck(const std::string& out, const std::string& fault, const std::string& options = "") const {
-    const Run run = shell("on h1 $M sweep $ROOM/fault.json --out " + out + " --hostfile $ROOM/three.txt --metrics " + out + ".prom " + options +
-                          " & sweep=$!; in_mid_step " + out + ".prom $sweep || exit 98; " + fault +
-                          "; wait $sweep; code=$?; for host in h1 h2 h3; do nothing_left $host || exit 97; done; exit $code");
+    const Run run =
+        shell("on h1 $M sweep $ROOM/fault.json --out " + out + " --hostfile $ROOM/three.txt --metrics " + out +
+              ".prom " + options + " & sweep=$!; in_mid_step " + out + ".prom $sweep || exit 98; " + fault +
+              "; wait $sweep; code=$?; for host in h1 h2 h3; do nothing_left $host || exit 97; done; exit $code");
     INFO(run.out << run.err);
     REQUIRE(run.code != 98);  // the sweep came to measure: before that nothing is done to it
     return run;
@@ -65,8 +68,10 @@ const Hosts& hosts() {
 }  // namespace
 
 TEST_CASE("three hosts: a row knows them, and record, trace and logs come home without a file system that they share") {
-  hosts().put("one.json", R"({"model": "gpt-bytes-tiny", "seq": 32, "global_batch": 3, "dp": 3, "iterations": 5, "warmup": 1})");
-  const auto run = hosts().shell("on h1 NCCL_DEBUG=WARN $M sweep $ROOM/one.json --out r --hostfile $ROOM/three.txt --trace r.trace");
+  hosts().put("one.json",
+              R"({"model": "gpt-bytes-tiny", "seq": 32, "global_batch": 3, "dp": 3, "iterations": 5, "warmup": 1})");
+  const auto run =
+      hosts().shell("on h1 NCCL_DEBUG=WARN $M sweep $ROOM/one.json --out r --hostfile $ROOM/three.txt --trace r.trace");
   INFO(run.out << run.err);
   REQUIRE(run.code == 0);
   CHECK_THAT(run.out, Contains("not alike: ") || Contains("Another CPU"));
@@ -91,7 +96,9 @@ TEST_CASE("three hosts: a row knows them, and record, trace and logs come home w
   CHECK(seen == std::vector<bool>(3, true));
   // A sweep from a host that has no rank: the environment is that of the ranks.
   hosts().put("two.txt", "h1 slots=1\nh2 slots=1\n");
-  const auto login = hosts().shell("on h3 $M sweep $ROOM/one.json --set dp=2 --set global_batch=2 --out l --quiet --hostfile $ROOM/two.txt && on h3 cat l/results.json");
+  const auto login = hosts().shell(
+      "on h3 $M sweep $ROOM/one.json --set dp=2 --set global_batch=2 --out l --quiet --hostfile $ROOM/two.txt && on h3 "
+      "cat l/results.json");
   INFO(login.err);
   REQUIRE(login.code == 0);
   const json file_of_login = json::parse(login.out.substr(login.out.find("\n{") + 1));
@@ -107,7 +114,8 @@ TEST_CASE("three hosts: a stopped rank is named with its host within the collect
   const auto rows = hosts().results("stopped").points;
   REQUIRE(rows.size() == 3);
   CHECK(rows[0].outcome == Outcome::timeout);
-  CHECK_THAT(rows[0].reason, Catch::StartsWith("no sign of life for 3.0 s of rank 1 on h2: ") && Contains("waiting: ") && Contains("rank 0 on h1") && Contains("rank 2 on h3"));
+  CHECK_THAT(rows[0].reason, Catch::StartsWith("no sign of life for 3.0 s of rank 1 on h2: ") &&
+                                 Contains("waiting: ") && Contains("rank 0 on h1") && Contains("rank 2 on h3"));
   CHECK(rows[1].outcome == Outcome::ok);
   CHECK(rows[2].outcome == Outcome::ok);  // h2 is still one of them
   CHECK(rows[2].hosts.size() == 3);
@@ -124,7 +132,8 @@ TEST_CASE("three hosts: a killed rank is named with its host") {
 }
 
 TEST_CASE("three hosts: a killed daemon of the launcher is told with its host") {
-  const auto run = hosts().struck("daemon", "kill -KILL $(pids h2 orted)", "--filter iterations=1000000 --filter iterations=2");
+  const auto run =
+      hosts().struck("daemon", "kill -KILL $(pids h2 orted)", "--filter iterations=1000000 --filter iterations=2");
   INFO(run.out << run.err);
   CHECK(run.code == 3);
   const auto rows = hosts().results("daemon").points;
@@ -135,7 +144,8 @@ TEST_CASE("three hosts: a killed daemon of the launcher is told with its host") 
 }
 
 TEST_CASE("three hosts: a killed launcher is a row, and leaves nothing on any host") {
-  const auto run = hosts().struck("launcher", "kill -KILL $(pids h1 mpirun)", "--filter iterations=1000000 --filter iterations=2");
+  const auto run =
+      hosts().struck("launcher", "kill -KILL $(pids h1 mpirun)", "--filter iterations=1000000 --filter iterations=2");
   INFO(run.out << run.err);
   CHECK(run.code == 3);
   const auto rows = hosts().results("launcher").points;
@@ -153,8 +163,9 @@ TEST_CASE("three hosts: a link between ranks that goes in the middle of a step i
   const auto rows = hosts().results("link").points;
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].outcome == Outcome::timeout);
-  CHECK_THAT(rows[0].reason, Contains("no rank came further for 3.0 s, and all are alive: a link between their hosts is down") &&
-                                 Contains("rank 1 on h2") && Contains(" in "));
+  CHECK_THAT(rows[0].reason,
+             Contains("no rank came further for 3.0 s, and all are alive: a link between their hosts is down") &&
+                 Contains("rank 1 on h2") && Contains(" in "));
 }
 
 TEST_CASE("three hosts: a lost host is named, and the sweep goes on with those that answer") {
@@ -163,7 +174,8 @@ TEST_CASE("three hosts: a lost host is named, and the sweep goes on with those t
   const auto rows = hosts().results("lost").points;
   REQUIRE(rows.size() == 3);
   CHECK(rows[0].outcome == Outcome::timeout);
-  CHECK_THAT(rows[0].reason, Catch::StartsWith("no sign of life for 3.0 s of rank 1 on h2: the host or the link to it is lost"));
+  CHECK_THAT(rows[0].reason,
+             Catch::StartsWith("no sign of life for 3.0 s of rank 1 on h2: the host or the link to it is lost"));
   CHECK_THAT(run.err, Contains("h2 does not answer: the points that follow run on the 2 other hosts"));
   CHECK(rows[1].outcome == Outcome::ok);  // two ranks
   REQUIRE(rows[1].hosts.size() == 2);

@@ -20,15 +20,17 @@ namespace {
 constexpr int kSkipped = 77;
 constexpr const char* kInside = "MBENCH_TEST_HOSTS";
 
-const std::string kNamespaces =
-    std::string("unshare ") + (::geteuid() == 0 ? "" : "--user --map-root-user ") + "--mount --net --pid --fork --kill-child --mount-proc ";
+const std::string kNamespaces = std::string("unshare ") + (::geteuid() == 0 ? "" : "--user --map-root-user ") +
+                                "--mount --net --pid --fork --kill-child --mount-proc ";
 
 // Why there can be no hosts here; empty if there can.
 std::string why_not() {
   for (const char* tool : {"bash", "ip", "mpirun", "nsenter", "timeout", "unshare"})
-    if (std::system(fmt::format("command -v {} >/dev/null", tool).c_str()) != 0) return fmt::format("there is no {}", tool);
-  const std::string attempt =
-      kNamespaces + "sh -c 'ip link add test0 type veth peer name test1 && ip link add test2 type bridge && unshare --net --uts --mount true' 2>/dev/null";
+    if (std::system(fmt::format("command -v {} >/dev/null", tool).c_str()) != 0)
+      return fmt::format("there is no {}", tool);
+  const std::string attempt = kNamespaces +
+                              "sh -c 'ip link add test0 type veth peer name test1 && ip link add test2 type bridge && "
+                              "unshare --net --uts --mount true' 2>/dev/null";
   return std::system(attempt.c_str()) == 0 ? "" : "this machine lets nobody make namespaces, virtual links or bridges";
 }
 

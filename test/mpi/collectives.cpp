@@ -53,8 +53,7 @@ std::vector<T> get(Device& device, const Tensor& x) {
 template <class T>
 std::vector<T> rows_of(int from, int to, std::int64_t rows) {
   std::vector<T> values;
-  for (std::int64_t i = 0; i < rows * kColumns; ++i)
-    values.push_back(number<T>(from * 10000 + to * 1000 + i));
+  for (std::int64_t i = 0; i < rows * kColumns; ++i) values.push_back(number<T>(from * 10000 + to * 1000 + i));
   return values;
 }
 
@@ -73,8 +72,7 @@ std::vector<std::unique_ptr<Group>> groups_of(World& world, Device& device) {
       std::vector<int> members;
       for (int i = 0; i < size; ++i)
         members.push_back(near ? world.rank() / size * size + i : world.rank() % count + i * count);
-      groups.push_back(
-          world.group(device, fmt::format("{} {}", size, near ? "neighbours" : "apart"), members));
+      groups.push_back(world.group(device, fmt::format("{} {}", size, near ? "neighbours" : "apart"), members));
     }
   return groups;
 }
@@ -257,8 +255,7 @@ void check_all_to_all(World& world, Device& device) {
       const double before = device.meter().communication_bytes;
       group->all_to_all(in, out, e.send, e.receive);
       CHECK(get<float>(device, out) == e.out);
-      CHECK(device.meter().communication_bytes - before ==
-            (group->size() == 1 ? 0 : static_cast<double>(in.bytes())));
+      CHECK(device.meter().communication_bytes - before == (group->size() == 1 ? 0 : static_cast<double>(in.bytes())));
       put(device, out, std::vector<float>(e.out.size(), -1));
       group->start_all_to_all(in, out, e.send, e.receive)->wait();
       CHECK(get<float>(device, out) == e.out);
@@ -269,7 +266,8 @@ void check_all_to_all(World& world, Device& device) {
       group->forwarded_all_to_all({{in, out}, {in, more}}, e.send, e.receive, total(e.send));
       CHECK(get<float>(device, out) == e.out);
       CHECK(get<float>(device, more) == e.out);
-      CHECK(device.meter().communication_bytes - once == (group->size() == 1 ? 0 : 2 * static_cast<double>(in.bytes())));
+      CHECK(device.meter().communication_bytes - once ==
+            (group->size() == 1 ? 0 : 2 * static_cast<double>(in.bytes())));
     }
   }
   // All groups at once, three of each under way, which end in the order they were started in.
@@ -298,8 +296,8 @@ void check_messages(World& world, Device& device) {
   for (const bool receive_first : {true, false})
     for (const auto& group : groups) {
       if (group->size() == 1) continue;
-      INFO(group->name() << ", rank " << group->rank() << ", receives "
-                         << (receive_first ? "before" : "after") << " sends");
+      INFO(group->name() << ", rank " << group->rank() << ", receives " << (receive_first ? "before" : "after")
+                         << " sends");
       // Around the ring, two messages of a tag and one of another, waited for in another order.
       const int n = group->size(), me = group->rank(), next = (me + 1) % n, before = (me + n - 1) % n;
       constexpr int tags[] = {4, 5, 4};
@@ -351,8 +349,7 @@ void check_host_values(World& world, Device& device) {
     const auto lists =
         gather_all(*group, std::vector<double>(static_cast<std::size_t>((me + n - 1) % n), me));  // one empty
     for (int r = 0; r < n; ++r)
-      CHECK(lists.at(static_cast<std::size_t>(r)) ==
-            std::vector<double>(static_cast<std::size_t>((r + n - 1) % n), r));
+      CHECK(lists.at(static_cast<std::size_t>(r)) == std::vector<double>(static_cast<std::size_t>((r + n - 1) % n), r));
 
     // Text for one rank: of most ranks none, of one more than hosts gather at a time.
     const auto text_of = [&](int r) {
@@ -389,8 +386,7 @@ void check_refusals(World& world, Device& device) {
     CHECK_THROWS_AS(group->start_receive(in, group->size(), 0), Error);
     // Within the whole, but not where this rank's part lies.
     const Tensor whole = device.empty({2 * rows + 1}, DType::f32, Category::other, "test");
-    CHECK_THROWS_AS(group->all_gather(whole.slice(2 * group->rank() + 1, 2), whole.slice(0, 2 * rows)),
-                    Error);
+    CHECK_THROWS_AS(group->all_gather(whole.slice(2 * group->rank() + 1, 2), whole.slice(0, 2 * rows)), Error);
   }
 }
 

@@ -73,8 +73,7 @@ class Rank {
  private:
   std::int64_t group_width() const { return form_.group * kWidth + kWidth + kWidth / 2; }
   AttentionSizes sizes() const {
-    return {share_.rows(), kBatch, kHeads, kHeads, 0, kWidth, kWidth / 2, plan_.model.parts().causal,
-            form_.group};
+    return {share_.rows(), kBatch, kHeads, kHeads, 0, kWidth, kWidth / 2, plan_.model.parts().causal, form_.group};
   }
   AttentionParts parts(const Tensor& t) const {
     const auto part = [&](std::int64_t first, std::int64_t dim) {
@@ -100,8 +99,7 @@ class Rank {
     std::vector<std::uint8_t> keep;
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
       for (std::int64_t b = 0; b < kBatch; ++b)
-        for (std::int64_t k = 0; k < length; ++k)
-          keep.push_back(b == 0 || chunk * length + k < form_.seq * 9 / 16);
+        for (std::int64_t k = 0; k < length; ++k) keep.push_back(b == 0 || chunk * length + k < form_.seq * 9 / 16);
     batch.keep = put({chunks, kBatch, length}, DType::u8, keep);
     return batch;
   }

@@ -5,55 +5,124 @@ namespace {
 
 using nlohmann::json;
 
-std::int64_t number(const json& drawn, const char* key) { return drawn.value(key, std::int64_t{1}); }
-std::string text(const json& drawn, const char* key, const char* otherwise) { return drawn.value(key, otherwise); }
-bool on(const json& drawn, const char* key) { return drawn.value(key, false); }
+std::int64_t number(const json& drawn, const char* key) {
+  return drawn.value(key, std::int64_t{1});
+}
+std::string text(const json& drawn, const char* key, const char* otherwise) {
+  return drawn.value(key, otherwise);
+}
+bool on(const json& drawn, const char* key) {
+  return drawn.value(key, false);
+}
 
-bool always(const json&) { return true; }
-bool processes(const json& d) { return text(d, "replicas", "ranks") == "ranks"; }
-bool one_piece(const json& d) { return number(d, "tp") * number(d, "pp") * number(d, "cp") == 1; }
-bool tensor(const json& d) { return number(d, "tp") > 1; }
-bool pipeline(const json& d) { return number(d, "pp") > 1; }
-bool context(const json& d) { return number(d, "cp") > 1; }
-bool sequence(const json& d) { return on(d, "sequence_parallel"); }
+bool always(const json&) {
+  return true;
+}
+bool processes(const json& d) {
+  return text(d, "replicas", "ranks") == "ranks";
+}
+bool one_piece(const json& d) {
+  return number(d, "tp") * number(d, "pp") * number(d, "cp") == 1;
+}
+bool tensor(const json& d) {
+  return number(d, "tp") > 1;
+}
+bool pipeline(const json& d) {
+  return number(d, "pp") > 1;
+}
+bool context(const json& d) {
+  return number(d, "cp") > 1;
+}
+bool sequence(const json& d) {
+  return on(d, "sequence_parallel");
+}
 bool whole_table(const json& d) {
   const json& model = d.at("model");
   const std::string family = model.at("family");
-  return tensor(d) && !model.contains("mtp_layers") && !model.value("tied_embedding", family == "gpt" || family == "bert");
+  return tensor(d) && !model.contains("mtp_layers") &&
+         !model.value("tied_embedding", family == "gpt" || family == "bert");
 }
-bool experts(const json& d) { return d.at("model").contains("experts"); }
-bool experts_apart(const json& d) { return number(d, "ep") > 1 && d.value("router", "balanced").find("capacity") == std::string::npos; }
-bool experts_cut(const json& d) { return experts(d) && sequence(d); }
-bool fp8(const json& d) { return d.at("precision") == "fp8"; }
-bool fp8_alone(const json& d) { return fp8(d) && processes(d); }
-bool fp16(const json& d) { return d.at("precision") == "fp16"; }
-bool bf16(const json& d) { return d.at("precision") == "bf16"; }
-bool brain(const json& d) { return bf16(d) || fp8(d); }
-bool adam(const json& d) { return text(d, "optimizer", "adamw") == "adamw"; }
+bool experts(const json& d) {
+  return d.at("model").contains("experts");
+}
+bool experts_apart(const json& d) {
+  return number(d, "ep") > 1 && d.value("router", "balanced").find("capacity") == std::string::npos;
+}
+bool experts_cut(const json& d) {
+  return experts(d) && sequence(d);
+}
+bool fp8(const json& d) {
+  return d.at("precision") == "fp8";
+}
+bool fp8_alone(const json& d) {
+  return fp8(d) && processes(d);
+}
+bool fp16(const json& d) {
+  return d.at("precision") == "fp16";
+}
+bool bf16(const json& d) {
+  return d.at("precision") == "bf16";
+}
+bool brain(const json& d) {
+  return bf16(d) || fp8(d);
+}
+bool adam(const json& d) {
+  return text(d, "optimizer", "adamw") == "adamw";
+}
 // Moments in 8 bits are off by up to 5 %: an update is then, and a learning rate of 1e-3 makes a step of that which 16 bits can tell.
-bool whole_moments(const json& d) { return text(d, "optimizer", "adamw") != "adamw8bit"; }
-bool adam_of_16_bits(const json& d) { return adam(d) && d.at("precision") != "f32"; }
-bool adam_of_bf16(const json& d) { return adam(d) && bf16(d); }
+bool whole_moments(const json& d) {
+  return text(d, "optimizer", "adamw") != "adamw8bit";
+}
+bool adam_of_16_bits(const json& d) {
+  return adam(d) && d.at("precision") != "f32";
+}
+bool adam_of_bf16(const json& d) {
+  return adam(d) && bf16(d);
+}
 std::string zero(const json& d) {
   if (!d.contains("zero")) return "0";
   return d["zero"].is_string() ? d["zero"].get<std::string>() : std::to_string(d["zero"].get<int>());
 }
-bool fsdp(const json& d) { return zero(d) == "fsdp"; }
-bool sharded(const json& d) { return zero(d) != "0" && number(d, "dp") > 1; }
-bool reduces_at_end(const json& d) { return zero(d) == "0" || zero(d) == "1" || zero(d) == "oss"; }
-bool may_reduce_at_end(const json& d) { return processes(d) && reduces_at_end(d); }
-bool fetches_once(const json& d) { return zero(d) == "1" || zero(d) == "2" || zero(d) == "oss" || zero(d) == "oss+sdp"; }
-bool may_offload(const json& d) { return adam(d) && processes(d) && !on(d, "fp8_parameters") && !on(d, "main_weights_in_bf16"); }
-bool whole_weights(const json& d) { return text(d, "offload", "none") == "none"; }
-bool megatron(const json& d) { return text(d, "graph", "fused") == "megatron_core"; }
-bool may_capture(const json& d) { return adam(d) && processes(d) && !fp8(d) && whole_weights(d) && text(d, "router", "balanced") != "learned"; }
-bool recomputes(const json& d) { return text(d, "recompute", "none") != "none"; }
-bool interleaved(const json& d) { return text(d, "schedule", "1f1b") == "interleaved"; }
+bool fsdp(const json& d) {
+  return zero(d) == "fsdp";
+}
+bool sharded(const json& d) {
+  return zero(d) != "0" && number(d, "dp") > 1;
+}
+bool reduces_at_end(const json& d) {
+  return zero(d) == "0" || zero(d) == "1" || zero(d) == "oss";
+}
+bool may_reduce_at_end(const json& d) {
+  return processes(d) && reduces_at_end(d);
+}
+bool fetches_once(const json& d) {
+  return zero(d) == "1" || zero(d) == "2" || zero(d) == "oss" || zero(d) == "oss+sdp";
+}
+bool may_offload(const json& d) {
+  return adam(d) && processes(d) && !on(d, "fp8_parameters") && !on(d, "main_weights_in_bf16");
+}
+bool whole_weights(const json& d) {
+  return text(d, "offload", "none") == "none";
+}
+bool megatron(const json& d) {
+  return text(d, "graph", "fused") == "megatron_core";
+}
+bool may_capture(const json& d) {
+  return adam(d) && processes(d) && !fp8(d) && whole_weights(d) && text(d, "router", "balanced") != "learned";
+}
+bool recomputes(const json& d) {
+  return text(d, "recompute", "none") != "none";
+}
+bool interleaved(const json& d) {
+  return text(d, "schedule", "1f1b") == "interleaved";
+}
 bool may_defer(const json& d) {
   return pipeline(d) && reduces_at_end(d) && whole_weights(d) && d.value("gradient_accumulation_fusion", true) &&
          !d.at("model").contains("mtp_layers");
 }
-bool defers(const json& d) { return on(d, "defer_embedding_wgrad"); }
+bool defers(const json& d) {
+  return on(d, "defer_embedding_wgrad");
+}
 
 }  // namespace
 
@@ -105,8 +174,10 @@ const std::vector<DrawnField>& drawn_fields() {
       {"transformer_engine", mostly, megatron},
       {"vocab_multiple", {0, 0, 0, 1, 3, 16}, always},
       {"capture", no, may_capture},
-      {"recompute", {"none", "none", "none", "selective", "full", "norm", "mlp", "core_attention+norm", "moe", "moe+norm", "moe_act",
-                     "moe_act+norm", "mla_up_proj", "core_attention+mla_up_proj+norm", "alternate_products"}, always},
+      {"recompute",
+       {"none", "none", "none", "selective", "full", "norm", "mlp", "core_attention+norm", "moe", "moe+norm", "moe_act",
+        "moe_act+norm", "mla_up_proj", "core_attention+mla_up_proj+norm", "alternate_products"},
+       always},
       {"recompute_layers", {0, 0, 1, 2}, recomputes},
       {"schedule", {"1f1b", "1f1b", "gpipe", "interleaved", "interleaved"}, pipeline},
       {"virtual_stages", {2, 2, 4}, interleaved},
@@ -126,7 +197,8 @@ const std::vector<std::string>& drawn_first() {
 
 const std::vector<FixedField>& fixed_fields() {
   static const std::vector<FixedField> all = {
-      {"iterations", "three steps: the second finds what the first has made, the third finds memory as the second does"},
+      {"iterations",
+       "three steps: the second finds what the first has made, the third finds memory as the second does"},
       {"warmup", "steps that are not measured train as all do"},
       {"strategy", "names a value of zero and of recompute, which are drawn"},
       {"rope_fusion", "a real device has one kernel for it"},

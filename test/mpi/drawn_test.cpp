@@ -41,7 +41,9 @@ struct Memory {
   MemoryUse peak, host;
   std::size_t reserved = 0, host_reserved = 0;
 };
-bool same(const MemoryUse& a, const MemoryUse& b) { return a.total == b.total && a.by_category == b.by_category; }
+bool same(const MemoryUse& a, const MemoryUse& b) {
+  return a.total == b.total && a.by_category == b.by_category;
+}
 bool same(const Memory& a, const Memory& b) {
   return same(a.peak, b.peak) && same(a.host, b.host) && a.reserved == b.reserved && a.host_reserved == b.host_reserved;
 }
@@ -149,7 +151,8 @@ Forecast forecast(Point point, const Machine& machine, const std::string& framew
     }
     out.simulated.push_back(simulated), out.counted.push_back(counted);
     // Adafactor's sums are of the matrices that a rank owns; the first rank of a stage stands for all.
-    const bool own_sums = point.optimizer == OptimizerKind::adafactor && (point.zero == Zero::oss || point.zero == Zero::oss_sdp);
+    const bool own_sums =
+        point.optimizer == OptimizerKind::adafactor && (point.zero == Zero::oss || point.zero == Zero::oss_sdp);
     out.stands_for.push_back(!own_sums || rank % (world / plan.mesh.size(Axis::pp)) == 0);
   }
   if (const auto outline = outline_point(point, plan, machine, world, &recordings))
@@ -165,7 +168,8 @@ struct Share {
   Precision precision;
   double loss, norm;
 };
-constexpr Share kShares[] = {{Precision::f32, 0.2, 0.1}, {Precision::bf16, 0.2, 1}, {Precision::fp16, 0.2, 0.5}, {Precision::fp8, 0.05, 0.3}};
+constexpr Share kShares[] = {
+    {Precision::f32, 0.2, 0.1}, {Precision::bf16, 0.2, 1}, {Precision::fp16, 0.2, 0.5}, {Precision::fp8, 0.05, 0.3}};
 
 Share share_of(Precision precision) {
   for (const Share& share : kShares)
@@ -185,11 +189,13 @@ struct Seen {
     MPI_Allreduce(MPI_IN_PLACE, norm.data(), kPrecisionCount, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   }
   void print(std::size_t candidates) const {
-    std::printf("%zu layouts of seed %llu, from %zu candidates\n", drawn().count, static_cast<unsigned long long>(drawn().seed), candidates);
+    std::printf("%zu layouts of seed %llu, from %zu candidates\n", drawn().count,
+                static_cast<unsigned long long>(drawn().seed), candidates);
     for (int p = 0; p < kPrecisionCount; ++p)
       if (layouts[static_cast<std::size_t>(p)] > 0)
-        std::printf("%s: %d layouts, losses %.1e and norms %.1e apart at most\n", std::string(name_of(static_cast<Precision>(p))).c_str(),
-                    layouts[static_cast<std::size_t>(p)], loss[static_cast<std::size_t>(p)], norm[static_cast<std::size_t>(p)]);
+        std::printf("%s: %d layouts, losses %.1e and norms %.1e apart at most\n",
+                    std::string(name_of(static_cast<Precision>(p))).c_str(), layouts[static_cast<std::size_t>(p)],
+                    loss[static_cast<std::size_t>(p)], norm[static_cast<std::size_t>(p)]);
   }
 };
 
@@ -202,8 +208,8 @@ std::string wrong_training(const Point& point, const Trained& serial, const Trai
   const auto at = static_cast<std::size_t>(precision);
   ++seen.layouts[at];
   const Share share = share_of(precision);
-  const bool made_in_fp16 =
-      precision == Precision::fp16 && mbench::framework_of(point.framework)->keeps.weight_gradients == WeightGradients::apart;
+  const bool made_in_fp16 = precision == Precision::fp16 &&
+                            mbench::framework_of(point.framework)->keeps.weight_gradients == WeightGradients::apart;
   for (std::size_t i = 0; i < kSteps; ++i) {
     // Made in fp16 before it is added up, a weight's gradient may overflow where the serial run's, which its GEMM adds up in f32, does
     // not. That step is skipped, and from then on the two train otherwise.
@@ -214,12 +220,15 @@ std::string wrong_training(const Point& point, const Trained& serial, const Trai
     const double loss = relative_difference(mine.losses[i], serial.losses[i]),
                  norm = relative_difference(mine.norms[i], serial.norms[i]);
     if (!std::isfinite(mine.losses[i]) || loss > share.loss * loss_tolerance(precision, i))
-      wrong += fmt::format("\n  loss of step {}: {}, serial {}, {:.1e} apart", i + 1, mine.losses[i], serial.losses[i], loss);
+      wrong += fmt::format("\n  loss of step {}: {}, serial {}, {:.1e} apart", i + 1, mine.losses[i], serial.losses[i],
+                           loss);
     if (norm > share.norm * gradient_norm_tolerance(precision, i).value())
-      wrong += fmt::format("\n  norm of step {}: {}, serial {}, {:.1e} apart", i + 1, mine.norms[i], serial.norms[i], norm);
+      wrong +=
+          fmt::format("\n  norm of step {}: {}, serial {}, {:.1e} apart", i + 1, mine.norms[i], serial.norms[i], norm);
     seen.loss[at] = std::max(seen.loss[at], loss), seen.norm[at] = std::max(seen.norm[at], norm);
   }
-  if (mine.skipped != serial.skipped) wrong += fmt::format("\n  {} steps skipped, serial {}", mine.skipped, serial.skipped);
+  if (mine.skipped != serial.skipped)
+    wrong += fmt::format("\n  {} steps skipped, serial {}", mine.skipped, serial.skipped);
   return wrong;
 }
 
@@ -230,11 +239,13 @@ std::string wrong_memory(const Forecast& forecast, const Trained& mine) {
     if (!forecast.stands_for[rank]) continue;
     const Memory &real = mine.memory[rank], &simulated = forecast.simulated[rank], &counted = forecast.counted[rank];
     fullest = std::max(fullest, real.peak.total);
-    if (!same(real, simulated)) wrong += fmt::format("\n  rank {}: real {}; simulated {}", rank, str(real), str(simulated));
+    if (!same(real, simulated))
+      wrong += fmt::format("\n  rank {}: real {}; simulated {}", rank, str(real), str(simulated));
     if (!same(real, counted)) wrong += fmt::format("\n  rank {}: real {}; counted {}", rank, str(real), str(counted));
     if (real.peak.total == 0) wrong += fmt::format("\n  rank {}: no memory", rank);
   }
-  if (forecast.outlined && *forecast.outlined != fullest) wrong += fmt::format("\n  fullest rank {}; outlined {}", fullest, *forecast.outlined);
+  if (forecast.outlined && *forecast.outlined != fullest)
+    wrong += fmt::format("\n  fullest rank {}; outlined {}", fullest, *forecast.outlined);
   if (mine.grew) wrong += "\n  raw memory asked for after the second step";
   return wrong;
 }
@@ -249,11 +260,14 @@ std::string framework_of(std::size_t number, const Point& point) {
   static const char* const names[] = {"mbench", "megatron-core", "megatron-2022", "torchtitan", "internevo-2023"};
   const std::string name = names[number % std::size(names)];
   // The first FlashAttention, on which InternEvo runs, is no kernel of this machine's file: it is drawn where attention is op by op.
-  const bool one_op = point.attention == AttentionKind::flash || mbench::framework_of(point.framework)->keeps.fused_attention;
+  const bool one_op =
+      point.attention == AttentionKind::flash || mbench::framework_of(point.framework)->keeps.fused_attention;
   return name == "internevo-2023" && one_op ? "mbench" : name;
 }
 
-bool sizes_follow_data(const Point& p) { return p.model.experts > 0 && p.router.routing == Routing::learned && p.ep > 1; }
+bool sizes_follow_data(const Point& p) {
+  return p.model.experts > 0 && p.router.routing == Routing::learned && p.ep > 1;
+}
 
 // Ends the job where ranks wait for each other for ever, and says in which layout.
 class Watch {
@@ -297,8 +311,7 @@ TEST_CASE("layouts drawn from a seed train as the serial run does, in the memory
   std::map<std::size_t, Expected> expected;
   std::string wrong;
   const auto complain = [&](std::size_t i, const std::string& what) {
-    if (!what.empty())
-      wrong += fmt::format("layout {} of seed {}: {}{}\n", i, drawn().seed, layouts[i].name, what);
+    if (!what.empty()) wrong += fmt::format("layout {} of seed {}: {}{}\n", i, drawn().seed, layouts[i].name, what);
   };
   for (std::size_t i = static_cast<std::size_t>(rank); i < layouts.size(); i += kRanks) try {
       const Point& point = layouts[i].point;
@@ -388,7 +401,8 @@ TEST_CASE("every choice that a drawn field has is drawn, or is named with the re
     }
     for (const FieldChoice& choice : field->choices) {
       INFO(drawn.key << " " << choice.name);
-      const bool is_drawn = values.contains(choice.name) || values.contains(choice.name.substr(0, choice.name.find(':')));
+      const bool is_drawn =
+          values.contains(choice.name) || values.contains(choice.name.substr(0, choice.name.find(':')));
       CHECK(is_drawn != fixed.contains(drawn.key + " " + choice.name));
     }
   }
@@ -397,7 +411,8 @@ TEST_CASE("every choice that a drawn field has is drawn, or is named with the re
 namespace {
 
 // The keys of a model by path, each with its values in all of these.
-void gather(const nlohmann::json& value, const std::string& path, std::map<std::string, std::set<std::string>>& values) {
+void gather(const nlohmann::json& value, const std::string& path,
+            std::map<std::string, std::set<std::string>>& values) {
   if (!value.is_object()) {
     values[path].insert(value.dump());
     return;
@@ -427,7 +442,8 @@ TEST_CASE("every size and part of a model is drawn, or is named with the reason 
   // A part that some models do not have is drawn by that.
   for (auto& [path, seen] : values)
     for (const auto& model : models)
-      if (!model.contains(nlohmann::json::json_pointer("/" + std::regex_replace(path, std::regex("\\."), "/")))) seen.insert("absent");
+      if (!model.contains(nlohmann::json::json_pointer("/" + std::regex_replace(path, std::regex("\\."), "/"))))
+        seen.insert("absent");
   for (const auto& [path, seen] : values) {
     INFO(path);
     CHECK((seen.size() > 1) != fixed.contains(path));

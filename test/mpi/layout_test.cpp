@@ -60,7 +60,9 @@ TEST_CASE("the rows of all layouts", "[.]") {
   if (first_rank()) file.open(record_file());
   for (const Layout& layout : layouts()) {
     const PointResult result = run_layout(layout.point);
-    if (first_rank()) file << nlohmann::ordered_json{{"name", layout.name}, {"row", result_to_json(result)}}.dump() << "\n" << std::flush;
+    if (first_rank())
+      file << nlohmann::ordered_json{{"name", layout.name}, {"row", result_to_json(result)}}.dump() << "\n"
+           << std::flush;
   }
   if (first_rank()) REQUIRE(file);
 }

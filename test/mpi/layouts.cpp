@@ -1,4 +1,3 @@
-#include "test/graphs.h"
 #include "test/mpi/layouts.h"
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/point/fields.h"
 #include "strategies/strategies.h"
+#include "test/graphs.h"
 
 namespace mbench::test {
 namespace {
@@ -56,16 +56,15 @@ const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = [] {
     std::vector<Layout> read;
     for (const auto& row : table().root.at("layouts"))
-      if (row.at("name").get<std::string>().find(chosen()) != std::string::npos)
-        read.push_back(read_layout(row));
+      if (row.at("name").get<std::string>().find(chosen()) != std::string::npos) read.push_back(read_layout(row));
     if (read.empty()) fail(ErrorKind::bad_input, "--layouts", "no layout's name holds \"{}\"", chosen());
     return read;
   }();
   return all;
 }
 
-Layout layout_of(const std::string& name, const std::string& family, std::int64_t tp, std::int64_t pp,
-                 std::int64_t dp, bool sequence_parallel) {
+Layout layout_of(const std::string& name, const std::string& family, std::int64_t tp, std::int64_t pp, std::int64_t dp,
+                 bool sequence_parallel) {
   Layout l{name, point_from(table().root.at("common"), "$.common")};
   l.point.model.family = family;
   l.point.tp = tp, l.point.pp = pp, l.point.dp = dp;
@@ -78,8 +77,7 @@ std::string describe(const Layout& l) {
   return fmt::format("{}: {} tp{} pp{} dp{} cp{} by {}{} zero {} offload {} {} {} {} dropout {} {} {}", l.name,
                      p.model.family, p.tp, p.pp, p.dp, p.cp, name_of(p.cp_communication),
                      p.sequence_parallel ? " sp" : "", name_of(p.zero), name_of(p.offload), name_of(p.recompute),
-                     name_of(p.schedule), name_of(p.precision), p.dropout, name_of(p.framework),
-                     name_of(p.attention));
+                     name_of(p.schedule), name_of(p.precision), p.dropout, name_of(p.framework), name_of(p.attention));
 }
 
 Point serial_point_of(const Layout& l) {

@@ -20,8 +20,8 @@ void choose_layouts(const std::string& text);
 std::string& record_file();
 // Of the common part of the table: a small model of 8 layers and 8 heads with a vocabulary that every tp pads
 // differently.
-Layout layout_of(const std::string& name, const std::string& family, std::int64_t tp, std::int64_t pp,
-                 std::int64_t dp, bool sequence_parallel);
+Layout layout_of(const std::string& name, const std::string& family, std::int64_t tp, std::int64_t pp, std::int64_t dp,
+                 bool sequence_parallel);
 std::string describe(const Layout& layout);
 // The same training on one rank, nothing recomputed.
 Point serial_point_of(const Layout& layout);

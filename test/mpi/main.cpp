@@ -41,8 +41,8 @@ struct EndOfAll : Listener {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     std::fflush(stdout);
-    std::fprintf(stderr, "[test_mpi] rank %d left \"%s\": %s\n", rank,
-                 std::string(stats.testInfo.name).c_str(), why_.c_str());
+    std::fprintf(stderr, "[test_mpi] rank %d left \"%s\": %s\n", rank, std::string(stats.testInfo.name).c_str(),
+                 why_.c_str());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 

@@ -27,9 +27,7 @@ Peaks train(const Plan& plan, Device& device, World& world, const TokenSource* d
   Trainer trainer(plan, device, world, data);
   Peaks peaks;
   const Device* host = device.opened_host();
-  const auto raw = [&] {
-    return device.memory().raw_allocations() + (host ? host->memory().raw_allocations() : 0);
-  };
+  const auto raw = [&] { return device.memory().raw_allocations() + (host ? host->memory().raw_allocations() : 0); };
   trainer.step();
   trainer.step();
   peaks.raw_after_second = raw();
@@ -45,8 +43,7 @@ bool same(const MemoryUse& a, const MemoryUse& b) {
   return a.total == b.total && a.by_category == b.by_category;
 }
 bool same(const Peaks& a, const Peaks& b) {
-  return same(a.peak, b.peak) && same(a.host, b.host) && a.reserved == b.reserved &&
-         a.host_reserved == b.host_reserved;
+  return same(a.peak, b.peak) && same(a.host, b.host) && a.reserved == b.reserved && a.host_reserved == b.host_reserved;
 }
 
 // Over all ranks: whether counted memory differs from the CPU's, raw memory grew after the second step, simulated memory
@@ -67,8 +64,8 @@ void check_memory(const Layout& layout, const Machine& machine, const Framework&
     const Peaks counted = train(plan, *counting, *lone, nullptr);
     const Simulation simulation = simulate_point(point, plan_on(framework, point), machine, world.size());
     // Of replicas of one process each is a class of its own.
-    const auto rank_class = static_cast<std::size_t>(
-        plan.single_process ? world.rank() : plan.mesh.coordinate(world.rank(), Axis::pp));
+    const auto rank_class =
+        static_cast<std::size_t>(plan.single_process ? world.rank() : plan.mesh.coordinate(world.rank(), Axis::pp));
     Peaks simulated{simulation.peak_by_stage.at(rank_class), {}, simulation.reserved_by_stage.at(rank_class)};
     if (point.offload != Offload::none) {
       simulated.host = simulation.host_peak_by_stage.at(rank_class);

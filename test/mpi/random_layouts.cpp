@@ -29,19 +29,24 @@ class Draw {
     fields["model"]["layers"] = one_of(kLayers);
     for (const DrawnField& field : drawn_fields())
       if (field.may(fields)) fields[field.key] = one_of(field.values);
-    if (fields["pp"] > 1 && fields["first_stage_layers"] == 0 && fields["last_stage_layers"] == 0 && one_of(kCut) == true) fields["pipeline_layout"] = cut(fields);
-    fields["global_batch"] =
-        one_of(kMicroBatches).get<std::int64_t>() * fields["dp"].get<std::int64_t>() * fields["micro_batch"].get<std::int64_t>();
+    if (fields["pp"] > 1 && fields["first_stage_layers"] == 0 && fields["last_stage_layers"] == 0 &&
+        one_of(kCut) == true)
+      fields["pipeline_layout"] = cut(fields);
+    fields["global_batch"] = one_of(kMicroBatches).get<std::int64_t>() * fields["dp"].get<std::int64_t>() *
+                             fields["micro_batch"].get<std::int64_t>();
     return fields;
   }
 
  private:
-  inline static const json kEven = {1, 1, 1, 2, 2, 4, 8}, kAny = {1, 1, 1, 2, 2, 3, 4, 8}, kLayers = {2, 3, 4, 4, 5, 6, 8},
-                           kMicroBatches = {1, 1, 2, 2, 3, 4, 4, 6, 8}, kCut = {true, true, false};
+  inline static const json kEven = {1, 1, 1, 2, 2, 4, 8}, kAny = {1, 1, 1, 2, 2, 3, 4, 8},
+                           kLayers = {2, 3, 4, 4, 5, 6, 8}, kMicroBatches = {1, 1, 2, 2, 3, 4, 4, 6, 8},
+                           kCut = {true, true, false};
 
   // Layers anywhere, and depths of multi-token prediction on one stage behind them, of those that have the last chunks.
   std::string cut(const json& fields) {
-    const std::size_t stages = fields["pp"], all = stages * (fields["schedule"] == "interleaved" ? fields["virtual_stages"].get<std::size_t>() : 1);
+    const std::size_t stages = fields["pp"],
+                      all = stages *
+                            (fields["schedule"] == "interleaved" ? fields["virtual_stages"].get<std::size_t>() : 1);
     std::vector<std::size_t> of_layers(fields["model"]["layers"].get<std::size_t>());
     for (std::size_t& at : of_layers) at = next_() % all;
     std::sort(of_layers.begin(), of_layers.end());

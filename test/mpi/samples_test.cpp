@@ -59,8 +59,8 @@ TEST_CASE("a traced step is no sample, and is in no record") {
   CHECK(with.losses.size() == 7);
   CHECK(with.gradient_norms == without.gradient_norms);
   // One step: as many forwards as there are micro batches.
-  const auto forwards = std::count_if(
-      timeline.spans().begin(), timeline.spans().end(),
-      [](const TimelineSpan& s) { return s.track == Track::phase && s.name.starts_with("forward"); });
+  const auto forwards = std::count_if(timeline.spans().begin(), timeline.spans().end(), [](const TimelineSpan& s) {
+    return s.track == Track::phase && s.name.starts_with("forward");
+  });
   CHECK(forwards == 8);
 }

@@ -40,7 +40,8 @@ ops::ActivateGrad make_grad(Tensors& t, ActivationKind kind, const Shape& s, DTy
 }
 
 std::string name(ActivationKind kind, DType type, const Shape& s, bool bias) {
-  return fmt::format("{} {}{}", kind == ActivationKind::relu ? "relu" : "silu", label(type, s), bias ? " with a bias" : "");
+  return fmt::format("{} {}{}", kind == ActivationKind::relu ? "relu" : "silu", label(type, s),
+                     bias ? " with a bias" : "");
 }
 
 const Cases<ops::Activate> activation(reference, [](CaseList<ops::Activate>& cases) {
@@ -50,10 +51,14 @@ const Cases<ops::Activate> activation(reference, [](CaseList<ops::Activate>& cas
         cases.add(name(kind, type, s, bias), [=](Tensors& t) { return make(t, kind, s, type, bias); }, {.cpu = {2e-6}});
       });
       for_types_and(kLargeRows, [&](DType type, const Shape& s) {
-        cases.unemulated(name(kind, type, s, bias), [=](Tensors& t) { return make(t, kind, s, type, bias); }, {.cpu = {2e-6}});
+        cases.unemulated(name(kind, type, s, bias), [=](Tensors& t) { return make(t, kind, s, type, bias); },
+                         {.cpu = {2e-6}});
       });
       cases.gradient(
-          name(kind, DType::f32, {3, 5}, bias), [=](Tensors& t) { return make(t, kind, {3, 5}, DType::f32, bias); },
+          name(kind, DType::f32, {3, 5}, bias),
+          [=](Tensors& t) {
+            return make(t, kind, {3, 5}, DType::f32, bias);
+          },
           [=](Tensors& t, const ops::Activate& op) {
             const ops::ActivateGrad grad{kind, t.in({3, 5}, DType::f32), op.x, op.bias, t.out({3, 5})};
             return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}}}};
@@ -68,7 +73,8 @@ const Cases<ops::ActivateGrad> activation_grad(reference, [](CaseList<ops::Activ
   for (const ActivationKind kind : {ActivationKind::relu, ActivationKind::silu})
     for (const bool bias : {false, true})
       for_types_and(kRows, [&](DType type, const Shape& s) {
-        cases.add(name(kind, type, s, bias), [=](Tensors& t) { return make_grad(t, kind, s, type, bias); }, {.cpu = {4e-6}});
+        cases.add(name(kind, type, s, bias), [=](Tensors& t) { return make_grad(t, kind, s, type, bias); },
+                  {.cpu = {4e-6}});
       });
   cases.timed("ffn", [](Tensors& t) { return make_grad(t, ActivationKind::silu, kFfn, DType::f32, false); });
   cases.enqueued(1, [](Tensors& t) { return make_grad(t, ActivationKind::relu, kSmallHidden, DType::bf16, false); });

@@ -21,17 +21,14 @@ void reference(const ops::AdafactorMoments& op, Doubles& v) {
   for (std::size_t i = 0; i < row.size(); ++i)
     rows += row[i] = op.beta2 * row[i] + (1.0 - op.beta2) * v[op.row_sum][i] / static_cast<double>(op.cols);
   for (std::size_t i = 0; i < column.size(); ++i)
-    columns += column[i] =
-        op.beta2 * column[i] + (1.0 - op.beta2) * v[op.column_sum][i] / static_cast<double>(op.rows);
-  v.out(op.mean)[0] =
-      op.mean_of_rows ? rows / static_cast<double>(op.rows) : columns / static_cast<double>(op.cols);
+    columns += column[i] = op.beta2 * column[i] + (1.0 - op.beta2) * v[op.column_sum][i] / static_cast<double>(op.rows);
+  v.out(op.mean)[0] = op.mean_of_rows ? rows / static_cast<double>(op.rows) : columns / static_cast<double>(op.cols);
 }
 
 template <class Op>
 double update(const Op& op, const Doubles& v, std::size_t i) {
   const std::size_t cols = v[op.column].size();
-  return op.grad_scale * v[op.grad][i] /
-         std::sqrt(v[op.row][i / cols] / v[op.mean][0] * v[op.column][i % cols]);
+  return op.grad_scale * v[op.grad][i] / std::sqrt(v[op.row][i / cols] / v[op.mean][0] * v[op.column][i % cols]);
 }
 
 void reference(const ops::AdafactorSquares& op, Doubles& v) {
@@ -50,8 +47,7 @@ void reference(const ops::AdafactorUpdate& op, Doubles& v) {
 const Shape kMatrices[] = {{1, 1}, {33, 1}, {1, 70}, {7, 33}, {130, 64}, {65, 257}};
 
 ops::AdafactorSums sums(Tensors& t, const Shape& s, DType grad) {
-  return {t.in(s, grad, -4, 4), t.inout({s[0]}, DType::f32, 0, 1), t.inout({s[1]}, DType::f32, 0, 1), 0.25f,
-          1e-3f};
+  return {t.in(s, grad, -4, 4), t.inout({s[0]}, DType::f32, 0, 1), t.inout({s[1]}, DType::f32, 0, 1), 0.25f, 1e-3f};
 }
 
 ops::AdafactorMoments moments(Tensors& t, std::int64_t rows, std::int64_t cols, bool mean_of_rows) {
@@ -124,12 +120,8 @@ const Cases<ops::AdafactorUpdate> adafactor_update(reference, [](CaseList<ops::A
             fmt::format("{}, weights in {}, rms {}", label(type, s), name_of(model), rms),
             [=](Tensors& t) { return whole_update(t, s, type, model, rms); }, within);
   });
-  cases.timed("4096 x 1024", [](Tensors& t) {
-    return whole_update(t, {4096, 1024}, DType::f32, DType::f32, 2);
-  });
-  cases.huge("vocabulary", [](Tensors& t) {
-    return whole_update(t, {1 << 18, 16384}, DType::f32, DType::bf16, 2);
-  });
+  cases.timed("4096 x 1024", [](Tensors& t) { return whole_update(t, {4096, 1024}, DType::f32, DType::f32, 2); });
+  cases.huge("vocabulary", [](Tensors& t) { return whole_update(t, {1 << 18, 16384}, DType::f32, DType::bf16, 2); });
 });
 
 }  // namespace

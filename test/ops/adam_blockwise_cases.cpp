@@ -29,14 +29,13 @@ void reference(const ops::AdamBlockwise& op, Doubles& v) {
     for (std::size_t i = begin; i < end; ++i) {
       const double g = static_cast<double>(op.grad_scale) * grad[i];
       first.push_back(b1 * ops::dynamic_value(true, static_cast<int>(m[i])) * m_scale[block] + (1 - b1) * g);
-      second.push_back(b2 * ops::dynamic_value(false, static_cast<int>(v2[i])) * v_scale[block] +
-                       (1 - b2) * g * g);
+      second.push_back(b2 * ops::dynamic_value(false, static_cast<int>(v2[i])) * v_scale[block] + (1 - b2) * g * g);
       most_first = std::max(most_first, std::fabs(first.back()));
       most_second = std::max(most_second, second.back());
       const double decay = is_within(op.undecayed, static_cast<std::int64_t>(i)) ? 0 : op.weight_decay;
-      p[i] -= op.lr * (first.back() / (1 - std::pow(b1, t)) /
-                           (std::sqrt(second.back() / (1 - std::pow(b2, t))) + op.eps) +
-                       decay * p[i]);
+      p[i] -=
+          op.lr * (first.back() / (1 - std::pow(b1, t)) / (std::sqrt(second.back() / (1 - std::pow(b2, t))) + op.eps) +
+                   decay * p[i]);
     }
     for (std::size_t i = begin; i < end; ++i) {
       m[i] = static_cast<double>(nearest(true, most_first > 0 ? first[i - begin] / most_first : 0));
@@ -87,8 +86,8 @@ const Cases<ops::AdamBlockwise> adam_blockwise(reference, [](CaseList<ops::AdamB
       within);
   // Whatever their codes: that is how an optimizer begins.
   cases.add(
-      "blocks whose scales are zero",
-      [](Tensors& t) { return make(t, 600, DType::f32, DType::bf16, 1, 0, 0); }, within);
+      "blocks whose scales are zero", [](Tensors& t) { return make(t, 600, DType::f32, DType::bf16, 1, 0, 0); },
+      within);
   cases.add(
       "no gradient at all",
       [](Tensors& t) {

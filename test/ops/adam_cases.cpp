@@ -31,8 +31,8 @@ void reference(const ops::Adam& op, Doubles& v) {
   if (op.model) v.out(op.model) = p;
 }
 
-ops::Adam make(Tensors& t, std::int64_t n, DType grad, DType model, std::int64_t step = 3,
-               DType moments = DType::f32, DType param = DType::f32) {
+ops::Adam make(Tensors& t, std::int64_t n, DType grad, DType model, std::int64_t step = 3, DType moments = DType::f32,
+               DType param = DType::f32) {
   ops::Adam op;
   op.param = t.inout({n}, param), op.grad = t.in({n}, grad, -64, 64);
   op.m = t.inout({n}, moments), op.v = t.inout({n}, moments, 0, 1);
@@ -59,8 +59,8 @@ const Cases<ops::Adam> adam(reference, [](CaseList<ops::Adam>& cases) {
   for (const DType grad : kFloatTypes)
     for (const DType model : kFloatTypes) {
       const auto add = [&](std::int64_t n, std::int64_t step, bool emulated) {
-        const std::string name = fmt::format("[{}], gradients in {}, weights in {}, step {}", n,
-                                             name_of(grad), name_of(model), step);
+        const std::string name =
+            fmt::format("[{}], gradients in {}, weights in {}, step {}", n, name_of(grad), name_of(model), step);
         const auto made = [=](Tensors& t) { return make(t, n, grad, model, step); };
         emulated ? cases.add(name, made, within) : cases.unemulated(name, made, within);
       };
@@ -99,9 +99,8 @@ const Cases<ops::Adam> adam(reference, [](CaseList<ops::Adam>& cases) {
       "[100000]", [](Tensors& t) { return make(t, 100000, DType::f32, DType::f32); }, within);
   cases.timed("16 Mi", [](Tensors& t) { return make(t, 16 << 20, DType::f32, DType::f32); });
   cases.timed("16 Mi bf16", [](Tensors& t) { return make(t, 16 << 20, DType::bf16, DType::bf16); });
-  cases.timed("16 Mi, weights in bf16 alone", [](Tensors& t) {
-    return make(t, 16 << 20, DType::bf16, DType::f32, 3, DType::bf16, DType::bf16);
-  });
+  cases.timed("16 Mi, weights in bf16 alone",
+              [](Tensors& t) { return make(t, 16 << 20, DType::bf16, DType::f32, 3, DType::bf16, DType::bf16); });
   cases.huge("8 Gi", [](Tensors& t) { return make(t, std::int64_t{8} << 30, DType::f32, DType::bf16); });
 });
 

@@ -13,11 +13,9 @@ const RngKey kKey{7, 3, 1};
 
 // Element (r, c) of a head: `group` neighbouring ones share a matrix, side by side, or for keys and values the same.
 std::size_t at(const Matrix& m, std::int64_t group, std::int64_t head, std::int64_t r, std::int64_t c) {
-  return static_cast<std::size_t>(m.offset + head / group * m.batch_stride + head % group * m.cols +
-                                  r * m.ld + c);
+  return static_cast<std::size_t>(m.offset + head / group * m.batch_stride + head % group * m.cols + r * m.ld + c);
 }
-std::size_t shared_at(const Matrix& m, std::int64_t group, std::int64_t head, std::int64_t r,
-                      std::int64_t c) {
+std::size_t shared_at(const Matrix& m, std::int64_t group, std::int64_t head, std::int64_t r, std::int64_t c) {
   return static_cast<std::size_t>(m.offset + head / group * m.batch_stride + r * m.ld + c);
 }
 
@@ -36,12 +34,18 @@ Row row_of(const AttentionShape& s, const Doubles& v, const Matrix& q, const Mat
   double top = -INFINITY, sum = 0;
   for (std::int64_t j = 0; j < s.seq; ++j) {
     const std::int64_t distance = query + s.map.q0 - s.map.k0 - j;
-    if ((s.causal && j > query) || (s.keep && v[s.keep][sample * s.seq + j] == 0) || (s.window > 0 && distance >= s.window)) continue;
+    if ((s.causal && j > query) || (s.keep && v[s.keep][sample * s.seq + j] == 0) ||
+        (s.window > 0 && distance >= s.window))
+      continue;
     scores[j] = 0;
     for (std::int64_t d = 0; d < s.head_dim; ++d)
       scores[j] += s.scale * qs[at(q, s.group, head, query, d)] * ks[shared_at(k, s.group, head, j, d)];
-    if (s.softcap > 0) row.slopes[j] = 1 - std::pow(std::tanh(scores[j] / s.softcap), 2), scores[j] = s.softcap * std::tanh(scores[j] / s.softcap);
-    if (s.alibi) scores[j] -= std::exp2(-8.0 * static_cast<double>(s.map.head0 + head % s.heads + 1) / 8) * static_cast<double>(distance);
+    if (s.softcap > 0)
+      row.slopes[j] = 1 - std::pow(std::tanh(scores[j] / s.softcap), 2),
+      scores[j] = s.softcap * std::tanh(scores[j] / s.softcap);
+    if (s.alibi)
+      scores[j] -=
+          std::exp2(-8.0 * static_cast<double>(s.map.head0 + head % s.heads + 1) / 8) * static_cast<double>(distance);
     top = std::max(top, scores[j]);
     const std::int64_t flat = (head * s.seq + query) * s.seq + j;
     row.factors[j] = dropout_factor(s.dropout, s.map, {s.batch, s.heads, s.seq, s.seq}, flat);
@@ -69,8 +73,7 @@ void reference(const ops::Attention& op, Doubles& v) {
         out[at(op.out, s.group, head, query, d)] = sum;
       }
       if (op.probs)
-        std::copy(row.probs.begin(), row.probs.end(),
-                  v.out(op.probs).begin() + (head * s.seq + query) * s.seq);
+        std::copy(row.probs.begin(), row.probs.end(), v.out(op.probs).begin() + (head * s.seq + query) * s.seq);
     }
 }
 
@@ -113,23 +116,21 @@ struct Form {
   float dropout = 0;
   bool keep_probs = false;
   float scale = 0.4f;
-  std::int64_t group = 1, v_dim = 0;  // heads that share keys and values; width of values, 0: head_dim
+  std::int64_t group = 1, v_dim = 0;   // heads that share keys and values; width of values, 0: head_dim
   std::int64_t window = 0, ahead = 0;  // ahead: the first query's position after the first key's
   float softcap = 0;
   bool alibi = false;
   std::int64_t values() const { return v_dim == 0 ? head_dim : v_dim; }
-  std::int64_t packed() const {
-    return (group + 1) * head_dim + values();
-  }  // queries, key and value of a group
+  std::int64_t packed() const { return (group + 1) * head_dim + values(); }  // queries, key and value of a group
   Shape qkv() const { return {seq, batch, heads / group, packed()}; }
   Shape context() const { return {seq, batch, heads, values()}; }
   std::string name(DType type) const {
-    return fmt::format("{} {}x{}x{}x{}{}{}{}{}{}{}{}{}{}", mbench::name_of(type), batch, heads, seq, head_dim,
-                       v_dim > 0 ? fmt::format(", values of {}", v_dim) : "",
-                       group > 1 ? fmt::format(" groups of {}", group) : "", causal ? " causal" : "",
-                       padded ? " padded" : "", dropout > 0 ? fmt::format(" dropout {}", dropout) : "",
-                       keep_probs ? " probabilities kept" : "", window > 0 ? fmt::format(" window {} at {}", window, ahead) : "",
-                       softcap > 0 ? " capped" : "", alibi ? " alibi" : "");
+    return fmt::format(
+        "{} {}x{}x{}x{}{}{}{}{}{}{}{}{}{}", mbench::name_of(type), batch, heads, seq, head_dim,
+        v_dim > 0 ? fmt::format(", values of {}", v_dim) : "", group > 1 ? fmt::format(" groups of {}", group) : "",
+        causal ? " causal" : "", padded ? " padded" : "", dropout > 0 ? fmt::format(" dropout {}", dropout) : "",
+        keep_probs ? " probabilities kept" : "", window > 0 ? fmt::format(" window {} at {}", window, ahead) : "",
+        softcap > 0 ? " capped" : "", alibi ? " alibi" : "");
   }
 };
 
@@ -141,7 +142,7 @@ AttentionShape shape_of(Tensors& t, const Form& f) {
   s.window = f.window, s.softcap = f.softcap, s.alibi = f.alibi;
   s.map.q0 = f.ahead;
   if (f.alibi) s.map.heads = 8;  // a power of two, whose slopes are one formula's
-  Values keep;  // where it is causal too, query 0 sees no key
+  Values keep;                   // where it is causal too, query 0 sees no key
   for (std::int64_t i = 0; f.padded && i < f.batch * f.seq; ++i) keep.push_back(i % 4 != 0);
   if (f.padded) s.keep = t.values({f.batch, f.seq}, DType::u8, keep);
   return s;
@@ -171,8 +172,7 @@ ops::Attention make(Tensors& t, const Form& f, DType type) {
   const Shape scores{f.batch, f.heads, f.seq, f.seq};
   const Packed in(t.in(f.qkv(), type, -1.5, 1.5), s);
   const Tensor out = t.out(f.context(), type), lse = t.out({f.batch, f.heads, f.seq});
-  return {
-      s, in.q(), in.k(), in.v(), context_view(out, s), lse, f.keep_probs ? t.out(scores, type) : Tensor()};
+  return {s, in.q(), in.k(), in.v(), context_view(out, s), lse, f.keep_probs ? t.out(scores, type) : Tensor()};
 }
 
 ops::AttentionGrad gradient_of(Tensors& t, const ops::Attention& op) {
@@ -231,7 +231,8 @@ const Form kGrouped[] = {
 // key; caps; slopes by head.
 std::vector<Form> bent() {
   std::vector<Form> all;
-  const auto add = [&](std::int64_t seq, bool causal, std::int64_t window, std::int64_t ahead, float softcap, bool alibi, float dropout = 0) {
+  const auto add = [&](std::int64_t seq, bool causal, std::int64_t window, std::int64_t ahead, float softcap,
+                       bool alibi, float dropout = 0) {
     Form f{2, 4, seq, 8, causal, false, dropout, false, 0.4f, 2};
     f.window = window, f.ahead = ahead, f.softcap = softcap, f.alibi = alibi;
     all.push_back(f);
@@ -305,17 +306,16 @@ const Cases<ops::AttentionGrad> attention_grad(reference, [](CaseList<ops::Atten
     for (const Form& f : kGrouped) add(f, type, 1e-5);
     for (const Form& f : bent())
       if (f.ahead == 0) add(f, type, 1e-5);  // of a block alone a query without keys has no statistics
-    for (const bool causal : {true, false})
-      add({2, 3, 48, 16, causal, !causal, 0.1f, true, 0.25f}, type, 1e-5);
+    for (const bool causal : {true, false}) add({2, 3, 48, 16, causal, !causal, 0.1f, true, 0.25f}, type, 1e-5);
   }
   struct Head {
     std::int64_t heads, dim;
   };
   for (const bool causal : {false, true})
-    for (const Head& h : {Head{1, 8}, Head{3, 8}, Head{1, 64}, Head{2, 33}, Head{2, 48}, Head{3, 64},
-                          Head{2, 80}, Head{2, 128}})
-      add({1, h.heads, 290, h.dim, causal, false, 0.1f, false, 1 / std::sqrt(static_cast<float>(h.dim))},
-          DType::f32, 1e-5);
+    for (const Head& h :
+         {Head{1, 8}, Head{3, 8}, Head{1, 64}, Head{2, 33}, Head{2, 48}, Head{3, 64}, Head{2, 80}, Head{2, 128}})
+      add({1, h.heads, 290, h.dim, causal, false, 0.1f, false, 1 / std::sqrt(static_cast<float>(h.dim))}, DType::f32,
+          1e-5);
   const auto timed = [&](const char* name, const Form& f, DType type) {
     cases.timed(name, [=](Tensors& t) {
       ops::Attention forward = make(t, f, type);

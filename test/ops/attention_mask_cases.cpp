@@ -14,8 +14,7 @@ void reference(const ops::AttentionMask& op, Doubles& v) {
   }
 }
 
-ops::AttentionMask make(Tensors& t, std::int64_t batch, std::int64_t queries, std::int64_t keys,
-                        bool padding) {
+ops::AttentionMask make(Tensors& t, std::int64_t batch, std::int64_t queries, std::int64_t keys, bool padding) {
   const Tensor keep = padding ? t.mask({batch, keys}, 0.7) : Tensor();
   return {keep, t.out({batch, queries, keys}, DType::u8)};
 }

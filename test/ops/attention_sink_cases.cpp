@@ -12,7 +12,8 @@ struct Place {
   std::size_t head, lse;
 };
 Place place_of(const Shape& s, std::size_t row) {
-  const auto heads = static_cast<std::size_t>(s[2]), batch = static_cast<std::size_t>(s[1]), seq = static_cast<std::size_t>(s[0]);
+  const auto heads = static_cast<std::size_t>(s[2]), batch = static_cast<std::size_t>(s[1]),
+             seq = static_cast<std::size_t>(s[0]);
   const std::size_t head = row % heads, sample = row / heads % batch, q = row / heads / batch;
   return {head, (sample * heads + head) * seq + q};
 }
@@ -25,7 +26,8 @@ void reference(const ops::AttentionSink& op, Doubles& v) {
     const Place at = place_of(s, row);
     const double all = std::log(std::exp(lse[at.lse]) + std::exp(sinks[at.head]));
     v.out(op.lse)[at.lse] = all;
-    for (std::size_t i = 0; i < width; ++i) v.out(op.out)[row * width + i] = out[row * width + i] * std::exp(lse[at.lse] - all);
+    for (std::size_t i = 0; i < width; ++i)
+      v.out(op.out)[row * width + i] = out[row * width + i] * std::exp(lse[at.lse] - all);
   }
 }
 
@@ -43,7 +45,8 @@ void reference(const ops::AttentionSinkGrad& op, Doubles& v) {
 }
 
 ops::AttentionSink make(Tensors& t, const Shape& s, DType type) {
-  const Tensor out = t.inout(s, type), lse = t.inout({s[1], s[2], s[0]}, DType::f32, -2, 3), sinks = t.in({s[2]}, type, -2, 2);
+  const Tensor out = t.inout(s, type), lse = t.inout({s[1], s[2], s[0]}, DType::f32, -2, 3),
+               sinks = t.in({s[2]}, type, -2, 2);
   return {out, lse, sinks};
 }
 
@@ -64,11 +67,13 @@ const Cases<ops::AttentionSink> attention_sink(reference, [](CaseList<ops::Atten
       "[3, 2, 5, 7], of sinks",
       [](Tensors& t) {
         const Shape s{3, 2, 5, 7};
-        const Tensor out = t.inout(s, DType::f32), lse = t.inout({2, 5, 3}, DType::f32, -1, 1), sinks = t.in({5}, DType::f32);
+        const Tensor out = t.inout(s, DType::f32), lse = t.inout({2, 5, 3}, DType::f32, -1, 1),
+                     sinks = t.in({5}, DType::f32);
         return ops::AttentionSink{out, lse, sinks};
       },
       [](Tensors& t, const ops::AttentionSink& op) {
-        const ops::AttentionSinkGrad grad{t.in(op.out.shape(), DType::f32), op.out, op.lse, op.sinks, t.inout({5}, DType::f32)};
+        const ops::AttentionSinkGrad grad{t.in(op.out.shape(), DType::f32), op.out, op.lse, op.sinks,
+                                          t.inout({5}, DType::f32)};
         return Backward{grad, {op.out, grad.dout, {{op.sinks, grad.dsinks}}}};
       });
   cases.timed("heads", [](Tensors& t) { return make(t, kBench, DType::f32); });
@@ -79,7 +84,8 @@ const Cases<ops::AttentionSink> attention_sink(reference, [](CaseList<ops::Atten
 const Cases<ops::AttentionSinkGrad> attention_sink_grad(reference, [](CaseList<ops::AttentionSinkGrad>& cases) {
   for_types_and(kOutputs, [&](DType type, const Shape& s) {
     for (const DType sum : sum_types(type))
-      cases.add(fmt::format("{} into {}", label(type, s), name_of(sum)), [=](Tensors& t) { return make_grad(t, s, type, sum); },
+      cases.add(fmt::format("{} into {}", label(type, s), name_of(sum)),
+                [=](Tensors& t) { return make_grad(t, s, type, sum); },
                 {.cpu = {1e-5}, .kernel = {2e-5, 1e-5}, .gpu = 4});
   });
   cases.timed("heads", [](Tensors& t) { return make_grad(t, kBench, DType::f32, DType::f32); });

@@ -36,8 +36,7 @@ const Cases<ops::BiasDropoutAdd> bias_dropout_add(reference, [](CaseList<ops::Bi
         for_types_and(kDropoutPlaces, [&](DType type, const DropoutPlace& p) {
           if (p.shape.rank() != 3) return;
           cases.add(dropout_label(type, p, share, mask) + with,
-                    [=](Tensors& t) { return make(t, p, type, share, bias, mask); },
-                    {.kernel = {1e-6, 4e-6}});
+                    [=](Tensors& t) { return make(t, p, type, share, bias, mask); }, {.kernel = {1e-6, 4e-6}});
         });
       for (const DType type : kFloatTypes)
         cases.unemulated(dropout_label(type, kLargeDropoutPlaces[0], 0.1f, mask) + with,
@@ -58,8 +57,7 @@ const Cases<ops::BiasDropoutAdd> bias_dropout_add(reference, [](CaseList<ops::Bi
   cases.enqueued(1, [](Tensors& t) {
     return make(t, {kSmallHidden, ops::HiddenMap{64, 0, 0}}, DType::bf16, 0.1f, true, false);
   });
-  cases.huge("hidden",
-             [](Tensors& t) { return make(t, kHugeDroppedHidden, DType::bf16, 0.1f, true, false); });
+  cases.huge("hidden", [](Tensors& t) { return make(t, kHugeDroppedHidden, DType::bf16, 0.1f, true, false); });
 });
 
 }  // namespace

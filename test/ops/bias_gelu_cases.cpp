@@ -49,8 +49,7 @@ const Cases<ops::BiasGelu> bias_gelu(reference, [](CaseList<ops::BiasGelu>& case
   for (const bool bias : {false, true}) {
     for_types_and(kRows, [&](DType type, const Shape& s) {
       cases.add(name(type, s, bias), [=](Tensors& t) { return make(t, s, type, bias); });
-      cases.add(name(type, s, bias) + ", its sum kept",
-                [=](Tensors& t) { return make(t, s, type, bias, Sum::kept); });
+      cases.add(name(type, s, bias) + ", its sum kept", [=](Tensors& t) { return make(t, s, type, bias, Sum::kept); });
     });
     for_types_and(kLargeRows, [&](DType type, const Shape& s) {
       cases.unemulated(name(type, s, bias), [=](Tensors& t) { return make(t, s, type, bias); });
@@ -79,12 +78,10 @@ const Cases<ops::BiasGelu> bias_gelu(reference, [](CaseList<ops::BiasGelu>& case
 const Cases<ops::BiasGeluGrad> bias_gelu_grad(reference, [](CaseList<ops::BiasGeluGrad>& cases) {
   for (const bool bias : {false, true}) {
     for_types_and(kRows, [&](DType type, const Shape& s) {
-      cases.add(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); },
-                {.cpu = {2e-6}});
+      cases.add(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); }, {.cpu = {2e-6}});
     });
     for_types_and(kLargeRows, [&](DType type, const Shape& s) {
-      cases.unemulated(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); },
-                       {.cpu = {2e-6}});
+      cases.unemulated(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); }, {.cpu = {2e-6}});
     });
   }
   cases.timed("ffn", [](Tensors& t) { return make_grad(t, kFfn, DType::f32, true); });

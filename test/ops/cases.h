@@ -54,12 +54,11 @@ class Doubles {
 
 // How far results may lie apart.
 struct Within {
-  Tolerance cpu{};  // the CPU's from the reference
-  Tolerance kernel{2e-6, 4e-6,
-                   1};  // our kernel's from the CPU's; by default, both compute in f32 and round once
-  double gpu = 1;  // the GPU's from the CPU's: times what test/gpu/twin.h allows; 0: GPUs have no such op
+  Tolerance cpu{};                  // the CPU's from the reference
+  Tolerance kernel{2e-6, 4e-6, 1};  // our kernel's from the CPU's; by default, both compute in f32 and round once
+  double gpu = 1;        // the GPU's from the CPU's: times what test/gpu/twin.h allows; 0: GPUs have no such op
   bool anywhere = true;  // the GPU's takes tensors that start at any element, not only where vectors of 16 bytes fit
-  int calls = 1;   // on a GPU; 2 where the first chooses how and the second runs what was chosen
+  int calls = 1;         // on a GPU; 2 where the first chooses how and the second runs what was chosen
 };
 
 // An op of any kind with its tensors.
@@ -132,24 +131,20 @@ class CaseList {
   // The CPU's gradient op (in f32) by differences of the reference of this one. `backward(Tensors&, const Op&)` makes
   // a Backward.
   template <class MakeBackward>
-  void gradient(std::string name, Make make, MakeBackward backward,
-                const Tolerance& tolerance = {2e-5, 2e-4}) {
+  void gradient(std::string name, Make make, MakeBackward backward, const Tolerance& tolerance = {2e-5, 2e-4}) {
     const Reference<Op> reference = reference_;
     list_.gradients.push_back({std::move(name),
                                [=](Tensors& t) {
                                  const Op op = make(t);
                                  auto back = backward(t, op);
-                                 return BothWays{
-                                     std::make_unique<Erased<Op>>(op, reference),
-                                     std::make_unique<Erased<decltype(back.op)>>(back.op, nullptr),
-                                     std::move(back.chain)};
+                                 return BothWays{std::make_unique<Erased<Op>>(op, reference),
+                                                 std::make_unique<Erased<decltype(back.op)>>(back.op, nullptr),
+                                                 std::move(back.chain)};
                                },
                                tolerance});
   }
   // A row of ops_bench: the shapes of gpt2-345m.
-  void timed(std::string name, Make make) {
-    list_.timed.push_back(wrap(std::move(name), std::move(make), {}));
-  }
+  void timed(std::string name, Make make) { list_.timed.push_back(wrap(std::move(name), std::move(make), {})); }
   // A row of launch_bench, on small tensors; a GPU launches so many kernels for it.
   void enqueued(int kernels, Make make) {
     list_.enqueued.push_back(wrap(list_.op, std::move(make), {}));

@@ -1,8 +1,7 @@
-#include "engine/ops/clip_scale.h"
-
 #include <cmath>
 #include <limits>
 
+#include "engine/ops/clip_scale.h"
 #include "test/ops/cases.h"
 
 namespace mbench::test {

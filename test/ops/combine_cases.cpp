@@ -28,8 +28,7 @@ ops::Combine make(Tensors& t, const PlanSizes& z, DType type) {
 }
 
 void reference(const ops::CombineGrad& op, Doubles& v) {
-  const Values &dy = v[op.dy], &x = v[op.x], &rows = v[op.rows], &weights = v[op.weights],
-               &pairs = v[op.pairs];
+  const Values &dy = v[op.dy], &x = v[op.x], &rows = v[op.rows], &weights = v[op.weights], &pairs = v[op.pairs];
   Values &dx = v.out(op.dx), &dweights = v.out(op.dweights);
   const std::int64_t n = op.x.shape().cols(), k = op.rows.shape().cols();
   for (std::size_t pair = 0; pair < rows.size(); ++pair) {
@@ -41,17 +40,14 @@ void reference(const ops::CombineGrad& op, Doubles& v) {
   }
   for (std::size_t row = 0; row < pairs.size(); ++row) {
     const auto pair = static_cast<std::int64_t>(pairs[row]);
-    for (std::int64_t i = 0; i < n; ++i)
-      dx[row * n + i] = pair < 0 ? 0 : weights[pair] * dy[pair / k * n + i];
+    for (std::int64_t i = 0; i < n; ++i) dx[row * n + i] = pair < 0 ? 0 : weights[pair] * dy[pair / k * n + i];
   }
 }
 
-ops::CombineGrad make_grad(Tensors& t, const PlanSizes& z, DType type, const Tensor& rows,
-                           const Tensor& pairs) {
+ops::CombineGrad make_grad(Tensors& t, const PlanSizes& z, DType type, const Tensor& rows, const Tensor& pairs) {
   const Tensor x = t.in({z.rows(), z.width}, type);
-  return {
-      t.in({z.tokens, z.width}, type), x, rows, t.in({z.tokens, z.k}, DType::f32, 0, 1), pairs, t.over({x}),
-      t.out({z.tokens, z.k})};
+  return {t.in({z.tokens, z.width}, type), x, rows, t.in({z.tokens, z.k}, DType::f32, 0, 1), pairs, t.over({x}),
+          t.out({z.tokens, z.k})};
 }
 ops::CombineGrad make_grad(Tensors& t, const PlanSizes& z, DType type) {
   const PlanValues plan(z);

@@ -46,15 +46,12 @@ ops::CopyBlocks part(Tensors& t, const Form& f, DType type) {
 }
 
 const Cases<ops::CopyBlocks> copy_blocks(reference, [](CaseList<ops::CopyBlocks>& cases) {
-  const Form forms[] = {{1, 1, 1},  {2, 3, 5},     {4, 7, 33},   {3, 5, 32},
-                        {2, 9, 64}, {2, 3, 24, 8}, {3, 4, 16, 3}};
+  const Form forms[] = {{1, 1, 1}, {2, 3, 5}, {4, 7, 33}, {3, 5, 32}, {2, 9, 64}, {2, 3, 24, 8}, {3, 4, 16, 3}};
   for_types_and(forms, [&](DType type, const Form& f) {
     const std::string name =
         fmt::format("{} {} blocks of {} x {}, gaps {}", name_of(type), f.blocks, f.rows, f.cols, f.gap);
-    cases.add(name + " joined", [=](Tensors& t) { return join(t, f, type); },
-              {.cpu = kExact, .kernel = kExact});
-    cases.add(name + " parted", [=](Tensors& t) { return part(t, f, type); },
-              {.cpu = kExact, .kernel = kExact});
+    cases.add(name + " joined", [=](Tensors& t) { return join(t, f, type); }, {.cpu = kExact, .kernel = kExact});
+    cases.add(name + " parted", [=](Tensors& t) { return part(t, f, type); }, {.cpu = kExact, .kernel = kExact});
   });
   cases.timed("hidden in 4", [](Tensors& t) { return join(t, {4, 1024, 256}, DType::f32); });
   cases.enqueued(1, [](Tensors& t) { return join(t, {4, 64, 64}, DType::bf16); });

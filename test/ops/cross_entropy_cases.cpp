@@ -43,11 +43,9 @@ const Cases<ops::RowMax> row_max(reference, [](CaseList<ops::RowMax>& cases) {
     cases.unemulated(
         label(type, s), [=](Tensors& t) { return make_max(t, s[0], s[1], type, s[1] - s[1] / 7); }, exact);
   });
-  cases.timed("logits", [](Tensors& t) {
-    return make_max(t, kBenchTokens, kBenchVocabulary, DType::f32, kBenchWords);
-  });
-  cases.huge("logits",
-             [](Tensors& t) { return make_max(t, kHugeLogits[0], kHugeLogits[1], DType::bf16, 50257); });
+  cases.timed("logits",
+              [](Tensors& t) { return make_max(t, kBenchTokens, kBenchVocabulary, DType::f32, kBenchWords); });
+  cases.huge("logits", [](Tensors& t) { return make_max(t, kHugeLogits[0], kHugeLogits[1], DType::bf16, 50257); });
 });
 
 void reference(const ops::ExpSum& op, Doubles& v) {
@@ -85,8 +83,8 @@ const Cases<ops::ExpSum> exp_sum(reference, [](CaseList<ops::ExpSum>& cases) {
       if (exp == Exp::in_place && type != DType::f32) return;
       const std::int64_t valid = exp == Exp::kept ? n : n - n / 4;
       cases.add(
-          label(type, {6, n}) + how,
-          [=](Tensors& t) { return make_sum(t, 6, n, type, exp, n / 3, valid, 2 * n); }, within);
+          label(type, {6, n}) + how, [=](Tensors& t) { return make_sum(t, 6, n, type, exp, n / 3, valid, 2 * n); },
+          within);
     });
     for_types_and(kMoreColumns, [&](DType type, std::int64_t n) {
       if (exp == Exp::in_place) return;
@@ -128,29 +126,38 @@ const Cases<ops::MaxExpSum> max_exp_sum(reference, [](CaseList<ops::MaxExpSum>& 
       for (const std::int64_t valid : std::set{n, n / 2, std::int64_t{0}})
         cases.add(
             fmt::format("{}, {} valid, from {}", label(type, {6, n}), valid, low),
-            [=](Tensors& t) { return make_both(t, t.in({6, n}, type, low, 3), valid); }, within);
-    });
-  // Whatever comes first: logits that rise and fall, a column that is never drawn, and all but one of them.
-  cases.add("rising, falling and minus infinity",
-            [](Tensors& t) {
-              constexpr std::int64_t n = 300;
-              std::vector<double> x;
-              for (std::int64_t j = 0; j < n; ++j) x.push_back(0.25 * static_cast<double>(j));
-              for (std::int64_t j = 0; j < n; ++j) x.push_back(-0.25 * static_cast<double>(j));
-              for (std::int64_t j = 0; j < n; ++j) x.push_back(j % 3 == 0 ? 1 : -INFINITY);
-              for (std::int64_t j = 0; j < n; ++j) x.push_back(j == n - 1 ? -2 : -INFINITY);
-              return make_both(t, t.values({4, n}, DType::f32, x), n);
+            [=](Tensors& t) {
+              return make_both(t, t.in({6, n}, type, low, 3), valid);
             },
             within);
+    });
+  // Whatever comes first: logits that rise and fall, a column that is never drawn, and all but one of them.
+  cases.add(
+      "rising, falling and minus infinity",
+      [](Tensors& t) {
+        constexpr std::int64_t n = 300;
+        std::vector<double> x;
+        for (std::int64_t j = 0; j < n; ++j) x.push_back(0.25 * static_cast<double>(j));
+        for (std::int64_t j = 0; j < n; ++j) x.push_back(-0.25 * static_cast<double>(j));
+        for (std::int64_t j = 0; j < n; ++j) x.push_back(j % 3 == 0 ? 1 : -INFINITY);
+        for (std::int64_t j = 0; j < n; ++j) x.push_back(j == n - 1 ? -2 : -INFINITY);
+        return make_both(t, t.values({4, n}, DType::f32, x), n);
+      },
+      within);
   for_types_and(kMoreColumns, [&](DType type, std::int64_t n) {
     cases.unemulated(
-        label(type, {21, n}), [=](Tensors& t) { return make_both(t, t.in({21, n}, type, -3, 3), n - n / 9); }, within);
+        label(type, {21, n}),
+        [=](Tensors& t) {
+          return make_both(t, t.in({21, n}, type, -3, 3), n - n / 9);
+        },
+        within);
   });
   cases.timed("logits", [](Tensors& t) {
     return make_both(t, t.in({kBenchTokens, kBenchVocabulary}, DType::f32, -3, 3), kBenchWords);
   });
-  cases.huge("logits",
-             [](Tensors& t) { return make_both(t, t.in({kHugeLogits[0], kHugeLogits[1]}, DType::bf16, -3, 3), 50257); });
+  cases.huge("logits", [](Tensors& t) {
+    return make_both(t, t.in({kHugeLogits[0], kHugeLogits[1]}, DType::bf16, -3, 3), 50257);
+  });
 });
 
 void reference(const ops::CrossEntropyLoss& op, Doubles& v) {
@@ -169,8 +176,7 @@ const Cases<ops::CrossEntropyLoss> cross_entropy_loss(reference, [](CaseList<ops
   for (const std::int64_t rows : {1, 33, 2500})
     for (const bool weighted : {false, true})
       cases.add(fmt::format("[{}]{}", rows, weighted ? " weighted" : ""),
-                [=](Tensors& t) { return make_loss(t, rows, weighted); },
-                {.cpu = {0, 2e-6}, .kernel = {0, 1e-6}});
+                [=](Tensors& t) { return make_loss(t, rows, weighted); }, {.cpu = {0, 2e-6}, .kernel = {0, 1e-6}});
   cases.add("[33], its factor in memory",
             [](Tensors& t) {
               ops::CrossEntropyLoss op = make_loss(t, 33, true);
@@ -201,8 +207,8 @@ struct From {
   bool exp, weighted;
 };
 
-ops::CrossEntropyGrad make_grad(Tensors& t, std::int64_t rows, std::int64_t n, const From& f,
-                                std::int64_t first, std::int64_t valid) {
+ops::CrossEntropyGrad make_grad(Tensors& t, std::int64_t rows, std::int64_t n, const From& f, std::int64_t first,
+                                std::int64_t valid) {
   const Tensor from = t.in({rows, n}, f.type, f.exp ? 0 : -3, f.exp ? 1 : 3);
   ops::CrossEntropyGrad op;
   (f.exp ? op.exp : op.logits) = from;
@@ -222,8 +228,7 @@ const Cases<ops::CrossEntropyGrad> cross_entropy_grad(reference, [](CaseList<ops
       for (const bool exp : {false, true}) {
         if (exp && type != DType::f32) continue;
         const auto name = [&](std::int64_t rows, std::int64_t n) {
-          return fmt::format("{} to {}{}", label(type, {rows, n}), name_of(to),
-                             exp ? " from exponentials" : "");
+          return fmt::format("{} to {}{}", label(type, {rows, n}), name_of(to), exp ? " from exponentials" : "");
         };
         for (const std::int64_t n : kColumns)
           cases.add(
@@ -240,16 +245,16 @@ const Cases<ops::CrossEntropyGrad> cross_entropy_grad(reference, [](CaseList<ops
               },
               within);
       }
-  cases.add("its factor in memory",
-            [](Tensors& t) {
-              ops::CrossEntropyGrad op = make_grad(t, 5, 33, {DType::f32, DType::f32, false, true}, 1, 30);
-              op.factor = t.values({1}, DType::f32, {0.75});
-              return op;
-            },
-            within);
+  cases.add(
+      "its factor in memory",
+      [](Tensors& t) {
+        ops::CrossEntropyGrad op = make_grad(t, 5, 33, {DType::f32, DType::f32, false, true}, 1, 30);
+        op.factor = t.values({1}, DType::f32, {0.75});
+        return op;
+      },
+      within);
   cases.timed("logits", [](Tensors& t) {
-    return make_grad(t, kBenchTokens, kBenchVocabulary, {DType::f32, DType::f32, false, false}, 0,
-                     kBenchWords);
+    return make_grad(t, kBenchTokens, kBenchVocabulary, {DType::f32, DType::f32, false, false}, 0, kBenchWords);
   });
   cases.huge("logits", [](Tensors& t) {
     return make_grad(t, kHugeLogits[0], kHugeLogits[1], {DType::bf16, DType::bf16, false, true}, 0, 50257);

@@ -12,8 +12,7 @@ void reference(const ops::Dispatch& op, Doubles& v) {
   const std::int64_t n = op.x.shape().cols(), end = op.x.shape().rows() * op.k;
   for (std::size_t row = 0; row < pairs.size(); ++row) {
     const auto pair = static_cast<std::int64_t>(pairs[row]);
-    for (std::int64_t i = 0; i < n; ++i)
-      y[row * n + i] = pair >= 0 && pair < end ? x[pair / op.k * n + i] : 0;
+    for (std::int64_t i = 0; i < n; ++i) y[row * n + i] = pair >= 0 && pair < end ? x[pair / op.k * n + i] : 0;
   }
 }
 
@@ -69,9 +68,8 @@ const Cases<ops::Dispatch> dispatch(reference, [](CaseList<ops::Dispatch>& cases
         });
   cases.timed("hidden", [](Tensors& t) { return make(t, kBenchPlan, DType::f32); });
   cases.enqueued(1, [](Tensors& t) { return make(t, kSmallPlan, DType::bf16); });
-  cases.huge("hidden", [](Tensors& t) {
-    return make(t, kHugePlan, DType::bf16, t.ids({kHugePlan.rows()}, kHugePlan.pairs()));
-  });
+  cases.huge("hidden",
+             [](Tensors& t) { return make(t, kHugePlan, DType::bf16, t.ids({kHugePlan.rows()}, kHugePlan.pairs())); });
 });
 
 const Cases<ops::DispatchGrad> dispatch_grad(reference, [](CaseList<ops::DispatchGrad>& cases) {

@@ -8,8 +8,7 @@ namespace {
 // The definition, expert by expert.
 void reference(const ops::DispatchPlan& op, Doubles& v) {
   const Values& experts = v[op.experts];
-  Values &rows = v.out(op.rows), &pairs = v.out(op.pairs), &counts = v.out(op.counts),
-         &offsets = v.out(op.offsets);
+  Values &rows = v.out(op.rows), &pairs = v.out(op.pairs), &counts = v.out(op.counts), &offsets = v.out(op.offsets);
   rows.assign(rows.size(), -1);
   pairs.assign(pairs.size(), -1);
   std::int64_t row = 0;
@@ -57,13 +56,14 @@ ops::DispatchPlan make(Tensors& t, const Sizes& z) {
 const Cases<ops::DispatchPlan> dispatch_plan(reference, [](CaseList<ops::DispatchPlan>& cases) {
   const Within exact{.cpu = kExact, .kernel = kExact};
   const auto name = [](const Sizes& z) {
-    return fmt::format("{} x {} of {} from {}, capacity {}, {} more rows, multiples of {}", z.tokens, z.k, z.experts, z.first,
-                       z.capacity, z.more, z.multiple);
+    return fmt::format("{} x {} of {} from {}, capacity {}, {} more rows, multiples of {}", z.tokens, z.k, z.experts,
+                       z.first, z.capacity, z.more, z.multiple);
   };
-  for (const Sizes& z : {Sizes{0, 2, 3}, Sizes{1, 1, 1}, Sizes{1, 1, 1, 3}, Sizes{7, 2, 4},
-                         Sizes{7, 2, 4, 2, 5}, Sizes{128, 2, 8}, Sizes{129, 2, 8, 0, 40},
-                         Sizes{129, 2, 8, 0, 0, 16}, Sizes{50, 3, 70, 0, 9, 8}, Sizes{300, 2, 8, 80},
-                         Sizes{70, 8, 64}, Sizes{129, 2, 4, 0, 0, 1, 8}, Sizes{300, 3, 8, 20, 0, 1, 16}, Sizes{70, 8, 64, 9}, Sizes{33, 3, 300}, Sizes{100, 3, 33, 7, 300}})
+  for (const Sizes& z :
+       {Sizes{0, 2, 3}, Sizes{1, 1, 1}, Sizes{1, 1, 1, 3}, Sizes{7, 2, 4}, Sizes{7, 2, 4, 2, 5}, Sizes{128, 2, 8},
+        Sizes{129, 2, 8, 0, 40}, Sizes{129, 2, 8, 0, 0, 16}, Sizes{50, 3, 70, 0, 9, 8}, Sizes{300, 2, 8, 80},
+        Sizes{70, 8, 64}, Sizes{129, 2, 4, 0, 0, 1, 8}, Sizes{300, 3, 8, 20, 0, 1, 16}, Sizes{70, 8, 64, 9},
+        Sizes{33, 3, 300}, Sizes{100, 3, 33, 7, 300}})
     cases.add(
         name(z), [=](Tensors& t) { return make(t, z); }, exact);
   cases.add(

@@ -54,14 +54,12 @@ const Cases<ops::Dropout> dropout(reference, [](CaseList<ops::Dropout>& cases) {
     for (const bool mask : {false, true}) {
       for_types_and(kDropoutPlaces, [&](DType type, const DropoutPlace& p) {
         cases.add(
-            dropout_label(type, p, share, mask), [=](Tensors& t) { return make(t, p, type, share, mask); },
-            within);
+            dropout_label(type, p, share, mask), [=](Tensors& t) { return make(t, p, type, share, mask); }, within);
       });
       if (share == 0.1f)
         for_types_and(kLargeDropoutPlaces, [&](DType type, const DropoutPlace& p) {
           cases.unemulated(
-              dropout_label(type, p, share, mask), [=](Tensors& t) { return make(t, p, type, share, mask); },
-              within);
+              dropout_label(type, p, share, mask), [=](Tensors& t) { return make(t, p, type, share, mask); }, within);
         });
     }
   for (const DropoutPlace& p : {kDropoutPlaces[1], kDropoutPlaces[5]})
@@ -77,8 +75,7 @@ const Cases<ops::Dropout> dropout(reference, [](CaseList<ops::Dropout>& cases) {
           const ops::DropoutGrad grad{t.in(s, DType::f32), t.out(s), op.mask, op.dropout, op.map};
           return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}}}};
         });
-  cases.timed("hidden with a mask",
-              [](Tensors& t) { return make(t, kDroppedHidden, DType::f32, 0.1f, true); });
+  cases.timed("hidden with a mask", [](Tensors& t) { return make(t, kDroppedHidden, DType::f32, 0.1f, true); });
   cases.timed("scores", [](Tensors& t) { return make(t, kProbabilities, DType::f32, 0.1f, false); });
   for (const DropoutPlace& p : {kHugeDroppedHidden, kHugeProbabilities})
     cases.huge(p.shape.str(), [=](Tensors& t) { return make(t, p, DType::bf16, 0.1f, true); });
@@ -90,21 +87,19 @@ const Cases<ops::DropoutGrad> dropout_grad(reference, [](CaseList<ops::DropoutGr
     for (const float share : {0.0f, 0.25f})
       for_types_and(kDropoutPlaces, [&](DType type, const DropoutPlace& p) {
         cases.add(
-            dropout_label(type, p, share, mask),
-            [=](Tensors& t) { return make_grad(t, p, type, share, mask); }, within);
+            dropout_label(type, p, share, mask), [=](Tensors& t) { return make_grad(t, p, type, share, mask); },
+            within);
       });
     for_types_and(kLargeDropoutPlaces, [&](DType type, const DropoutPlace& p) {
       cases.unemulated(
-          dropout_label(type, p, 0.1f, mask), [=](Tensors& t) { return make_grad(t, p, type, 0.1f, mask); },
-          within);
+          dropout_label(type, p, 0.1f, mask), [=](Tensors& t) { return make_grad(t, p, type, 0.1f, mask); }, within);
     });
   }
   for (const DropoutPlace& p : {kDropoutPlaces[1], kDropoutPlaces[5]})
     cases.add(
         dropout_label(DType::f32, p, 0.3f, false) + ", its step in memory",
         [=](Tensors& t) { return at_step(t, make_grad(t, p, DType::f32, 0.3f, false)); }, within);
-  cases.timed("hidden, drawn again",
-              [](Tensors& t) { return make_grad(t, kDroppedHidden, DType::f32, 0.1f, false); });
+  cases.timed("hidden, drawn again", [](Tensors& t) { return make_grad(t, kDroppedHidden, DType::f32, 0.1f, false); });
   for (const DropoutPlace& p : {kHugeDroppedHidden, kHugeProbabilities})
     cases.huge(p.shape.str(), [=](Tensors& t) { return make_grad(t, p, DType::bf16, 0.1f, false); });
 });

@@ -8,12 +8,10 @@ namespace mbench::test {
 
 inline std::int64_t global_element(const ops::HiddenMap& m, const Shape& s, std::int64_t i) {
   const std::int64_t w = i % s[2], b = i / s[2] % s[1], q = i / s[2] / s[1];
-  return ((m.sample0 + b) * m.seq + (m.turn > 0 && q >= m.turn ? m.seq1 + q - m.turn : m.seq0 + q)) * s[2] +
-         w;
+  return ((m.sample0 + b) * m.seq + (m.turn > 0 && q >= m.turn ? m.seq1 + q - m.turn : m.seq0 + q)) * s[2] + w;
 }
 inline std::int64_t global_element(const ops::HeadMap& m, const Shape& s, std::int64_t i) {
-  const std::int64_t k = i % s[3], q = i / s[3] % s[2], a = i / s[3] / s[2] % s[1],
-                     b = i / s[3] / s[2] / s[1];
+  const std::int64_t k = i % s[3], q = i / s[3] % s[2], a = i / s[3] / s[2] % s[1], b = i / s[3] / s[2] / s[1];
   const std::int64_t seq = m.seq == 0 ? s[3] : m.seq;
   return (((m.sample0 + b) * m.heads + m.head0 + a) * seq + m.q0 + q) * seq + m.k0 + k;
 }

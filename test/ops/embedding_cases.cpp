@@ -80,8 +80,8 @@ const Cases<ops::Embedding> embedding(reference, [](CaseList<ops::Embedding>& ca
         return make(t, {15, 40, 20, 6, 3}, DType::f32, false);
       },
       [](Tensors& t, const ops::Embedding& op) {
-        const ops::EmbeddingGrad grad{op.ids, t.in(op.y.shape(), DType::f32),
-                                      t.inout(op.table.shape(), DType::f32), op.first_row};
+        const ops::EmbeddingGrad grad{op.ids, t.in(op.y.shape(), DType::f32), t.inout(op.table.shape(), DType::f32),
+                                      op.first_row};
         return Backward{grad, {op.y, grad.dy, {{op.table, grad.dtable}}}};
       });
   cases.timed("hidden", [](Tensors& t) { return make(t, kBench, DType::f32, false); });
@@ -93,10 +93,10 @@ const Cases<ops::EmbeddingGrad> embedding_grad(reference, [](CaseList<ops::Embed
     // A 16-bit sum is rounded after every row that is added: on the CPU, and in the kernel once.
     const double rounds = sum == DType::f32 ? 1 : static_cast<double>(z.ids) / 2;
     const double error = 2 * rounds * epsilon(sum);
-    const Within within{.cpu = {sum == DType::f32 ? 1e-4 : error},
-                        .kernel = {sum == DType::f32 ? 1e-5 : error, 1e-6},
-                        .gpu = 4};
-    const std::string name = fmt::format("{} into {} [{}, {}] of {} words", label(type, {z.ids, z.width}), name_of(sum), z.rows, z.width, z.words);
+    const Within within{
+        .cpu = {sum == DType::f32 ? 1e-4 : error}, .kernel = {sum == DType::f32 ? 1e-5 : error, 1e-6}, .gpu = 4};
+    const std::string name = fmt::format("{} into {} [{}, {}] of {} words", label(type, {z.ids, z.width}), name_of(sum),
+                                         z.rows, z.width, z.words);
     const auto made = [=](Tensors& t) { return make_grad(t, z, type, sum); };
     emulated ? cases.add(name, made, within) : cases.unemulated(name, made, within);
   };
@@ -117,7 +117,9 @@ const Cases<ops::EmbeddingGrad> embedding_grad(reference, [](CaseList<ops::Embed
       for (const std::int64_t n : {8, 1024}) add(type, sum, {350, 100, 60, 20, n}, false);
     }
   cases.timed("hidden", [](Tensors& t) { return make_grad(t, kBench, DType::f32, DType::f32); });
-  cases.timed("token types", [](Tensors& t) { return make_grad(t, {kBenchTokens, 2, 2, 0, kBenchWidth}, DType::f32, DType::f32); });
+  cases.timed("token types", [](Tensors& t) {
+    return make_grad(t, {kBenchTokens, 2, 2, 0, kBenchWidth}, DType::f32, DType::f32);
+  });
   cases.huge("hidden", [](Tensors& t) { return make_grad(t, kHugeSizes, DType::bf16, DType::f32); });
 });
 

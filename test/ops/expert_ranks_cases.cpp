@@ -31,7 +31,8 @@ const Cases<ops::ExpertRanks> expert_ranks(reference, [](CaseList<ops::ExpertRan
   const Within exact{.cpu = kExact, .kernel = kExact};
   for (const VisitSizes& z : kVisitSizes)
     cases.add(
-        fmt::format("{} tokens, {} of {} experts, {} a rank", z.tokens, z.k, z.experts, z.each), [=](Tensors& t) { return make(t, z); }, exact);
+        fmt::format("{} tokens, {} of {} experts, {} a rank", z.tokens, z.k, z.experts, z.each),
+        [=](Tensors& t) { return make(t, z); }, exact);
   cases.timed("8 of 256", [](Tensors& t) { return make(t, {4096, 8, 256, 32}); });
   cases.enqueued(1, [](Tensors& t) { return make(t, {64, 2, 8, 2}); });
   cases.huge("8 of 256", [](Tensors& t) { return make(t, {524288, 8, 256, 4}); });

@@ -37,21 +37,19 @@ void reference(const ops::QuantisePart& op, Doubles& v) {
   const Values &x = v[op.x], &scale = v[op.scale];
   Values& y = v.out(op.y);
   for (std::size_t i = 0; i < x.size(); ++i)
-    y[i] = fp8_to_float<e4m3>(fp8_from_float<e4m3>(static_cast<float>(scale[block_of(op, op.scale, i)]) *
-                                                   static_cast<float>(x[i])));
+    y[i] = fp8_to_float<e4m3>(
+        fp8_from_float<e4m3>(static_cast<float>(scale[block_of(op, op.scale, i)]) * static_cast<float>(x[i])));
 }
 
 Shape figures_of(const Part& p) {
   return ops::QuantiseBlocks::scales_of(p.matrix[0], p.matrix[1], true);
 }
 ops::BlockMaxima maxima(Tensors& t, DType type, const Part& p) {
-  return {t.in({p.n}, type, -3, 3), p.matrix[0], p.matrix[1], p.first,
-          t.inout(figures_of(p), DType::f32, 0, 2)};
+  return {t.in({p.n}, type, -3, 3), p.matrix[0], p.matrix[1], p.first, t.inout(figures_of(p), DType::f32, 0, 2)};
 }
 ops::QuantisePart quantise(Tensors& t, DType type, const Part& p) {
-  return {
-      t.in({p.n}, type, -3, 3), p.matrix[0], p.matrix[1], p.first, t.in(figures_of(p), DType::f32, 20, 140),
-      t.out({p.n}, DType::e4m3)};
+  return {t.in({p.n}, type, -3, 3), p.matrix[0], p.matrix[1], p.first, t.in(figures_of(p), DType::f32, 20, 140),
+          t.out({p.n}, DType::e4m3)};
 }
 
 const Within kEqual{.cpu = {0, 2e-7}, .kernel = {0, 2e-7}};

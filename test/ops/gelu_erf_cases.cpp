@@ -73,8 +73,7 @@ const Cases<ops::GeluErf> gelu_erf(reference, [](CaseList<ops::GeluErf>& cases) 
 const Cases<ops::GeluErfGrad> gelu_erf_grad(reference, [](CaseList<ops::GeluErfGrad>& cases) {
   for (const bool bias : {false, true})
     for_types_and(kRows, [&](DType type, const Shape& s) {
-      cases.add(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); },
-                {.cpu = {2e-6}});
+      cases.add(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); }, {.cpu = {2e-6}});
     });
   cases.timed("ffn", [](Tensors& t) { return make_grad(t, kFfn, DType::f32, false); });
   cases.enqueued(1, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16, false); });

@@ -11,9 +11,7 @@ using Gemm = ops::GroupedMatmul::Gemm;
 void reference(const ops::GroupedMatmul& op, Doubles& v) {
   const Values &x = v[op.x], &w = v[op.w], &y = v[op.y];
   const std::int64_t in = op.x.shape().cols(), out = op.y.shape().cols();
-  Values& result = v.out(op.gemm == Gemm::forward          ? op.y
-                         : op.gemm == Gemm::input_gradient ? op.x
-                                                                 : op.w);
+  Values& result = v.out(op.gemm == Gemm::forward ? op.y : op.gemm == Gemm::input_gradient ? op.x : op.w);
   const auto scale = [&](std::int64_t i) { result[i] = op.beta == 0 ? 0 : op.beta * result[i]; };
   for (std::int64_t e = 0; e < op.experts(); ++e) {
     const std::int64_t begin = op.offsets[e], end = op.offsets[e + 1];
@@ -45,9 +43,7 @@ struct Sizes {
 ops::GroupedMatmul make(Tensors& t, const Sizes& z, Gemm gemm, DType type, DType to, float beta) {
   const auto experts = static_cast<std::int64_t>(z.offsets.size()) - 1;
   // What no product reaches stays as it is, so the result is one that held something before.
-  const auto tensor = [&](const Shape& shape, bool result) {
-    return result ? t.inout(shape, to) : t.in(shape, type);
-  };
+  const auto tensor = [&](const Shape& shape, bool result) { return result ? t.inout(shape, to) : t.in(shape, type); };
   ops::GroupedMatmul op;
   op.gemm = gemm, op.offsets = z.offsets, op.beta = beta;
   op.x = tensor({z.rows, z.in}, gemm == Gemm::input_gradient);
@@ -57,20 +53,18 @@ ops::GroupedMatmul make(Tensors& t, const Sizes& z, Gemm gemm, DType type, DType
 }
 
 const Cases<ops::GroupedMatmul> grouped_matmul(reference, [](CaseList<ops::GroupedMatmul>& cases) {
-  const std::pair<Gemm, const char*> gemms[] = {{Gemm::forward, "forward"},
-                                                      {Gemm::input_gradient, "input gradient"},
-                                                      {Gemm::weight_gradient, "weight gradient"}};
+  const std::pair<Gemm, const char*> gemms[] = {
+      {Gemm::forward, "forward"}, {Gemm::input_gradient, "input gradient"}, {Gemm::weight_gradient, "weight gradient"}};
   for (const auto& [gemm, what] : gemms)
     for (const DType type : kFloatTypes)
       for (const DType to : sum_types(type))
         for (const float beta : {0.0f, 1.0f, 0.5f})
-          for (const Sizes& z : {Sizes{kRagged, 25, 24, 40}, Sizes{kRagged, 23, 7, 1},
-                                 Sizes{kEqual, 24, 16, 8}, Sizes{kNone, 3, 8, 8}})
-            cases.unemulated(
-                fmt::format("{} of {} rows, {} to {}, {} to {}, beta {}", what, z.rows, z.in, z.out,
-                            name_of(type), name_of(to), beta),
-                [=, gemm = gemm](Tensors& t) { return make(t, z, gemm, type, to, beta); },
-                {.cpu = {2e-5}, .gpu = 4, .calls = 2});
+          for (const Sizes& z :
+               {Sizes{kRagged, 25, 24, 40}, Sizes{kRagged, 23, 7, 1}, Sizes{kEqual, 24, 16, 8}, Sizes{kNone, 3, 8, 8}})
+            cases.unemulated(fmt::format("{} of {} rows, {} to {}, {} to {}, beta {}", what, z.rows, z.in, z.out,
+                                         name_of(type), name_of(to), beta),
+                             [=, gemm = gemm](Tensors& t) { return make(t, z, gemm, type, to, beta); },
+                             {.cpu = {2e-5}, .gpu = 4, .calls = 2});
   const Sizes small{kRagged, 23, 3, 4};
   for (const auto& [gemm, what] : gemms) {
     if (gemm == Gemm::forward) continue;
@@ -89,9 +83,7 @@ const Cases<ops::GroupedMatmul> grouped_matmul(reference, [](CaseList<ops::Group
         });
   }
   const auto bench = [](Gemm gemm) {
-    return [=](Tensors& t) {
-      return make(t, {kBench, 2048, kBenchWidth, kBenchFfn}, gemm, DType::f32, DType::f32, 0);
-    };
+    return [=](Tensors& t) { return make(t, {kBench, 2048, kBenchWidth, kBenchFfn}, gemm, DType::f32, DType::f32, 0); };
   };
   for (const auto& [gemm, what] : gemms) cases.timed(what, bench(gemm));
 });

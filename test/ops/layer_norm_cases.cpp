@@ -21,8 +21,7 @@ void reference(const ops::LayerNorm& op, Doubles& v) {
 }
 
 ops::LayerNorm make(Tensors& t, const Shape& s, DType type) {
-  const Tensor x = t.in(s, type, -2, 3), gamma = t.in({s.cols()}, type, 0.5, 1.5),
-               beta = t.in({s.cols()}, type);
+  const Tensor x = t.in(s, type, -2, 3), gamma = t.in({s.cols()}, type, 0.5, 1.5), beta = t.in({s.cols()}, type);
   return {x, gamma, beta, t.out(s, type), t.out({s.rows()}), t.out({s.rows()}), 1e-5f};
 }
 
@@ -99,16 +98,20 @@ const Cases<ops::LayerNorm> layer_norm(reference, [](CaseList<ops::LayerNorm>& c
         [=](Tensors& t, const ops::LayerNorm& op) {
           ops::LayerNormGrad grad = make_grad(t, s, DType::f32, false, DType::f32);
           grad.x = op.x, grad.mean = op.mean, grad.rstd = op.rstd, grad.gamma = op.gamma;
-          return Backward{grad,
-                          {op.y, grad.dy, {{op.x, grad.dx}, {op.gamma, grad.dgamma}, {op.beta, grad.dbeta}}}};
+          return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}, {op.gamma, grad.dgamma}, {op.beta, grad.dbeta}}}};
         },
         {2e-4, 2e-4});
   for (const auto& [has, which] : kHas) {
     for_types_and(kRows, [&](DType type, const Shape& s) {
-      cases.add(fmt::format("{} {}", label(type, s), which), [=, has = has](Tensors& t) { return make_with(t, s, type, has); }, within);
+      cases.add(
+          fmt::format("{} {}", label(type, s), which),
+          [=, has = has](Tensors& t) { return make_with(t, s, type, has); }, within);
     });
     cases.gradient(
-        fmt::format("[3, 5, 7] {}", which), [has = has](Tensors& t) { return make_with(t, {3, 5, 7}, DType::f32, has); },
+        fmt::format("[3, 5, 7] {}", which),
+        [has = has](Tensors& t) {
+          return make_with(t, {3, 5, 7}, DType::f32, has);
+        },
         [has = has](Tensors& t, const ops::LayerNorm& op) {
           ops::LayerNormGrad grad = make_grad_with(t, {3, 5, 7}, DType::f32, has);
           grad.x = op.x, grad.mean = op.mean, grad.rstd = op.rstd, grad.gamma = op.gamma;
@@ -150,7 +153,9 @@ const Cases<ops::LayerNormGrad> layer_norm_grad(reference, [](CaseList<ops::Laye
   add(DType::f32, {2, 6400}, true, DType::f32, true);   // vectors, but more than registers hold
   for (const auto& [has, which] : kHas)
     for_types_and(kRows, [&](DType type, const Shape& s) {
-      cases.add(fmt::format("{} {}", label(type, s), which), [=, has = has](Tensors& t) { return make_grad_with(t, s, type, has); }, within);
+      cases.add(
+          fmt::format("{} {}", label(type, s), which),
+          [=, has = has](Tensors& t) { return make_grad_with(t, s, type, has); }, within);
     });
   cases.timed("hidden", [](Tensors& t) { return make_grad(t, kHidden, DType::f32, true, DType::f32); });
   cases.enqueued(2, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16, false, DType::f32); });

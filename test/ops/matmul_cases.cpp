@@ -50,8 +50,7 @@ std::string name(const Sizes& z, const Types& t) {
 }
 
 // Matrices with a gap of `gap` elements after every row and between those of a batch.
-Matmul make(Tensors& t, const Sizes& z, const Types& types, int turned, std::int64_t gap, float alpha,
-            float beta) {
+Matmul make(Tensors& t, const Sizes& z, const Types& types, int turned, std::int64_t gap, float alpha, float beta) {
   const auto matrix = [&](std::int64_t rows, std::int64_t cols, bool turn, const auto& tensor) {
     if (turn) std::swap(rows, cols);
     const std::int64_t ld = cols + gap, stride = rows * ld + gap;
@@ -67,8 +66,7 @@ Matmul make(Tensors& t, const Sizes& z, const Types& types, int turned, std::int
 }
 
 enum class Epilogue { bias, bias_gelu, gelu, gelu_grad };
-constexpr const char* kEpilogues[] = {" with a bias", " with a bias and GELU", " with GELU",
-                                      " with GELU's gradient"};
+constexpr const char* kEpilogues[] = {" with a bias", " with a bias and GELU", " with GELU", " with GELU's gradient"};
 
 // As a linear layer's forward, or the gradient through its activation.
 Matmul make_epilogue(Tensors& t, const Sizes& z, DType type, Epilogue epilogue) {
@@ -105,8 +103,7 @@ Within epilogue_within(DType type, std::int64_t k, double roundings) {
 }
 
 void add_products(CaseList<Matmul>& cases) {
-  const auto add = [&](const Sizes& z, const Types& types, int turned, std::int64_t gap, float alpha,
-                       float beta) {
+  const auto add = [&](const Sizes& z, const Types& types, int turned, std::int64_t gap, float alpha, float beta) {
     const std::string how =
         fmt::format("{} layout {} gap {} alpha {} beta {}", name(z, types), turned, gap, alpha, beta);
     Within limits = within(z.k);
@@ -188,8 +185,7 @@ void add_gradients(CaseList<Matmul>& cases) {
       },
       [=](Tensors& t, const Matmul& op) {
         const Tensor dy = t.in({z.m, z.n}, f), dx = t.out({z.m, z.k});
-        return Backward{Matmul{Matrix(dy, z.m, z.n, z.n), op.b.t(), Matrix(dx)},
-                        {op.c.data, dy, {{op.a.data, dx}}}};
+        return Backward{Matmul{Matrix(dy, z.m, z.n, z.n), op.b.t(), Matrix(dx)}, {op.c.data, dy, {{op.a.data, dx}}}};
       });
   cases.gradient(
       "w and b of x w^T + b", [=](Tensors& t) { return make_epilogue(t, z, f, Epilogue::bias); },
@@ -216,8 +212,7 @@ void add_gradients(CaseList<Matmul>& cases) {
 void add_timed(CaseList<Matmul>& cases) {
   constexpr DType f32 = DType::f32, b16 = DType::bf16, f16 = DType::f16;
   constexpr std::int64_t tokens = kBenchTokens, width = kBenchWidth, ffn = kBenchFfn;
-  const auto add = [&](const char* what, const Sizes& z, int turned,
-                       const Types& types = {DType::f32, DType::f32}) {
+  const auto add = [&](const char* what, const Sizes& z, int turned, const Types& types = {DType::f32, DType::f32}) {
     cases.timed(what, [=](Tensors& t) { return make(t, z, types, turned, 0, 1, 0); });
   };
   add("qkv", {tokens, 3 * width, width}, b);
@@ -236,12 +231,9 @@ void add_timed(CaseList<Matmul>& cases) {
       const auto part = [&](std::int64_t i) {
         return Matrix(qkv, tokens, kBenchHeadDim, 3 * width, i * kBenchHeadDim, 3 * kBenchHeadDim);
       };
-      return Matmul{part(0), part(1).t(), Matrix(scores, tokens, tokens, tokens, 0, tokens * tokens),
-                    kBenchHeads};
+      return Matmul{part(0), part(1).t(), Matrix(scores, tokens, tokens, tokens, 0, tokens * tokens), kBenchHeads};
     });
-  cases.enqueued(1, [](Tensors& t) {
-    return make(t, {256, 256, 256}, {DType::bf16, DType::bf16}, none, 0, 1, 0);
-  });
+  cases.enqueued(1, [](Tensors& t) { return make(t, {256, 256, 256}, {DType::bf16, DType::bf16}, none, 0, 1, 0); });
   cases.huge("over no terms", [](Tensors& t) {
     return make(t, {65536, 65536, 0, 2}, {DType::bf16, DType::bf16}, none, 0, 1, 0);
   });

@@ -26,8 +26,7 @@ struct PlanValues {
 };
 
 // One token, ragged rows, rows of whole vectors, rows of several warps; the last is longer than a warp's vectors.
-inline constexpr PlanSizes kPlans[] = {{1, 1, 1},  {3, 2, 31},   {9, 3, 64},
-                                       {5, 8, 33}, {4, 2, 1027}, {3, 2, 1032}};
+inline constexpr PlanSizes kPlans[] = {{1, 1, 1}, {3, 2, 31}, {9, 3, 64}, {5, 8, 33}, {4, 2, 1027}, {3, 2, 1032}};
 inline constexpr PlanSizes kLargePlans[] = {{200, 2, 256}, {64, 8, 1000}};
 inline constexpr PlanSizes kBenchPlan{1024, 2, 1024}, kSmallPlan{64, 2, 256};
 // deepseek-v3 with samples of 64 Ki tokens.

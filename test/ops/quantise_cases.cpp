@@ -49,8 +49,7 @@ void reference(const ops::Fp8Scale& op, Doubles& v) {
 }
 
 void reference(const ops::UpdateScales& op, Doubles& v) {
-  Values &amax = v.out(op.amax), &history = v.out(op.history), &scale = v.out(op.scale),
-         &inverse = v.out(op.inverse);
+  Values &amax = v.out(op.amax), &history = v.out(op.history), &scale = v.out(op.scale), &inverse = v.out(op.inverse);
   const std::size_t n = amax.size();
   for (std::size_t i = 0; i < n; ++i) {
     history[static_cast<std::size_t>(op.row) * n + i] = amax[i];
@@ -65,8 +64,7 @@ void reference(const ops::UpdateScales& op, Doubles& v) {
 
 void reference(const ops::Quantise& op, Doubles& v) {
   const Values& x = v[op.x];
-  const auto rows = static_cast<std::size_t>(op.x.shape()[0]),
-             cols = static_cast<std::size_t>(op.x.shape()[1]);
+  const auto rows = static_cast<std::size_t>(op.x.shape()[0]), cols = static_cast<std::size_t>(op.x.shape()[1]);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double code = nearest(op.type(), static_cast<float>(v[op.scale][0]) * static_cast<float>(x[i]));
     if (op.y) v.out(op.y)[i] = code;
@@ -79,8 +77,8 @@ void reference(const ops::Quantise& op, Doubles& v) {
 
 // Elements of an operand whose inner dim is `inner` long and that stand at (outer, inner) = place(i).
 template <class Place>
-void quantise_operand(const Values& x, DType type, std::size_t outer, std::size_t inner, bool squares,
-                      Place place, Values& codes, Values& inverse) {
+void quantise_operand(const Values& x, DType type, std::size_t outer, std::size_t inner, bool squares, Place place,
+                      Values& codes, Values& inverse) {
   const std::size_t across = (inner + 511) / 512 * 4;  // of squares, with the room behind them
   const auto block = [&](std::size_t o, std::size_t i) {
     return squares ? o / 128 * across + i / 128 : i / 128 * outer + o;
@@ -99,8 +97,7 @@ void quantise_operand(const Values& x, DType type, std::size_t outer, std::size_
 }
 
 void reference(const ops::QuantiseBlocks& op, Doubles& v) {
-  const auto rows = static_cast<std::size_t>(op.x.shape()[0]),
-             cols = static_cast<std::size_t>(op.x.shape()[1]);
+  const auto rows = static_cast<std::size_t>(op.x.shape()[0]), cols = static_cast<std::size_t>(op.x.shape()[1]);
   using At = std::pair<std::size_t, std::size_t>;
   if (op.y)
     quantise_operand(
@@ -119,16 +116,14 @@ void reference(const ops::QuantiseBlocks& op, Doubles& v) {
 }
 
 void reference(const ops::Fp8Transpose& op, Doubles& v) {
-  const auto rows = static_cast<std::size_t>(op.x.shape()[0]),
-             cols = static_cast<std::size_t>(op.x.shape()[1]);
+  const auto rows = static_cast<std::size_t>(op.x.shape()[0]), cols = static_cast<std::size_t>(op.x.shape()[1]);
   for (std::size_t i = 0; i < rows * cols; ++i) v.out(op.y)[i % cols * rows + i / cols] = v[op.x][i];
 }
 
 const Shape kMatrices[] = {{1, 1}, {16, 48}, {33, 70}, {130, 31}, {64, 300}, {132, 264}};
 constexpr DType kFp8[] = {DType::e4m3, DType::e5m2};
 
-ops::Quantise quantise(Tensors& t, const Shape& s, DType from, DType to, bool straight, bool turned,
-                       bool amax) {
+ops::Quantise quantise(Tensors& t, const Shape& s, DType from, DType to, bool straight, bool turned, bool amax) {
   ops::Quantise op;
   op.x = t.in(s, from, -3, 3), op.scale = t.values({1}, DType::f32, {to == DType::e4m3 ? 170.0 : 11000.0});
   if (straight) op.y = t.out(s, to);
@@ -177,12 +172,8 @@ const Cases<ops::AbsMax> cases_of_abs_max(reference, [](CaseList<ops::AbsMax>& c
         return ops::AbsMax{t.in({300001}, DType::bf16), t.inout({1}, DType::f32, 0, 2)};
       },
       kEqual);
-  cases.timed("ffn", [](Tensors& t) {
-    return ops::AbsMax{t.in(kFfn, DType::bf16), t.inout({1}, DType::f32)};
-  });
-  cases.huge("ffn", [](Tensors& t) {
-    return ops::AbsMax{t.in(kHugeFfn, DType::bf16), t.inout({1}, DType::f32)};
-  });
+  cases.timed("ffn", [](Tensors& t) { return ops::AbsMax{t.in(kFfn, DType::bf16), t.inout({1}, DType::f32)}; });
+  cases.huge("ffn", [](Tensors& t) { return ops::AbsMax{t.in(kHugeFfn, DType::bf16), t.inout({1}, DType::f32)}; });
 });
 
 const Cases<ops::Fp8Scale> cases_of_fp8_scale(reference, [](CaseList<ops::Fp8Scale>& cases) {
@@ -190,8 +181,7 @@ const Cases<ops::Fp8Scale> cases_of_fp8_scale(reference, [](CaseList<ops::Fp8Sca
     cases.add(
         std::string(name_of(type)),
         [=](Tensors& t) {
-          return ops::Fp8Scale{t.values({5}, DType::f32, {0, 1, 448, 1e-6, 3e4}), t.out({5}), t.out({5}),
-                               type};
+          return ops::Fp8Scale{t.values({5}, DType::f32, {0, 1, 448, 1e-6, 3e4}), t.out({5}), t.out({5}), type};
         },
         kEqual);
   // In the maxima's place, as blocks of a weight have them.
@@ -202,9 +192,7 @@ const Cases<ops::Fp8Scale> cases_of_fp8_scale(reference, [](CaseList<ops::Fp8Sca
         return ops::Fp8Scale{amax, t.over({amax}), t.out({5}), DType::e4m3, true};
       },
       kEqual);
-  const auto one = [](Tensors& t) {
-    return ops::Fp8Scale{t.in({1}, DType::f32, 1, 2), t.out({1}), t.out({1})};
-  };
+  const auto one = [](Tensors& t) { return ops::Fp8Scale{t.in({1}, DType::f32, 1, 2), t.out({1}), t.out({1})}; };
   cases.timed("one", one);
   cases.huge("one", one);
 });
@@ -212,8 +200,8 @@ const Cases<ops::Fp8Scale> cases_of_fp8_scale(reference, [](CaseList<ops::Fp8Sca
 const Cases<ops::UpdateScales> cases_of_update_scales(reference, [](CaseList<ops::UpdateScales>& cases) {
   for (const auto& [steps, n, row] : {std::array<std::int64_t, 3>{1, 1, 0}, {5, 33, 4}, {1024, 12, 700}})
     cases.add(
-        fmt::format("{} tensors, step {} of {}", n, row, steps),
-        [=](Tensors& t) { return update(t, steps, n, row); }, kEqual);
+        fmt::format("{} tensors, step {} of {}", n, row, steps), [=](Tensors& t) { return update(t, steps, n, row); },
+        kEqual);
   cases.add(
       "tensors that were never seen", [](Tensors& t) { return update(t, 3, 2, 1, 0); }, kEqual);
   cases.timed("96 layers", [](Tensors& t) { return update(t, 1024, 1152, 0); });
@@ -259,22 +247,17 @@ const Cases<ops::Quantise> cases_of_quantise(reference, [](CaseList<ops::Quantis
   });
 });
 
-const Cases<ops::QuantiseBlocks> cases_of_quantise_blocks(
-    reference, [](CaseList<ops::QuantiseBlocks>& cases) {
-      for_types_and(kMatrices, [&](DType from, const Shape& s) {
-        for (const bool squares : {false, true})
-          for (const int ways : {1, 2, 3})
-            cases.add(
-                fmt::format("{} by {}, ways {}", label(from, s), squares ? "128 x 128" : "1 x 128", ways),
-                [=](Tensors& t) { return blocks(t, s, from, squares, ways & 1, ways & 2); }, kEqual);
-      });
-      cases.timed("ffn", [](Tensors& t) {
-        return blocks(t, {kBenchTokens, kBenchFfn}, DType::bf16, false, true, true);
-      });
-      cases.huge("ffn", [](Tensors& t) {
-        return blocks(t, {1 << 19, 49152}, DType::bf16, false, true, true);
-      });
-    });
+const Cases<ops::QuantiseBlocks> cases_of_quantise_blocks(reference, [](CaseList<ops::QuantiseBlocks>& cases) {
+  for_types_and(kMatrices, [&](DType from, const Shape& s) {
+    for (const bool squares : {false, true})
+      for (const int ways : {1, 2, 3})
+        cases.add(
+            fmt::format("{} by {}, ways {}", label(from, s), squares ? "128 x 128" : "1 x 128", ways),
+            [=](Tensors& t) { return blocks(t, s, from, squares, ways & 1, ways & 2); }, kEqual);
+  });
+  cases.timed("ffn", [](Tensors& t) { return blocks(t, {kBenchTokens, kBenchFfn}, DType::bf16, false, true, true); });
+  cases.huge("ffn", [](Tensors& t) { return blocks(t, {1 << 19, 49152}, DType::bf16, false, true, true); });
+});
 
 const Cases<ops::Fp8Transpose> cases_of_fp8_transpose(reference, [](CaseList<ops::Fp8Transpose>& cases) {
   for (const Shape& s : kMatrices)

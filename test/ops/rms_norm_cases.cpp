@@ -19,8 +19,7 @@ void reference(const ops::RmsNorm& op, Doubles& v) {
   const Values gamma = op.gamma ? v[op.gamma] : Values(static_cast<std::size_t>(n), 1);
   for (std::int64_t r = 0; r < op.rows(); ++r) {
     double squares = 0;
-    for (std::int64_t i = 0; i < n; ++i)
-      squares += x[at(op.x, r, i)] * x[at(op.x, r, i)] / static_cast<double>(n);
+    for (std::int64_t i = 0; i < n; ++i) squares += x[at(op.x, r, i)] * x[at(op.x, r, i)] / static_cast<double>(n);
     const double rstd = rstds[static_cast<std::size_t>(r)] = 1 / std::sqrt(squares + op.eps);
     for (std::int64_t i = 0; i < n; ++i)
       y[at(op.y, r, i)] = x[at(op.x, r, i)] * rstd * gamma[static_cast<std::size_t>(i)];
@@ -50,9 +49,8 @@ void reference(const ops::RmsNormGrad& op, Doubles& v) {
       dgamma[k] += dy[at(op.dy, r, i)] * normed(i);
     }
     for (std::int64_t i = 0; i < n; ++i)
-      dx[at(op.dx, r, i)] =
-          rstd * (dy[at(op.dy, r, i)] * gamma[static_cast<std::size_t>(i)] - normed(i) * projected) +
-          (op.residual.data ? residual[at(op.residual, r, i)] : 0);
+      dx[at(op.dx, r, i)] = rstd * (dy[at(op.dy, r, i)] * gamma[static_cast<std::size_t>(i)] - normed(i) * projected) +
+                            (op.residual.data ? residual[at(op.residual, r, i)] : 0);
   }
 }
 
@@ -100,8 +98,7 @@ ops::RmsNormGrad make_packed_grad(Tensors& t, const Packed& p, DType type) {
 }
 
 // Whole vectors; ragged ones; a row alone, and one of many; longer than the registers of a warp hold.
-const Packed kPacked[] = {
-    {5, 3, 64, 0, 32}, {3, 2, 16, 8, 24}, {7, 3, 5, 2, 9}, {4, 1, 32, 0, 8}, {3, 2, 1032, 8, 0}};
+const Packed kPacked[] = {{5, 3, 64, 0, 32}, {3, 2, 16, 8, 24}, {7, 3, 5, 2, 9}, {4, 1, 32, 0, 8}, {3, 2, 1032, 8, 0}};
 
 // One that is longer than the registers of a block.
 const std::vector<Shape> kMoreRows = {{1, 2}, {6, 256}, {1, 5000}, {6, 5000}};
@@ -120,8 +117,7 @@ const Cases<ops::RmsNorm> rms_norm(reference, [](CaseList<ops::RmsNorm>& cases) 
   });
   for_types_and(kPacked, [&](DType type, const Packed& p) {
     cases.add(
-        fmt::format("{} {}", name_of(type), p.str()), [=](Tensors& t) { return make_packed(t, p, type); },
-        within);
+        fmt::format("{} {}", name_of(type), p.str()), [=](Tensors& t) { return make_packed(t, p, type); }, within);
   });
   for (const Shape& s : {Shape{1, 2}, Shape{3, 5, 7}, Shape{70, 5}, Shape{2, 67}})
     cases.gradient(
@@ -129,18 +125,21 @@ const Cases<ops::RmsNorm> rms_norm(reference, [](CaseList<ops::RmsNorm>& cases) 
         [=](Tensors& t, const ops::RmsNorm& op) {
           ops::RmsNormGrad grad = make_grad(t, s, DType::f32, false, DType::f32);
           grad.x = op.x, grad.rstd = op.rstd, grad.gamma = op.gamma;
-          return Backward{grad,
-                          {op.y.data, grad.dy.data, {{op.x.data, grad.dx.data}, {op.gamma, grad.dgamma}}}};
+          return Backward{grad, {op.y.data, grad.dy.data, {{op.x.data, grad.dx.data}, {op.gamma, grad.dgamma}}}};
         },
         {2e-4, 2e-4});
   const auto without_gamma = [](Tensors& t, const Shape& s, DType type) {
     return ops::RmsNorm{Matrix(t.in(s, type, -2, 3)), Tensor(), Matrix(t.out(s, type)), t.out({s.rows()}), 1e-5f};
   };
   for_types_and(kRows, [&](DType type, const Shape& s) {
-    cases.add(label(type, s) + " without gamma", [=](Tensors& t) { return without_gamma(t, s, type); }, within);
+    cases.add(
+        label(type, s) + " without gamma", [=](Tensors& t) { return without_gamma(t, s, type); }, within);
   });
   cases.gradient(
-      "[3, 5, 7] without gamma", [=](Tensors& t) { return without_gamma(t, {3, 5, 7}, DType::f32); },
+      "[3, 5, 7] without gamma",
+      [=](Tensors& t) {
+        return without_gamma(t, {3, 5, 7}, DType::f32);
+      },
       [](Tensors& t, const ops::RmsNorm& op) {
         ops::RmsNormGrad grad;
         const Tensor dy = t.in({3, 5, 7}, DType::f32);
@@ -175,19 +174,19 @@ const Cases<ops::RmsNormGrad> rms_norm_grad(reference, [](CaseList<ops::RmsNormG
   add(DType::f32, {2, 6400}, true, DType::f32, true);   // vectors, but more than registers hold
   for_types_and(kPacked, [&](DType type, const Packed& p) {
     cases.add(
-        fmt::format("{} {}", name_of(type), p.str()),
-        [=](Tensors& t) { return make_packed_grad(t, p, type); }, within);
+        fmt::format("{} {}", name_of(type), p.str()), [=](Tensors& t) { return make_packed_grad(t, p, type); }, within);
   });
   for_types_and(kRows, [&](DType type, const Shape& s) {
-    cases.add(label(type, s) + " without gamma",
-              [=](Tensors& t) {
-                ops::RmsNormGrad op;
-                const Tensor dy = t.in(s, type);
-                op.dy = Matrix(dy), op.x = Matrix(t.in(s, type, -2, 3)), op.rstd = t.in({s.rows()}, DType::f32, 0.6, 0.8);
-                op.dx = Matrix(t.over({dy}));
-                return op;
-              },
-              within);
+    cases.add(
+        label(type, s) + " without gamma",
+        [=](Tensors& t) {
+          ops::RmsNormGrad op;
+          const Tensor dy = t.in(s, type);
+          op.dy = Matrix(dy), op.x = Matrix(t.in(s, type, -2, 3)), op.rstd = t.in({s.rows()}, DType::f32, 0.6, 0.8);
+          op.dx = Matrix(t.over({dy}));
+          return op;
+        },
+        within);
   });
   cases.timed("hidden", [](Tensors& t) { return make_grad(t, kHidden, DType::f32, true, DType::f32); });
   cases.enqueued(2, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16, false, DType::f32); });

@@ -50,8 +50,8 @@ const Cases<ops::Rotary> rotary(reference, [](CaseList<ops::Rotary>& cases) {
                         {4, 3, 1, 3, 10, 0, 10}, {3, 2, 2, 2, 7, 1, 4},   {2, 1, 1, 1, 2, 0, 2}};
   for (const bool back : {false, true})
     for_types_and(forms, [&](DType type, const Form& f) {
-      cases.add(fmt::format("{} {}x{}x{} groups of {} heads of {}, {} from {} on{}", name_of(type), f.seq,
-                            f.batch, f.groups, f.heads, f.head_dim, f.turned, f.first, back ? ", back" : ""),
+      cases.add(fmt::format("{} {}x{}x{} groups of {} heads of {}, {} from {} on{}", name_of(type), f.seq, f.batch,
+                            f.groups, f.heads, f.head_dim, f.turned, f.first, back ? ", back" : ""),
                 [=](Tensors& t) { return make(t, f, type, back); }, {.cpu = {1e-6}, .gpu = 2});
     });
   const auto packed = [](std::int64_t seq, std::int64_t groups, std::int64_t heads) {

@@ -43,8 +43,7 @@ std::vector<std::size_t> chosen_by_score(const ops::Route& op, Values values) {
   for (std::size_t g = 0; g < groups; ++g) {
     Values group(values.begin() + g * size, values.begin() + (g + 1) * size);
     std::sort(group.rbegin(), group.rend());
-    of_group.push_back(op.rule.group_score == GroupScore::best_two && size > 1 ? group[0] + group[1]
-                                                                               : group[0]);
+    of_group.push_back(op.rule.group_score == GroupScore::best_two && size > 1 ? group[0] + group[1] : group[0]);
   }
   for (std::int64_t i = 0; i < op.rule.chosen_groups; ++i) take_best(of_group);
   for (std::size_t e = 0; e < values.size(); ++e)
@@ -60,9 +59,8 @@ std::vector<std::size_t> chosen_by_position(const ops::Route& op, std::int64_t t
   std::int64_t stride = std::max<std::int64_t>(1, n / k);
   while (std::gcd(stride, n) > 1) ++stride;
   const std::int64_t s = token / batch, b = token % batch;
-  const std::int64_t g =
-      (op.map.sample0 + b) * op.map.seq +
-      (op.map.turn > 0 && s >= op.map.turn ? op.map.seq1 + s - op.map.turn : op.map.seq0 + s);
+  const std::int64_t g = (op.map.sample0 + b) * op.map.seq +
+                         (op.map.turn > 0 && s >= op.map.turn ? op.map.seq1 + s - op.map.turn : op.map.seq0 + s);
   std::vector<std::size_t> chosen;
   for (std::int64_t j = 0; j < k; ++j) chosen.push_back((g * k + j) * stride % n);
   return chosen;
@@ -104,8 +102,7 @@ RouterRule grouped(RouterRule rule, std::int64_t groups, std::int64_t chosen, Gr
   return rule;
 }
 
-ops::Route make(Tensors& t, const Shape& s, std::int64_t k, DType type, const RouterRule& rule,
-                bool corrected) {
+ops::Route make(Tensors& t, const Shape& s, std::int64_t k, DType type, const RouterRule& rule, bool corrected) {
   ops::Route op;
   op.logits = t.in(s, type, -4, 4);
   if (corrected) op.correction = t.in({s.cols()}, DType::f32, -0.2, 0.2);
@@ -140,9 +137,8 @@ void reference(const ops::RouteGrad& op, Doubles& v) {
       gemm += of.scores[expert(j)] * dweights[token * k + j];
     }
     for (std::int64_t j = 0; j < k; ++j)
-      d[expert(j)] +=
-          op.rule.scale * (op.rule.renormalise ? dweights[token * k + j] / sum - gemm / (sum * sum)
-                                               : dweights[token * k + j]);
+      d[expert(j)] += op.rule.scale * (op.rule.renormalise ? dweights[token * k + j] / sum - gemm / (sum * sum)
+                                                           : dweights[token * k + j]);
     if (op.losses.balance != 0)
       for (std::int64_t e = 0; e < n; ++e) {
         dprobs[e] = op.losses.balance * static_cast<double>(n) * v[op.counts][e] / (tokens * tokens * k);
@@ -182,8 +178,7 @@ void reference(const ops::RouterLoss& op, Doubles& v) {
   }
 }
 
-ops::RouterLoss make_loss(Tensors& t, const Shape& s, DType type, RouterScore score,
-                          const ops::RouterLosses& losses) {
+ops::RouterLoss make_loss(Tensors& t, const Shape& s, DType type, RouterScore score, const ops::RouterLosses& losses) {
   return {t.in(s, type, -4, 4), t.ids({s.cols()}, 20), 2, score, losses, t.inout({1}, DType::f32)};
 }
 
@@ -207,8 +202,8 @@ const Cases<ops::Route> route(reference, [](CaseList<ops::Route>& cases) {
   const Within within{.cpu = {1e-7, 4e-6, 0}, .kernel = {1e-7, 4e-6, 0}, .gpu = 2};
   const auto add = [&](DType type, const Size& s, const Form& f) {
     cases.add(
-        label_of(type, s, f.name),
-        [=](Tensors& t) { return make(t, s.logits, s.k, type, f.rule, f.corrected); }, within);
+        label_of(type, s, f.name), [=](Tensors& t) { return make(t, s.logits, s.k, type, f.rule, f.corrected); },
+        within);
   };
   for_types_and(kSizes, [&](DType type, const Size& s) {
     for (const Form& f : kForms) add(type, s, f);
@@ -290,9 +285,7 @@ const Cases<ops::RouteGrad> route_grad(reference, [](CaseList<ops::RouteGrad>& c
             within);
     }
   });
-  cases.timed("8 of 256", [](Tensors& t) {
-    return make_grad(t, kBench, 8, DType::f32, kDeepSeek, {1e-4f, 0, 8192});
-  });
+  cases.timed("8 of 256", [](Tensors& t) { return make_grad(t, kBench, 8, DType::f32, kDeepSeek, {1e-4f, 0, 8192}); });
   cases.enqueued(1, [](Tensors& t) { return make_grad(t, {64, 1, 64}, 6, DType::bf16, {}, {}); });
   cases.huge("8 of 256", [](Tensors& t) {
     return make_grad(t, kHuge, 8, DType::bf16, kDeepSeek, {1e-4f, 1e-3f, kHuge.rows()});

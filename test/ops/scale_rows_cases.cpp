@@ -41,7 +41,10 @@ const Cases<ops::ScaleRows> scale_rows(reference, [](CaseList<ops::ScaleRows>& c
     cases.unemulated(label(type, s), [=](Tensors& t) { return make(t, s, type); });
   });
   cases.gradient(
-      "[3, 5]", [](Tensors& t) { return make(t, {3, 5}, DType::f32); },
+      "[3, 5]",
+      [](Tensors& t) {
+        return make(t, {3, 5}, DType::f32);
+      },
       [](Tensors& t, const ops::ScaleRows& op) {
         ops::ScaleRowsGrad grad = make_grad(t, {3, 5}, DType::f32);
         grad.x = op.x, grad.weights = op.weights;
@@ -55,10 +58,12 @@ const Cases<ops::ScaleRows> scale_rows(reference, [](CaseList<ops::ScaleRows>& c
 const Cases<ops::ScaleRowsGrad> scale_rows_grad(reference, [](CaseList<ops::ScaleRowsGrad>& cases) {
   const Within within{.cpu = {2e-5}, .kernel = {2e-5, 4e-6}, .gpu = 4};
   for_types_and(kRows, [&](DType type, const Shape& s) {
-    cases.add(label(type, s), [=](Tensors& t) { return make_grad(t, s, type); }, within);
+    cases.add(
+        label(type, s), [=](Tensors& t) { return make_grad(t, s, type); }, within);
   });
   for_types_and(kLargeRows, [&](DType type, const Shape& s) {
-    cases.unemulated(label(type, s), [=](Tensors& t) { return make_grad(t, s, type); }, within);
+    cases.unemulated(
+        label(type, s), [=](Tensors& t) { return make_grad(t, s, type); }, within);
   });
   cases.timed("ffn", [](Tensors& t) { return make_grad(t, kFfn, DType::f32); });
   cases.enqueued(1, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16); });

@@ -32,9 +32,8 @@ inline const Shape kRows[] = {{1, 1}, {3, 31}, {7, 33}, {2, 64}, {3, 5, 7}, {2, 
 inline const Shape kLargeRows[] = {{64, 1024}, {9, 4096}, {2, 50257}};
 
 // gpt2-345m at a micro batch of 1, for ops_bench.
-inline constexpr std::int64_t kBenchTokens = 1024, kBenchWidth = 1024, kBenchFfn = 4 * kBenchWidth,
-                              kBenchHeads = 16, kBenchHeadDim = 64, kBenchVocabulary = 50304,
-                              kBenchWords = 50257;
+inline constexpr std::int64_t kBenchTokens = 1024, kBenchWidth = 1024, kBenchFfn = 4 * kBenchWidth, kBenchHeads = 16,
+                              kBenchHeadDim = 64, kBenchVocabulary = 50304, kBenchWords = 50257;
 inline const Shape kHidden{kBenchTokens, 1, kBenchWidth}, kFfn{kBenchTokens, 1, kBenchFfn},
     kScores{1, kBenchHeads, kBenchTokens, kBenchTokens}, kLogits{kBenchTokens, kBenchVocabulary};
 
@@ -42,7 +41,7 @@ inline const Shape kHidden{kBenchTokens, 1, kBenchWidth}, kFfn{kBenchTokens, 1, 
 inline const Shape kSmallHidden{64, 1, 256};
 
 // gpt3-175b with samples of 64 Ki tokens, and one of a mega token: more elements than 32 bits count.
-inline const Shape kHugeHidden{65536, 8, 12288}, kLongHidden{1 << 20, 1, 12288},
-    kHugeFfn{65536, 8, 4 * 12288}, kHugeScores{1, 96, 65536, 65536}, kHugeLogits{524288, 50304};
+inline const Shape kHugeHidden{65536, 8, 12288}, kLongHidden{1 << 20, 1, 12288}, kHugeFfn{65536, 8, 4 * 12288},
+    kHugeScores{1, 96, 65536, 65536}, kHugeLogits{524288, 50304};
 
 }  // namespace mbench::test

@@ -35,10 +35,12 @@ ops::SoftcapGrad make_grad(Tensors& t, const Shape& s, DType type) {
 const Cases<ops::Softcap> softcap(reference, [](CaseList<ops::Softcap>& cases) {
   const Within within{.cpu = {2e-6}, .kernel = {2e-6, 4e-6}};
   for_types_and(kLengths, [&](DType type, std::int64_t n) {
-    cases.add(label(type, Shape{n}), [=](Tensors& t) { return make(t, {n}, type); }, within);
+    cases.add(
+        label(type, Shape{n}), [=](Tensors& t) { return make(t, {n}, type); }, within);
   });
   for_types_and(kLargeRows, [&](DType type, const Shape& s) {
-    cases.unemulated(label(type, s), [=](Tensors& t) { return make(t, s, type); }, within);
+    cases.unemulated(
+        label(type, s), [=](Tensors& t) { return make(t, s, type); }, within);
   });
   cases.gradient(
       "[7]",
@@ -58,7 +60,8 @@ const Cases<ops::Softcap> softcap(reference, [](CaseList<ops::Softcap>& cases) {
 const Cases<ops::SoftcapGrad> softcap_grad(reference, [](CaseList<ops::SoftcapGrad>& cases) {
   const Within within{.cpu = {4e-6}, .kernel = {4e-6, 4e-6}};
   for_types_and(kLengths, [&](DType type, std::int64_t n) {
-    cases.add(label(type, Shape{n}), [=](Tensors& t) { return make_grad(t, {n}, type); }, within);
+    cases.add(
+        label(type, Shape{n}), [=](Tensors& t) { return make_grad(t, {n}, type); }, within);
   });
   cases.timed("hidden", [](Tensors& t) { return make_grad(t, kHidden, DType::f32); });
   cases.enqueued(1, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16); });

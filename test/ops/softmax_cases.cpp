@@ -31,13 +31,8 @@ void reference(const ops::Softmax& op, Doubles& v) {
 
 // What hides keys.
 enum class Hides { nothing, causal, mask_of_all, mask_of_each, keep, keep_and_mask, keep_and_causal };
-constexpr const char* kHides[] = {"",
-                                  " causal",
-                                  " one mask",
-                                  " a mask for each sample",
-                                  " padded",
-                                  " padded and masked",
-                                  " padded and causal"};
+constexpr const char* kHides[] = {
+    "", " causal", " one mask", " a mask for each sample", " padded", " padded and masked", " padded and causal"};
 
 ops::Softmax make(Tensors& t, const Shape& s, DType type, Hides hides) {
   ops::Softmax op;
@@ -46,8 +41,7 @@ ops::Softmax make(Tensors& t, const Shape& s, DType type, Hides hides) {
   // The last query of a mask sees no key.
   const auto mask = [&](std::int64_t samples) {
     Values bytes;
-    for (std::int64_t i = 0; i < samples * s[2] * s[3]; ++i)
-      bytes.push_back(i % 3 == 0 || i / s[3] % s[2] == s[2] - 1);
+    for (std::int64_t i = 0; i < samples * s[2] * s[3]; ++i) bytes.push_back(i % 3 == 0 || i / s[3] % s[2] == s[2] - 1);
     return t.values({samples, s[2], s[3]}, DType::u8, bytes);
   };
   if (hides == Hides::mask_of_all) op.mask = mask(1);
@@ -84,8 +78,7 @@ const Cases<ops::Softmax> softmax(reference, [](CaseList<ops::Softmax>& cases) {
   };
   for (const DType type : kFloatTypes)
     for (int hides = 0; hides < 7; ++hides) {
-      for (const std::int64_t keys : {1, 31, 33, 256, 1027, 1032})
-        add(type, {2, 2, 2, keys}, Hides(hides), true);
+      for (const std::int64_t keys : {1, 31, 33, 256, 1027, 1032}) add(type, {2, 2, 2, keys}, Hides(hides), true);
       add(type, {2, 3, 37, 37}, Hides(hides), false);
       for (const Shape& s : {Shape{2, 2, 128, 128}, Shape{1, 2, 33, 1024}, Shape{1, 1, 3, 5000}})
         if (hides < 5) add(type, s, Hides(hides), false);

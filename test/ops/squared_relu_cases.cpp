@@ -60,8 +60,7 @@ const Cases<ops::SquaredRelu> squared_relu(reference, [](CaseList<ops::SquaredRe
 const Cases<ops::SquaredReluGrad> squared_relu_grad(reference, [](CaseList<ops::SquaredReluGrad>& cases) {
   for (const bool bias : {false, true})
     for_types_and(kRows, [&](DType type, const Shape& s) {
-      cases.add(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); },
-                {.cpu = {2e-6}});
+      cases.add(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); }, {.cpu = {2e-6}});
     });
   cases.timed("ffn", [](Tensors& t) { return make_grad(t, kFfn, DType::f32, false); });
   cases.enqueued(1, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16, false); });

@@ -31,8 +31,7 @@ ops::SumBlocks make(Tensors& t, const Form& f, DType type) {
   const Tensor from = t.in({f.rows, f.blocks * width}, type);
   const Shape sums{f.rows, width};
   const Tensor to = f.gap > 0 ? t.inout(sums, type) : t.out(sums, type);
-  return {Matrix(from, f.rows, f.cols, f.blocks * width, 0, width), Matrix(to, f.rows, f.cols, width, f.gap),
-          f.blocks};
+  return {Matrix(from, f.rows, f.cols, f.blocks * width, 0, width), Matrix(to, f.rows, f.cols, width, f.gap), f.blocks};
 }
 
 const Cases<ops::SumBlocks> sum_blocks(reference, [](CaseList<ops::SumBlocks>& cases) {

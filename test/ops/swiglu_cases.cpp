@@ -120,8 +120,7 @@ const Cases<ops::SwiGlu> swiglu(reference, [](CaseList<ops::SwiGlu>& cases) {
       cases.add(name(type, s, bias), [=](Tensors& t) { return make(t, s, type, bias); }, {.cpu = {2e-6}});
     });
     for_types_and(kLargeRows, [&](DType type, const Shape& s) {
-      cases.unemulated(name(type, s, bias), [=](Tensors& t) { return make(t, s, type, bias); },
-                       {.cpu = {2e-6}});
+      cases.unemulated(name(type, s, bias), [=](Tensors& t) { return make(t, s, type, bias); }, {.cpu = {2e-6}});
     });
     cases.gradient(
         bias ? "[3, 5] with a bias" : "[3, 5]",
@@ -137,10 +136,12 @@ const Cases<ops::SwiGlu> swiglu(reference, [](CaseList<ops::SwiGlu>& cases) {
     cases.add(label(type, s) + " weighted", [=](Tensors& t) { return make_weighted(t, s, type); }, {.cpu = {2e-6}});
   });
   cases.gradient(
-      "[3, 5] weighted", [](Tensors& t) { return make_weighted(t, {3, 5}, DType::f32); },
+      "[3, 5] weighted",
+      [](Tensors& t) {
+        return make_weighted(t, {3, 5}, DType::f32);
+      },
       [](Tensors& t, const ops::SwiGlu& op) {
-        const ops::SwiGluGrad grad{t.in({3, 5}, DType::f32), op.x,       op.bias,
-                                   t.out({3, 10}),           op.weights, t.out({3, 1})};
+        const ops::SwiGluGrad grad{t.in({3, 5}, DType::f32), op.x, op.bias, t.out({3, 10}), op.weights, t.out({3, 1})};
         return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}, {op.weights, grad.dweights}}}};
       });
   for_types_and(kRows, [&](DType type, const Shape& s) {
@@ -155,15 +156,20 @@ const Cases<ops::SwiGlu> swiglu(reference, [](CaseList<ops::SwiGlu>& cases) {
       return op;
     };
     for_types_and(kRows, [&](DType type, const Shape& s) {
-      cases.add(fmt::format("{} {}", which, label(type, s)), [=](Tensors& t) { return of(make(t, s, type, true)); }, {.cpu = {4e-6}});
-      cases.add(fmt::format("{} {} weighted", which, label(type, s)), [=](Tensors& t) { return of(make_weighted(t, s, type)); }, {.cpu = {4e-6}});
-      cases.add(fmt::format("{} {} apart", which, label(type, s)), [=](Tensors& t) { return of(make_apart(t, s, type)); }, {.cpu = {4e-6}});
+      cases.add(fmt::format("{} {}", which, label(type, s)), [=](Tensors& t) { return of(make(t, s, type, true)); },
+                {.cpu = {4e-6}});
+      cases.add(fmt::format("{} {} weighted", which, label(type, s)),
+                [=](Tensors& t) { return of(make_weighted(t, s, type)); }, {.cpu = {4e-6}});
+      cases.add(fmt::format("{} {} apart", which, label(type, s)),
+                [=](Tensors& t) { return of(make_apart(t, s, type)); }, {.cpu = {4e-6}});
     });
     cases.gradient(
-        fmt::format("{} [3, 5] weighted", which), [=](Tensors& t) { return of(make_weighted(t, {3, 5}, DType::f32)); },
+        fmt::format("{} [3, 5] weighted", which),
+        [=](Tensors& t) {
+          return of(make_weighted(t, {3, 5}, DType::f32));
+        },
         [gate = gate](Tensors& t, const ops::SwiGlu& op) {
-          ops::SwiGluGrad grad{t.in({3, 5}, DType::f32), op.x,       op.bias,
-                               t.out({3, 10}),           op.weights, t.out({3, 1})};
+          ops::SwiGluGrad grad{t.in({3, 5}, DType::f32), op.x, op.bias, t.out({3, 10}), op.weights, t.out({3, 1})};
           grad.gate = gate;
           return Backward{grad, {op.y, grad.dy, {{op.x, grad.dx}, {op.weights, grad.dweights}}}};
         },
@@ -184,19 +190,18 @@ const Cases<ops::SwiGlu> swiglu(reference, [](CaseList<ops::SwiGlu>& cases) {
 const Cases<ops::SwiGluGrad> swiglu_grad(reference, [](CaseList<ops::SwiGluGrad>& cases) {
   for (const bool bias : {false, true}) {
     for_types_and(kRows, [&](DType type, const Shape& s) {
-      cases.add(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); },
-                {.cpu = {4e-6}});
+      cases.add(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); }, {.cpu = {4e-6}});
     });
     for_types_and(kLargeRows, [&](DType type, const Shape& s) {
-      cases.unemulated(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); },
-                       {.cpu = {4e-6}});
+      cases.unemulated(name(type, s, bias), [=](Tensors& t) { return make_grad(t, s, type, bias); }, {.cpu = {4e-6}});
     });
   }
   for_types_and(kRows, [&](DType type, const Shape& s) {
     cases.add(label(type, s) + " apart", [=](Tensors& t) { return make_apart_grad(t, s, type); }, {.cpu = {4e-6}});
   });
   for_types_and(kLargeRows, [&](DType type, const Shape& s) {
-    cases.unemulated(label(type, s) + " apart", [=](Tensors& t) { return make_apart_grad(t, s, type); }, {.cpu = {4e-6}});
+    cases.unemulated(label(type, s) + " apart", [=](Tensors& t) { return make_apart_grad(t, s, type); },
+                     {.cpu = {4e-6}});
   });
   for (const auto& [gate, which] : kOtherGates) {
     const auto of = [gate = gate](ops::SwiGluGrad op) {
@@ -204,17 +209,21 @@ const Cases<ops::SwiGluGrad> swiglu_grad(reference, [](CaseList<ops::SwiGluGrad>
       return op;
     };
     for_types_and(kRows, [&](DType type, const Shape& s) {
-      cases.add(fmt::format("{} {}", which, label(type, s)), [=](Tensors& t) { return of(make_grad(t, s, type, true)); }, {.cpu = {1e-5}, .kernel = {1e-5, 4e-6}});
-      cases.add(fmt::format("{} {} weighted", which, label(type, s)), [=](Tensors& t) { return of(make_weighted_grad(t, s, type)); },
+      cases.add(fmt::format("{} {}", which, label(type, s)),
+                [=](Tensors& t) { return of(make_grad(t, s, type, true)); }, {.cpu = {1e-5}, .kernel = {1e-5, 4e-6}});
+      cases.add(fmt::format("{} {} weighted", which, label(type, s)),
+                [=](Tensors& t) { return of(make_weighted_grad(t, s, type)); },
                 {.cpu = {4e-5}, .kernel = {4e-5, 8e-6}, .gpu = 4});
     });
   }
   const Within weighted{.cpu = {2e-5}, .kernel = {2e-5, 4e-6}, .gpu = 4};
   for_types_and(kRows, [&](DType type, const Shape& s) {
-    cases.add(label(type, s) + " weighted", [=](Tensors& t) { return make_weighted_grad(t, s, type); }, weighted);
+    cases.add(
+        label(type, s) + " weighted", [=](Tensors& t) { return make_weighted_grad(t, s, type); }, weighted);
   });
   for_types_and(kLargeRows, [&](DType type, const Shape& s) {
-    cases.unemulated(label(type, s) + " weighted", [=](Tensors& t) { return make_weighted_grad(t, s, type); }, weighted);
+    cases.unemulated(
+        label(type, s) + " weighted", [=](Tensors& t) { return make_weighted_grad(t, s, type); }, weighted);
   });
   cases.timed("ffn", [](Tensors& t) { return make_grad(t, {kBenchTokens, 1, 2816}, DType::f32, false); });
   cases.enqueued(1, [](Tensors& t) { return make_grad(t, kSmallHidden, DType::bf16, false); });

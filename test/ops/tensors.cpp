@@ -69,8 +69,8 @@ Tensor Tensors::in(const Shape& shape, DType type, double low, double high) {
 }
 
 Tensor Tensors::values(const Shape& shape, DType type, const Values& values) {
-  check(static_cast<std::int64_t>(values.size()) == shape.numel(), "tensors", "values, got {}, need {}",
-        values.size(), shape.numel());
+  check(static_cast<std::int64_t>(values.size()) == shape.numel(), "tensors", "values, got {}, need {}", values.size(),
+        shape.numel());
   return place(shape, type, values);
 }
 
@@ -168,8 +168,7 @@ std::string Tensors::trespass() const {
     const Watched& w = all_[i];
     const std::vector<std::byte> now = read(w.around);
     const std::size_t size = size_of(w.tensor.dtype());
-    const std::size_t begin = static_cast<std::size_t>(kGuard + placing_.shift) * size,
-                      end = begin + w.tensor.bytes();
+    const std::size_t begin = static_cast<std::size_t>(kGuard + placing_.shift) * size, end = begin + w.tensor.bytes();
     for (std::size_t b = 0; b < now.size(); ++b)
       if (now[b] != w.before[b] && !(w.result && b >= begin && b < end))
         return fmt::format("tensor {} {}: element {} was written to, which is {}", i, w.tensor.shape(),

@@ -20,8 +20,7 @@ std::string difference(const Values& got, const Values& want, double relative, d
   std::size_t bad = 0, first = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const bool same = got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i]));
-    if (!same && !(std::fabs(got[i] - want[i]) <= absolute + relative * std::fabs(want[i])) && bad++ == 0)
-      first = i;
+    if (!same && !(std::fabs(got[i] - want[i]) <= absolute + relative * std::fabs(want[i])) && bad++ == 0) first = i;
   }
   if (bad == 0) return "";
   return fmt::format("{} of {} differ, the first at {}: got {}, want {}", bad, got.size(), first, got[first],

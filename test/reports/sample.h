@@ -45,8 +45,7 @@ inline PointResult measured(PointResult r, std::vector<double> samples, double m
   r.mfu = *r.tflops_per_device / 125;
   r.peak_memory_mib = memory;
   r.peak_memory_by_rank_mib.assign(static_cast<std::size_t>(r.world), memory);
-  r.memory_anatomy_mib =
-      MemoryAnatomy{memory * .2, memory * .1, memory * .2, memory * .4, memory * .06, memory * .04};
+  r.memory_anatomy_mib = MemoryAnatomy{memory * .2, memory * .1, memory * .2, memory * .4, memory * .06, memory * .04};
   r.reserved_memory_mib = memory * 1.1;
   const double ms = r.iteration_ms->mean;
   r.time_anatomy_ms = TimeAnatomy{
@@ -71,8 +70,7 @@ inline ResultFile strategies() {
                {"sweep",
                 {{"tp,pp", {{4, 2}, {8, 1}}},
                  {"seq", {512, 2048}},
-                 {"strategy",
-                  {"baseline", "sequence_parallel", "selective", "sequence_parallel+selective", "full"}}}}};
+                 {"strategy", {"baseline", "sequence_parallel", "selective", "sequence_parallel+selective", "full"}}}}};
   const char* names[] = {"baseline", "sequence_parallel", "selective", "sequence_parallel+selective", "full"};
   const double times[2][2][5] = {{{288, 340, 336, 392, 412}, {527, 520, 612, 604, 721}},
                                  {{456, 538, 537, 626, 658}, {523, 558, 586, 646, 710}}};
@@ -84,9 +82,8 @@ inline ResultFile strategies() {
         PointResult r = point(layout ? 8 : 4, layout ? 1 : 2, seq ? 2048 : 512, names[s]);
         const double t = times[layout][seq][s];
         if (layout == 0 && seq == 1 && s == 1)
-          r = failed(
-              r, Outcome::oom,
-              "rank 2: attention.scores needs 512.00 MiB of activations, 84.00 MiB | 31.75 GiB are free");
+          r = failed(r, Outcome::oom,
+                     "rank 2: attention.scores needs 512.00 MiB of activations, 84.00 MiB | 31.75 GiB are free");
         else if (layout == 1 && seq == 1 && s == 4)
           r = failed(r, Outcome::crashed, "rank 5 ended by signal 11 <SIGSEGV>");
         else

@@ -16,8 +16,7 @@ using nlohmann::json;
 namespace {
 
 Simulation simulate(const Point& p) {
-  return simulate_point(p, strategies::make_plan(p),
-                        find_machine(parse_simulated(p.device, "test").machine, "test"),
+  return simulate_point(p, strategies::make_plan(p), find_machine(parse_simulated(p.device, "test").machine, "test"),
                         parse_simulated(p.device, "test").count);
 }
 
@@ -72,7 +71,8 @@ TEST_CASE("what layers exchange over tp is told to travel beside products, with 
   const json changes = {{"micro_batch", 4}};
   json beside = changes;
   beside["sequence_parallel"] = beside["tp_comm_overlap"] = true;
-  const double less = 1 - simulate(point(beside)).result.iteration_ms->mean / simulate(point(changes)).result.iteration_ms->mean;
+  const double less =
+      1 - simulate(point(beside)).result.iteration_ms->mean / simulate(point(changes)).result.iteration_ms->mean;
   CHECK(less > 0.005);
   CHECK_THAT(line_with(reported(changes), "tp_comm_overlap"),
              Contains(fmt::format("tp_comm_overlap with sequence_parallel takes {:.1f} % less time", less * 100)));
@@ -82,9 +82,11 @@ TEST_CASE("products that gather their input each for itself are told to share it
   const json block = {{"micro_batch", 4}, {"sequence_parallel", true}};
   json each = block;
   each["tp_gathers"] = "product";
-  const double less = 1 - simulate(point(block)).result.iteration_ms->mean / simulate(point(each)).result.iteration_ms->mean;
+  const double less =
+      1 - simulate(point(block)).result.iteration_ms->mean / simulate(point(each)).result.iteration_ms->mean;
   CHECK(less > 0.005);
-  CHECK_THAT(line_with(reported(each), "tp_gathers block takes"), Contains(fmt::format("takes {:.1f} % less time", less * 100)));
+  CHECK_THAT(line_with(reported(each), "tp_gathers block takes"),
+             Contains(fmt::format("takes {:.1f} % less time", less * 100)));
   for (const std::string& line : reported(block)) CHECK_THAT(line, !Contains("tp_gathers"));
 }
 
@@ -107,9 +109,8 @@ TEST_CASE("a row of no multiple of 16 bytes is told where the cost model sees no
 }
 
 TEST_CASE("a vocabulary that is mostly padding, and a sequence between tiles") {
-  CHECK_THAT(
-      line_with(reported({{"micro_batch", 4}, {"model", {{"vocab", 32769}}}, {"tp", 8}, {"dp", 2}}), "vocab"),
-      Contains("vocab 32769 is padded to 33792, a multiple of 128 x tp 8") && Contains("of 32768 takes "));
+  CHECK_THAT(line_with(reported({{"micro_batch", 4}, {"model", {{"vocab", 32769}}}, {"tp", 8}, {"dp", 2}}), "vocab"),
+             Contains("vocab 32769 is padded to 33792, a multiple of 128 x tp 8") && Contains("of 32768 takes "));
   const auto lines = reported({{"micro_batch", 1}, {"seq", 4000}});
   CHECK_THAT(line_with(lines, "tokens"), Contains("4000 is no multiple of 64") && Contains("seq 4096"));
 }
@@ -126,15 +127,13 @@ TEST_CASE("a micro batch that could be twice as large is told with its memory") 
 }
 
 TEST_CASE("a stage that computes longer than the others is told with what is faster") {
-  const json staged = {
-      {"pp", 4}, {"dp", 2}, {"micro_batch", 1}, {"model", {{"layers", 16}, {"vocab", 131072}}}};
+  const json staged = {{"pp", 4}, {"dp", 2}, {"micro_batch", 1}, {"model", {{"layers", 16}, {"vocab", 131072}}}};
   const std::string line = line_with(reported(staged), "stage 3 of 4 computes");
   const auto busy = simulate(point(staged)).compute_by_stage;
   REQUIRE(busy.size() == 4);
-  CHECK_THAT(line,
-             Contains(fmt::format("computes {:.1f} % longer",
-                                  (busy[3] / ((busy[0] + busy[1] + busy[2] + busy[3]) / 4) - 1) * 100)) &&
-                 Contains("18 layers") && Contains("pipeline_layout Et*3|t*5|t*5|t*3L takes"));
+  CHECK_THAT(line, Contains(fmt::format("computes {:.1f} % longer",
+                                        (busy[3] / ((busy[0] + busy[1] + busy[2] + busy[3]) / 4) - 1) * 100)) &&
+                       Contains("18 layers") && Contains("pipeline_layout Et*3|t*5|t*5|t*3L takes"));
   CHECK(busy[1] == Approx(busy[2]));
 }
 
@@ -142,16 +141,24 @@ TEST_CASE("tensor parallelism that leaves the node is told with what it costs to
   const std::string line = line_with(reported({{"tp", 16}, {"dp", 1}, {"micro_batch", 4}}), "tp 16");
   CHECK_THAT(line, Contains("tp 16 spans 2 nodes of 8: tp 8 with "));
   Point inside = point({{"tp", 8}, {"dp", 2}, {"micro_batch", 4}});
-  const double less =
-      1 - simulate(inside).result.iteration_ms->mean /
-              simulate(point({{"tp", 16}, {"dp", 1}, {"micro_batch", 4}})).result.iteration_ms->mean;
+  const double less = 1 - simulate(inside).result.iteration_ms->mean /
+                              simulate(point({{"tp", 16}, {"dp", 1}, {"micro_batch", 4}})).result.iteration_ms->mean;
   CHECK(less > 0.05);
 }
 
 TEST_CASE("a loader that decides the step is told with the workers that cure it") {
-  const json bert = {{"model", {{"family", "bert"}, {"layers", 8}, {"hidden", 1024}, {"heads", 16}, {"vocab", 30522}, {"positions", 512}}},
-                     {"seq", 512},       {"micro_batch", 16},           {"global_batch", 256}, {"pp", 4},  {"tp", 1},
-                     {"dp", 1},          {"framework", "megatron-2022"}, {"precision", "fp16"}, {"device", "sim:8xA100-SXM4-80GB"}};
+  const json bert = {
+      {"model",
+       {{"family", "bert"}, {"layers", 8}, {"hidden", 1024}, {"heads", 16}, {"vocab", 30522}, {"positions", 512}}},
+      {"seq", 512},
+      {"micro_batch", 16},
+      {"global_batch", 256},
+      {"pp", 4},
+      {"tp", 1},
+      {"dp", 1},
+      {"framework", "megatron-2022"},
+      {"precision", "fp16"},
+      {"device", "sim:8xA100-SXM4-80GB"}};
   const Point p = point(bert);
   const Simulation now = simulate(p);
   const auto text = search::loader_decides(p, now, simulate);

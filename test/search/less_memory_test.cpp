@@ -33,8 +33,11 @@ Simulation timed(const Point& p, double ms) {
 
 TEST_CASE("each change says what it frees, the most first, and what its step takes more") {
   const Point p = layout();
-  const auto said = search::less_memory(p, 100.0, [&](const Point& q) { return timed(q, q.recompute == Recompute::full ? 130 : 90); });
-  const auto named = [&](const std::string& name) { return std::find_if(said.begin(), said.end(), [&](const auto& s) { return s.change == name; }); };
+  const auto said = search::less_memory(
+      p, 100.0, [&](const Point& q) { return timed(q, q.recompute == Recompute::full ? 130 : 90); });
+  const auto named = [&](const std::string& name) {
+    return std::find_if(said.begin(), said.end(), [&](const auto& s) { return s.change == name; });
+  };
   REQUIRE(named("recompute full") != said.end());
   CHECK(*named("recompute full")->more_time == Approx(0.3));
   CHECK(*named("half the micro_batch")->more_time == Approx(-0.1));
@@ -42,14 +45,16 @@ TEST_CASE("each change says what it frees, the most first, and what its step tak
   half.micro_batch = 2;
   const auto most = [](const Point& q) {
     std::size_t all = 0;
-    for (const MemoryUse& use : forecast_memory(strategies::make_plan(q), 0).peak_by_stage) all = std::max(all, use.total);
+    for (const MemoryUse& use : forecast_memory(strategies::make_plan(q), 0).peak_by_stage)
+      all = std::max(all, use.total);
     return static_cast<double>(all) / 1048576;
   };
   CHECK(named("half the micro_batch")->freed_mib == Approx(most(p) - most(half)));
   CHECK(named("zero 1") != said.end());
   CHECK(named("sequence_parallel true") != said.end());
   CHECK(named("zero 3") == said.end());  // not in megatron-core
-  CHECK(std::is_sorted(said.begin(), said.end(), [](const auto& a, const auto& b) { return a.freed_mib > b.freed_mib; }));
+  CHECK(
+      std::is_sorted(said.begin(), said.end(), [](const auto& a, const auto& b) { return a.freed_mib > b.freed_mib; }));
 }
 
 TEST_CASE("what is done already is no change, and what does not fit is said to free memory all the same") {

@@ -99,8 +99,7 @@ const Case kCases[] = {
      R"({"model": {"preset": "llama-3-8b", "layers": 8}, "seq": 4096, "global_batch": 64, "precision": "bf16", "framework": "megatron-core",
          "defer_embedding_wgrad": true, "wgrad_deferral_limit": 3, "attention": "flash", "dropout": 0, "tp": [1, 2], "pp": [2, 4],
          "sequence_parallel": "any", "zero": [0, 1], "schedule": "any", "micro_batch": [1, 2, 4]})"},
-    {"a CPU", "cpu", 2,
-     R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
+    {"a CPU", "cpu", 2, R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
 };
 
 }  // namespace
@@ -148,8 +147,10 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     std::sort(all.begin(), all.end());
     // The first leaves most memory free of those as fast as the fastest; the others are in the order of their times.
     std::vector<std::pair<double, double>> best = all;
-    const auto as_fast = std::find_if(best.begin(), best.end(), [&](const auto& s) { return s.first > best[0].first * mbench::search::kAsFast; });
-    const auto roomiest = std::min_element(best.begin(), as_fast, [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto as_fast = std::find_if(best.begin(), best.end(),
+                                      [&](const auto& s) { return s.first > best[0].first * mbench::search::kAsFast; });
+    const auto roomiest =
+        std::min_element(best.begin(), as_fast, [](const auto& a, const auto& b) { return a.second < b.second; });
     std::rotate(best.begin(), roomiest, roomiest + 1);
     for (std::size_t i = 0; i < end.best.size(); ++i) {
       CHECK(end.best[i].result.iteration_ms->mean == best[i].first);
@@ -158,7 +159,8 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     // The front: what nothing beats in both.
     std::vector<std::pair<double, double>> front;
     for (const auto& s : all)
-      if (s.first <= all[0].first * options.front_within && (front.empty() || s.second < front.back().second)) front.push_back(s);
+      if (s.first <= all[0].first * options.front_within && (front.empty() || s.second < front.back().second))
+        front.push_back(s);
     REQUIRE(end.front.size() == front.size());
     for (std::size_t i = 0; i < front.size(); ++i) {
       CHECK(end.front[i].result.iteration_ms->mean == front[i].first);

@@ -75,8 +75,10 @@ TEST_CASE("a field that is given stays, in what is offered with it too") {
 
 TEST_CASE("lengths of stages and groups of micro batches are free by their names alone") {
   const auto of = [](const std::string& fields) {
-    return layouts(space_of(fmt::format(R"({{"model": {{"preset": "gpt-bytes-3m", "layers": 12}}, "seq": 128, "global_batch": 16,
-      "pp": 4, "tp": 1, {}}})", fields)));
+    return layouts(
+        space_of(fmt::format(R"({{"model": {{"preset": "gpt-bytes-3m", "layers": 12}}, "seq": 128, "global_batch": 16,
+      "pp": 4, "tp": 1, {}}})",
+                             fields)));
   };
   const auto stages_of = [](const std::vector<Point>& all) {
     std::set<std::pair<std::int64_t, std::int64_t>> seen;
@@ -96,14 +98,18 @@ TEST_CASE("lengths of stages and groups of micro batches are free by their names
   CHECK(stages_of(of(R"("last_stage_layers": "any", "first_stage_layers": 0)")) == Stages{{0, 0}});
   // Values of a list are these and no others, and all of them are looked at.
   CHECK(stages_of(of(R"("first_stage_layers": [1, 6], "last_stage_layers": [1, 3])")) == Stages{{1, 1}, {1, 3}});
-  CHECK(groups_of(of(R"("schedule": "interleaved", "virtual_stages": 3, "micro_batch_group": "any")")) == std::set<std::int64_t>{0, 8});
-  CHECK(groups_of(of(R"("schedule": "interleaved", "virtual_stages": 3, "micro_batch_group": [4, 5])")) == std::set<std::int64_t>{4});
+  CHECK(groups_of(of(R"("schedule": "interleaved", "virtual_stages": 3, "micro_batch_group": "any")")) ==
+        std::set<std::int64_t>{0, 8});
+  CHECK(groups_of(of(R"("schedule": "interleaved", "virtual_stages": 3, "micro_batch_group": [4, 5])")) ==
+        std::set<std::int64_t>{4});
 }
 
 TEST_CASE("layouts cut by hand are free by their name alone, and are stages of any number then") {
   const auto of = [](const std::string& fields, const Abilities& can = {}, int layers = 10) {
-    Space space = space_of(fmt::format(R"({{"model": {{"preset": "gpt-bytes-3m", "layers": {}}}, "seq": 128, "global_batch": 16,
-           "tp": 1, {}}})", layers, fields));
+    Space space =
+        space_of(fmt::format(R"({{"model": {{"preset": "gpt-bytes-3m", "layers": {}}}, "seq": 128, "global_batch": 16,
+           "tp": 1, {}}})",
+                             layers, fields));
     space.can = can;
     std::map<std::int64_t, std::set<std::string>> seen;
     for (const Point& p : layouts(space)) seen[p.pp * p.virtual_stages].insert(p.pipeline_layout);
@@ -117,19 +123,25 @@ TEST_CASE("layouts cut by hand are free by their name alone, and are stages of a
   CHECK(any.at(1) == Texts{""});
   CHECK(any.at(2) == Texts{"", "Et*6|t*4L"});
   // Layers alone, with the head as one, with both ends, and with the head as two.
-  CHECK(any.at(8) == Texts{"Et|t|t|tt|(t|)*3ttL", "Et|t|tt|t|t|tt|t|tL", "E|tt|t|tt|t|tt|t|tL", "E|tt|t|tt|tt|t|tt|L", "Et|tt|t|tt|t|tt|t|L"});
+  CHECK(any.at(8) == Texts{"Et|t|t|tt|(t|)*3ttL", "Et|t|tt|t|t|tt|t|tL", "E|tt|t|tt|t|tt|t|tL", "E|tt|t|tt|tt|t|tt|L",
+                           "Et|tt|t|tt|t|tt|t|L"});
   CHECK(of(R"("pp": 4, "schedule": "any", "pipeline_layout": "any")").contains(8));
   // Values of a list are these and no others, as texts or as lists; one list of lists is one layout, which is given.
-  CHECK(of(R"("pp": 2, "pipeline_layout": ["Et|t*9L", [["embedding"], ["decoder", "loss"]], "Et|tL"])").at(2) == Texts{"Et|t*9L"});
-  CHECK(of(R"("pp": 2, "zero": "any", "pipeline_layout": [["embedding", "decoder", "decoder"], ["loss"]])", {}, 2).at(2) == Texts{"Ett|L"});
+  CHECK(of(R"("pp": 2, "pipeline_layout": ["Et|t*9L", [["embedding"], ["decoder", "loss"]], "Et|tL"])").at(2) ==
+        Texts{"Et|t*9L"});
+  CHECK(of(R"("pp": 2, "zero": "any", "pipeline_layout": [["embedding", "decoder", "decoder"], ["loss"]])", {}, 2)
+            .at(2) == Texts{"Ett|L"});
   // Of a framework without layouts none is proposed.
-  for (const auto& [stages, texts] : of(R"("pp": "any", "pipeline_layout": "any")", Abilities{{{"pipeline_layout", {""}}}})) CHECK(texts == Texts{""});
+  for (const auto& [stages, texts] :
+       of(R"("pp": "any", "pipeline_layout": "any")", Abilities{{{"pipeline_layout", {""}}}}))
+    CHECK(texts == Texts{""});
 }
 
 TEST_CASE("how tokens meet experts is free by its name alone") {
   const auto ways_of = [](const std::string& fields) {
     std::set<EpCommunication> seen;
-    for (const Point& p : layouts(space_of(fmt::format(R"({{"model": "mixtral-bytes-4m", "seq": 128, "global_batch": 16, {}}})", fields))))
+    for (const Point& p : layouts(
+             space_of(fmt::format(R"({{"model": "mixtral-bytes-4m", "seq": 128, "global_batch": 16, {}}})", fields))))
       seen.insert(p.ep_communication);
     return seen;
   };
@@ -143,15 +155,19 @@ TEST_CASE("how tokens meet experts is free by its name alone") {
 TEST_CASE("whether exchanges over tp travel beside products is free by its name alone") {
   const auto seen_of = [](const std::string& fields) {
     std::set<std::tuple<bool, bool>> seen;  // sequence parallel, overlapped
-    for (const Point& p : layouts(space_of(fmt::format("{{{}, {}}}", kModel, fields)))) seen.emplace(p.sequence_parallel, p.tp_comm_overlap);
+    for (const Point& p : layouts(space_of(fmt::format("{{{}, {}}}", kModel, fields))))
+      seen.emplace(p.sequence_parallel, p.tp_comm_overlap);
     return seen;
   };
   using Seen = std::set<std::tuple<bool, bool>>;
   CHECK(seen_of(R"("tp": "any", "sequence_parallel": "any")") == Seen{{false, false}, {true, false}});
-  CHECK(seen_of(R"("tp": "any", "sequence_parallel": "any", "tp_comm_overlap": "any")") == Seen{{false, false}, {true, false}, {true, true}});
+  CHECK(seen_of(R"("tp": "any", "sequence_parallel": "any", "tp_comm_overlap": "any")") ==
+        Seen{{false, false}, {true, false}, {true, true}});
   // Given, it leaves the layouts that can have it.
-  CHECK(seen_of(R"("tp": "any", "cp": "any", "sequence_parallel": "any", "tp_comm_overlap": true)") == Seen{{true, true}});
-  CHECK(seen_of(R"("tp": "any", "cp": "any", "sequence_parallel": "any", "tp_gathers": "product")") == Seen{{true, false}});
+  CHECK(seen_of(R"("tp": "any", "cp": "any", "sequence_parallel": "any", "tp_comm_overlap": true)") ==
+        Seen{{true, true}});
+  CHECK(seen_of(R"("tp": "any", "cp": "any", "sequence_parallel": "any", "tp_gathers": "product")") ==
+        Seen{{true, false}});
 }
 
 TEST_CASE("dp that is given leaves devices idle, and so does a search for few devices") {
@@ -174,7 +190,8 @@ TEST_CASE("what the framework has not is offered only where the spec lists it") 
     return all;
   };
   CHECK(stages(fmt::format(R"({{{}, "search": ["zero", "offload"]}})", kModel)) == std::set{Zero::none, Zero::stage_1});
-  CHECK(stages(fmt::format(R"({{{}, "zero": [1, 3], "search": ["offload"]}})", kModel)) == std::set{Zero::stage_1, Zero::stage_3});
+  CHECK(stages(fmt::format(R"({{{}, "zero": [1, 3], "search": ["offload"]}})", kModel)) ==
+        std::set{Zero::stage_1, Zero::stage_3});
   CHECK(stages(fmt::format(R"({{{}, "zero": 2, "search": ["tp"]}})", kModel)) == std::set{Zero::stage_2});
 }
 

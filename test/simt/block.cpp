@@ -63,8 +63,8 @@ std::size_t scheduler_bytes = 0;
 }  // namespace
 
 Fibers::Fibers() : places_(kMostThreads), begun_(kMostThreads) {
-  void* memory = mmap(nullptr, kMostThreads * kBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      mmap(nullptr, kMostThreads * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   stacks_ = static_cast<std::byte*>(memory);
 }
@@ -73,8 +73,7 @@ Fibers::~Fibers() {
   munmap(stacks_, kMostThreads * kBytes);
 }
 
-Block::Block(std::string_view kernel, Fibers& fibers, Index threads, std::size_t dynamic_bytes,
-             bool descending)
+Block::Block(std::string_view kernel, Fibers& fibers, Index threads, std::size_t dynamic_bytes, bool descending)
     : kernel_(kernel),
       fibers_(fibers),
       shape_(threads),
@@ -88,8 +87,7 @@ Block::Block(std::string_view kernel, Fibers& fibers, Index threads, std::size_t
 }
 
 Block& Block::current() {
-  if (running_block == nullptr)
-    fail(ErrorKind::internal, "simt", "a kernel's word was used outside of a kernel");
+  if (running_block == nullptr) fail(ErrorKind::internal, "simt", "a kernel's word was used outside of a kernel");
   return *running_block;
 }
 
@@ -105,8 +103,7 @@ bool Block::next_of_warp(unsigned& thread) const {
   const unsigned first = running_ / kWarp * kWarp;
   const unsigned end = std::min<unsigned>(first + kWarp, static_cast<unsigned>(threads_.size()));
   thread = descending_ ? running_ - 1 : running_ + 1;  // below 0 it wraps around
-  return thread >= first && thread < end && threads_[thread].state == State::ready &&
-         !threads_[thread].started;
+  return thread >= first && thread < end && threads_[thread].state == State::ready && !threads_[thread].started;
 }
 
 void Block::entry() {
@@ -214,8 +211,7 @@ bool Block::run_warp(unsigned warp) {
     while (waiting < first + count && threads_[waiting].state != State::at_warp) ++waiting;
     if (waiting == first + count) return moved;
     if (count < kWarp)
-      fail(ErrorKind::internal, kernel_, "operation of a warp, got {} threads, need whole warps of {}", count,
-           kWarp);
+      fail(ErrorKind::internal, kernel_, "operation of a warp, got {} threads, need whole warps of {}", count, kWarp);
     if (threads_[first].state != State::at_warp) disagree(first, waiting);
     release(first, count, State::at_warp);
   }

@@ -10,8 +10,7 @@ using mbench::fail;
 void check_launch(std::string_view kernel, const mbench::cuda::Launch& shape, const Limits& limits) {
   const auto need = [&](std::string_view what, std::size_t got, std::size_t most) {
     if (got == 0 || got > most)
-      fail(ErrorKind::internal, kernel, "{} of a launch, got {}, need 1 ... {} on {}", what, got, most,
-           limits.name);
+      fail(ErrorKind::internal, kernel, "{} of a launch, got {}, need 1 ... {} on {}", what, got, most, limits.name);
   };
   need("threads", std::size_t{shape.block_x} * shape.block_y, Limits::kThreads);
   need("blocks in x", shape.grid_x, Limits::kGridX);
@@ -19,8 +18,7 @@ void check_launch(std::string_view kernel, const mbench::cuda::Launch& shape, co
   need("blocks in z", shape.grid_z, Limits::kGridZ);
 }
 
-void check_shared(std::string_view kernel, std::size_t static_bytes, std::size_t dynamic_bytes,
-                  const Limits& limits) {
+void check_shared(std::string_view kernel, std::size_t static_bytes, std::size_t dynamic_bytes, const Limits& limits) {
   if (static_bytes > Limits::kStaticShared)
     fail(ErrorKind::internal, kernel, "static shared memory, got {} bytes, need at most {}", static_bytes,
          Limits::kStaticShared);
@@ -35,8 +33,7 @@ void* Emulator::scratch(std::size_t bytes) {
   return scratch_.data();
 }
 
-void Emulator::run(std::string_view op, const mbench::cuda::Launch& shape,
-                   const std::function<void()>& body) {
+void Emulator::run(std::string_view op, const mbench::cuda::Launch& shape, const std::function<void()>& body) {
   check_launch(op, shape, limits_);
   check_shared(op, 0, shape.shared, limits_);
   launches_.push_back(shape);
@@ -46,8 +43,7 @@ void Emulator::run(std::string_view op, const mbench::cuda::Launch& shape,
   const std::uint64_t blocks = std::uint64_t{shape.grid_x} * shape.grid_y * shape.grid_z;
   for (std::uint64_t i = 0; i < blocks; ++i) {
     const std::uint64_t b = descending ? blocks - 1 - i : i;
-    blockIdx = {static_cast<unsigned>(b % shape.grid_x),
-                static_cast<unsigned>(b / shape.grid_x % shape.grid_y),
+    blockIdx = {static_cast<unsigned>(b % shape.grid_x), static_cast<unsigned>(b / shape.grid_x % shape.grid_y),
                 static_cast<unsigned>(b / shape.grid_x / shape.grid_y)};
     Block block(op, fibers_, blockDim, shape.shared, descending);
     block.run(body);

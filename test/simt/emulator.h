@@ -26,19 +26,16 @@ inline constexpr Limits kAda{"compute capability 8.9", std::size_t{99} << 10};
 inline constexpr Limits kTuring{"compute capability 7.5", std::size_t{64} << 10};
 
 void check_launch(std::string_view kernel, const mbench::cuda::Launch& shape, const Limits& limits);
-void check_shared(std::string_view kernel, std::size_t static_bytes, std::size_t dynamic_bytes,
-                  const Limits& limits);
+void check_shared(std::string_view kernel, std::size_t static_bytes, std::size_t dynamic_bytes, const Limits& limits);
 
 enum class Order { ascending, descending };  // of blocks, of warps and of threads
 
 class Emulator {
  public:
-  explicit Emulator(Order order = Order::ascending, const Limits& limits = kTuring)
-      : order_(order), limits_(limits) {}
+  explicit Emulator(Order order = Order::ascending, const Limits& limits = kTuring) : order_(order), limits_(limits) {}
 
   template <class... Params, class... Args>
-  void launch(std::string_view op, const mbench::cuda::Launch& shape, void (*kernel)(Params...),
-              Args&&... args) {
+  void launch(std::string_view op, const mbench::cuda::Launch& shape, void (*kernel)(Params...), Args&&... args) {
     static_assert(sizeof...(Params) == sizeof...(Args));
     if (shape.grid_x == 0 || shape.grid_y == 0 || shape.grid_z == 0) return;
     const std::tuple<Params...> values(std::forward<Args>(args)...);

@@ -169,9 +169,8 @@ TEST_CASE("threads that part before a barrier or a shuffle are found, with both 
 TEST_CASE("shared memory: indices beyond it, too much of it, and values that were never written") {
   int to = 0;
   Emulator emulator;
-  CHECK(error_of([&] {
-          emulator.launch("b", blocks_of(1, 33), beyond_shared, &to);
-        }).find("got 32, need 0 ... 31") != std::string::npos);
+  CHECK(error_of([&] { emulator.launch("b", blocks_of(1, 33), beyond_shared, &to); }).find("got 32, need 0 ... 31") !=
+        std::string::npos);
   CHECK(error_of([&] { emulator.launch("b", blocks_of(1, 9, 1, 32), beyond_dynamic, &to); }).find("got 8") !=
         std::string::npos);
   CHECK(error_of([&] { emulator.launch("b", blocks_of(1, 1), much_shared, &to); }).find("56000 bytes") !=
@@ -186,14 +185,11 @@ TEST_CASE("shared memory: indices beyond it, too much of it, and values that wer
 TEST_CASE("launches beyond a device's limits are refused") {
   int to[1];
   const auto refused = [&](const cuda::Launch& shape, const simt::Limits& limits) {
-    return error_of([&] {
-      Emulator(simt::Order::ascending, limits).launch("big", shape, beyond_dynamic, static_cast<int*>(to));
-    });
+    return error_of(
+        [&] { Emulator(simt::Order::ascending, limits).launch("big", shape, beyond_dynamic, static_cast<int*>(to)); });
   };
-  CHECK(refused(blocks_of(1, 1025), simt::kHopper).find("threads of a launch, got 1025") !=
-        std::string::npos);
-  CHECK(refused(blocks_of(1, 32, 33), simt::kHopper).find("threads of a launch, got 1056") !=
-        std::string::npos);
+  CHECK(refused(blocks_of(1, 1025), simt::kHopper).find("threads of a launch, got 1025") != std::string::npos);
+  CHECK(refused(blocks_of(1, 32, 33), simt::kHopper).find("threads of a launch, got 1056") != std::string::npos);
   cuda::Launch tall = blocks_of(1, 1);
   tall.grid_y = 65536;
   CHECK(refused(tall, simt::kHopper).find("blocks in y") != std::string::npos);

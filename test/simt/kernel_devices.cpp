@@ -55,9 +55,7 @@ namespace {
 class Emulated final : public EmulatedDevice {
  public:
   explicit Emulated(simt::Order order)
-      : EmulatedDevice(std::make_unique<cpu::HostMemory>(std::size_t{1} << 32), 0),
-        stream_(order),
-        ops_(*this) {}
+      : EmulatedDevice(std::make_unique<cpu::HostMemory>(std::size_t{1} << 32), 0), stream_(order), ops_(*this) {}
   OpTable& ops() override { return ops_; }
   std::string name() const override { return "emulated GPU"; }
   bool real() const override { return true; }

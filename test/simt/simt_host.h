@@ -21,8 +21,7 @@
 inline void __syncthreads(std::source_location at = std::source_location::current()) {
   simt::Block::current().wait_block(at);
 }
-inline void __syncwarp(unsigned mask = 0xFFFFFFFFu,
-                       std::source_location at = std::source_location::current()) {
+inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, std::source_location at = std::source_location::current()) {
   simt::Block::current().exchange(0, mask, at);
 }
 
@@ -45,19 +44,15 @@ T __shfl_sync(unsigned mask, T value, int lane, std::source_location at = std::s
   return simt::from_lane(mask, value, static_cast<unsigned>(lane) % 32, at);
 }
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int lanes,
-                  std::source_location at = std::source_location::current()) {
-  return simt::from_lane(mask, value, (simt::Block::current().lane() ^ static_cast<unsigned>(lanes)) % 32,
-                         at);
+T __shfl_xor_sync(unsigned mask, T value, int lanes, std::source_location at = std::source_location::current()) {
+  return simt::from_lane(mask, value, (simt::Block::current().lane() ^ static_cast<unsigned>(lanes)) % 32, at);
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned by,
-                   std::source_location at = std::source_location::current()) {
+T __shfl_down_sync(unsigned mask, T value, unsigned by, std::source_location at = std::source_location::current()) {
   const unsigned lane = simt::Block::current().lane();
   return simt::from_lane(mask, value, lane + by < 32 ? lane + by : lane, at);
 }
-inline unsigned __ballot_sync(unsigned mask, int predicate,
-                              std::source_location at = std::source_location::current()) {
+inline unsigned __ballot_sync(unsigned mask, int predicate, std::source_location at = std::source_location::current()) {
   const std::uint64_t* all = simt::Block::current().exchange(predicate != 0 ? 1 : 0, mask, at);
   unsigned lanes = 0;
   for (unsigned i = 0; i < 32; ++i) lanes |= static_cast<unsigned>(all[i]) << i;
@@ -122,8 +117,7 @@ struct SharedArray {
       own.add_static(sizeof items);
       std::memset(static_cast<void*>(items), 0xFF, sizeof items);
     }
-    if (i < 0 || i >= N)
-      fail(ErrorKind::internal, "simt", "index into shared memory, got {}, need 0 ... {}", i, N - 1);
+    if (i < 0 || i >= N) fail(ErrorKind::internal, "simt", "index into shared memory, got {}, need 0 ... {}", i, N - 1);
     return items[i];
   }
 };

@@ -63,14 +63,18 @@ json drawn_spec(std::mt19937_64& draw) {
   json spec = {{"model", one_of(models())}, {"seq", one_of(drawn_values().at("seq"))}};
   const std::uint64_t one_in = 3 + draw() % 40;
   std::vector<std::string> fields;
-  for (const strategies::Strategy& s : strategies::all_strategies()) fields.insert(fields.end(), s.fields.begin(), s.fields.end());
+  for (const strategies::Strategy& s : strategies::all_strategies())
+    fields.insert(fields.end(), s.fields.begin(), s.fields.end());
   for (const PointField& former : former_point_fields()) fields.push_back(former.key);
   for (const std::string& field : fields) {
     if (draw() % one_in != 0 || field == "model") continue;
     const json& about = schema.at(field);
-    if (drawn_values().contains(field)) spec[field] = one_of(drawn_values().at(field));
-    else if (about.value("type", "") == "boolean") spec[field] = draw() % 2 == 0;
-    else if (const auto& choices = find_field(field)->choices; !choices.empty()) spec[field] = choices[draw() % choices.size()].name;
+    if (drawn_values().contains(field))
+      spec[field] = one_of(drawn_values().at(field));
+    else if (about.value("type", "") == "boolean")
+      spec[field] = draw() % 2 == 0;
+    else if (const auto& choices = find_field(field)->choices; !choices.empty())
+      spec[field] = choices[draw() % choices.size()].name;
   }
   if (draw() % 4 == 0) spec["device"] = one_of(drawn_values().at("device"));
   return spec;
@@ -92,8 +96,10 @@ std::vector<std::string> split(const std::string& text, const std::vector<std::s
   for (std::size_t at = 0; at < text.size();) {
     const auto here = [&](const std::string& s) { return text.compare(at, s.size(), s) == 0; };
     const auto found = std::find_if(separators.begin(), separators.end(), here);
-    if (found == separators.end()) parts.back() += text[at++];
-    else parts.emplace_back(), at += found->size();
+    if (found == separators.end())
+      parts.back() += text[at++];
+    else
+      parts.emplace_back(), at += found->size();
   }
   return parts;
 }
@@ -103,7 +109,8 @@ std::vector<Advice> advice_of(const std::string& reason) {
   const std::string need = ", need ";
   REQUIRE(reason.find(need) != std::string::npos);
   std::vector<Advice> all;
-  for (const std::string& alternative : split(reason.substr(reason.find(need) + need.size()), {", or ", " or ", ", "})) {
+  for (const std::string& alternative :
+       split(reason.substr(reason.find(need) + need.size()), {", or ", " or ", ", "})) {
     Advice together;
     for (const std::string& change : split(alternative, {" and "})) {
       std::istringstream words(change);
@@ -125,11 +132,15 @@ std::vector<Advice> advice_of(const std::string& reason) {
 json followed(json spec, const Advice& advice) {
   for (const auto& [field, value] : advice) {
     // What a spec says in a former word it says in the new one now.
-    if (field.starts_with(kFrameworkField)) spec.erase(field == "framework.preset" ? "graph" : field.substr(kFrameworkField.size()));
+    if (field.starts_with(kFrameworkField))
+      spec.erase(field == "framework.preset" ? "graph" : field.substr(kFrameworkField.size()));
     const bool of_point = is_field(field);
-    if (of_point) spec[field] = field == "device" && value == "sim:" ? json("sim:8xH100-SXM5-80GB") : value;
-    else if (spec["model"].is_string()) spec["model"] = {{"preset", spec["model"]}, {field, value}};
-    else spec["model"][field] = value;
+    if (of_point)
+      spec[field] = field == "device" && value == "sim:" ? json("sim:8xH100-SXM5-80GB") : value;
+    else if (spec["model"].is_string())
+      spec["model"] = {{"preset", spec["model"]}, {field, value}};
+    else
+      spec["model"][field] = value;
   }
   return spec;
 }
@@ -148,7 +159,8 @@ std::string wrong_with(const json& spec, const Advice& advice) {
 // Whether a number is the nearest on its side, and each of several changes needed.
 bool is_nearest(const json& spec, const Point& point, const Advice& advice) {
   if (advice.size() > 1) {
-    if (std::any_of(advice.begin(), advice.end(), [](const auto& change) { return change.first == "strategy"; })) return true;
+    if (std::any_of(advice.begin(), advice.end(), [](const auto& change) { return change.first == "strategy"; }))
+      return true;
     for (std::size_t i = 0; i < advice.size(); ++i) {
       Advice fewer = advice;
       fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
@@ -202,14 +214,16 @@ TEST_CASE("what a refusal advises is accepted, and nothing nearer is") {
       const std::string why = wrong_with(spec, advice);
       const bool nearest = why.empty() && is_nearest(spec, *point, advice);
       wrong += !why.empty(), far += why.empty() && !nearest;
-      INFO(advice.front().first << " " << advice.front().second.dump() << (advice.size() > 1 ? " and more" : "") << ": " << why);
+      INFO(advice.front().first << " " << advice.front().second.dump() << (advice.size() > 1 ? " and more" : "") << ": "
+                                << why);
       CHECK(why == "");
       CHECK(nearest);
     }
   }
   if (std::getenv("MBENCH_ADVICE"))
-    WARN(refused << " refusals of " << kinds.size() << " kinds, " << pieces << " alternatives, " << singles << " of one change, at most "
-                 << most << "; without " << unmended << ", wrong " << wrong << ", not the nearest " << far);
+    WARN(refused << " refusals of " << kinds.size() << " kinds, " << pieces << " alternatives, " << singles
+                 << " of one change, at most " << most << "; without " << unmended << ", wrong " << wrong
+                 << ", not the nearest " << far);
   CHECK(unmended == 0);
   CHECK(kinds.size() > 60);
   CHECK(singles > count / 2);
@@ -223,20 +237,26 @@ TEST_CASE("advice of one rule that another would refuse is left out, or names wh
     for (const Advice& advice : advice_of(refusal->reason)) CHECK(wrong_with(spec, advice) == "");
     return refusal->reason;
   };
-  CHECK(why(R"({"model": {"preset": "mixtral-bytes-tiny", "experts": 4}, "seq": 48, "tp": 2, "sequence_parallel": true, "dp": 3,
+  CHECK(
+      why(R"({"model": {"preset": "mixtral-bytes-tiny", "experts": 4}, "seq": 48, "tp": 2, "sequence_parallel": true, "dp": 3,
                 "global_batch": 3, "etp": 1, "ep": 6})") == "ep 6 does not divide the 4 experts, need ep 2");
   CHECK(why(R"({"model": {"preset": "llama-bytes-tiny", "hidden": 96, "heads": 3, "kv_heads": 3}, "seq": 48, "cp": 2,
                 "cp_communication": "all_to_all"})") ==
-        "cp 2 by all_to_all does not divide the 3 key and value heads of a tensor-parallel rank, need cp 1 or 3, or cp_communication ring "
+        "cp 2 by all_to_all does not divide the 3 key and value heads of a tensor-parallel rank, need cp 1 or 3, or "
+        "cp_communication ring "
         "and attention flash");
-  CHECK(why(R"({"model": "gpt-bytes-tiny", "seq": 64, "pp": 2, "dp": 2, "global_batch": 8, "zero": 3, "defer_embedding_wgrad": true,
+  CHECK(
+      why(R"({"model": "gpt-bytes-tiny", "seq": 64, "pp": 2, "dp": 2, "global_batch": 8, "zero": 3, "defer_embedding_wgrad": true,
                 "wgrad_deferral_limit": 1})") ==
-        "defer_embedding_wgrad with zero 3 is not built into this binary, need zero 0, 1 or oss, or defer_embedding_wgrad false and "
-        "wgrad_deferral_limit 0");
+      "defer_embedding_wgrad with zero 3 is not built into this binary, need zero 0, 1 or oss, or "
+      "defer_embedding_wgrad false and "
+      "wgrad_deferral_limit 0");
   CHECK(why(R"({"model": "gpt-bytes-tiny", "seq": 64, "strategy": "sequence_parallel", "recompute_layers": 1})") ==
-        "recompute_layers 1 with recompute none, need recompute_layers 0, recompute selective and strategy sequence_parallel+selective, or "
+        "recompute_layers 1 with recompute none, need recompute_layers 0, recompute selective and strategy "
+        "sequence_parallel+selective, or "
         "recompute full and sequence_parallel true and strategy \"\"");
   // Of many faults one way out.
   CHECK(why(R"({"model": "bert-bytes-tiny", "seq": 300, "dp": 3, "ep": 2, "zero": 3, "optimizer": "adafactor"})") ==
-        "seq 300 is longer than the 256 positions of bert-bytes-tiny, need seq 256 and global_batch 3 and ep 1 and zero 0");
+        "seq 300 is longer than the 256 positions of bert-bytes-tiny, need seq 256 and global_batch 3 and ep 1 and "
+        "zero 0");
 }

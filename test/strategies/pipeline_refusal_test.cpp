@@ -19,7 +19,8 @@ Point point_of(const char* text) {
 
 TEST_CASE("stages of other lengths at the ends come out even, or the nearest that do are told") {
   const auto why = [](auto change) {
-    Point p = point_of(R"({"model": {"preset": "gpt-bytes-tiny", "layers": 12}, "seq": 64, "global_batch": 8, "pp": 4})");
+    Point p =
+        point_of(R"({"model": {"preset": "gpt-bytes-tiny", "layers": 12}, "seq": 64, "global_batch": 8, "pp": 4})");
     change(p);
     const auto refusal = strategies::why_not(p);
     if (refusal) CHECK(refusal->outcome == Outcome::infeasible);
@@ -38,23 +39,30 @@ TEST_CASE("stages of other lengths at the ends come out even, or the nearest tha
   CHECK(stages(2, 7, 5) == "");
   CHECK(stages(2, 8, 4, 4) == "");
   CHECK(stages(4, 2, 0) ==
-        "first_stage_layers 2 of 12 layers with pp 4 leave 10 to 3 stages, which have as many each, need first_stage_layers 0 or 3");
+        "first_stage_layers 2 of 12 layers with pp 4 leave 10 to 3 stages, which have as many each, need "
+        "first_stage_layers 0 or 3");
   CHECK(stages(4, 4, 0) ==
-        "first_stage_layers 4 of 12 layers with pp 4 leave 8 to 3 stages, which have as many each, need first_stage_layers 3 or 6");
+        "first_stage_layers 4 of 12 layers with pp 4 leave 8 to 3 stages, which have as many each, need "
+        "first_stage_layers 3 or 6");
   CHECK(stages(4, 0, 12) ==
-        "last_stage_layers 12 of 12 layers with pp 4 leave 0 to 3 stages, which have as many each, need last_stage_layers 9");
+        "last_stage_layers 12 of 12 layers with pp 4 leave 0 to 3 stages, which have as many each, need "
+        "last_stage_layers 9");
   CHECK(stages(4, 2, 3) ==
-        "first_stage_layers 2 and last_stage_layers 3 of 12 layers with pp 4 leave 7 to 2 stages, which have as many each, need "
+        "first_stage_layers 2 and last_stage_layers 3 of 12 layers with pp 4 leave 7 to 2 stages, which have as many "
+        "each, need "
         "first_stage_layers 1 or 3, or last_stage_layers 2 or 4");
   CHECK(stages(2, 7, 6) ==
-        "first_stage_layers 7 and last_stage_layers 6 of 12 layers with pp 2 leave -1 to 0 stages, which have as many each, need "
+        "first_stage_layers 7 and last_stage_layers 6 of 12 layers with pp 2 leave -1 to 0 stages, which have as many "
+        "each, need "
         "first_stage_layers 6 or last_stage_layers 5");
   CHECK(stages(2, 7, 0, 2) ==
         "first_stage_layers 7 of 12 layers with pp 2: virtual_stages 2 does not divide the 7 layers of stage 0, need "
         "first_stage_layers 6 or 8");
   CHECK(stages(4, 0, 3, 2) ==
-        "last_stage_layers 3 of 12 layers with pp 4: virtual_stages 2 does not divide the 3 layers of stage 0, need last_stage_layers 6");
-  CHECK(stages(1, 12, 0) == "first_stage_layers 12 with pp 1, need first_stage_layers 0, or pp 2 and first_stage_layers 11");
+        "last_stage_layers 3 of 12 layers with pp 4: virtual_stages 2 does not divide the 3 layers of stage 0, need "
+        "last_stage_layers 6");
+  CHECK(stages(1, 12, 0) ==
+        "first_stage_layers 12 with pp 1, need first_stage_layers 0, or pp 2 and first_stage_layers 11");
   // What is recomputed is of chunks as they are.
   const auto recomputed = [&](std::int64_t layers) {
     return why([&](Point& p) { p.first_stage_layers = 6, p.recompute = Recompute::full, p.recompute_layers = layers; });
@@ -65,7 +73,8 @@ TEST_CASE("stages of other lengths at the ends come out even, or the nearest tha
 
 TEST_CASE("a layout has as many stages, layers and depths as the point, or what would do is told") {
   const auto why = [](auto change) {
-    Point p = point_of(R"({"model": {"preset": "gpt-bytes-tiny", "layers": 12}, "seq": 64, "global_batch": 8, "pp": 4})");
+    Point p =
+        point_of(R"({"model": {"preset": "gpt-bytes-tiny", "layers": 12}, "seq": 64, "global_batch": 8, "pp": 4})");
     change(p);
     const auto refusal = strategies::why_not(p);
     if (refusal) CHECK(refusal->outcome == Outcome::infeasible);
@@ -83,19 +92,30 @@ TEST_CASE("a layout has as many stages, layers and depths as the point, or what 
   CHECK(cut("Et*6|t*5|t|m*2L", 1, 2) == "");
   CHECK(cut("Et*6|t*5|tm|L", 1, 1) == "");
   CHECK(cut("Ett|tt|tt|tt|tt|tt|m|L", 2, 1) == "");
-  CHECK(cut("Et*6|t*5|tL") == "pipeline_layout has 3 stages for pp 4, need pp 3, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+  CHECK(cut("Et*6|t*5|tL") ==
+        "pipeline_layout has 3 stages for pp 4, need pp 3, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
   CHECK(cut("Et*6|t*6|||||L", 1) ==
         "pipeline_layout has 7 stages for pp 4, need pp 7, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
   CHECK(cut("Ett|tt|tt|tt|tt|tt||L") ==
-        "pipeline_layout has 8 stages for pp 4, need pp 8, pipeline_layout Ett|t*4|t*3|t*3L or \"\", or virtual_stages 2 and schedule interleaved");
-  CHECK(cut("Et*6|t*5||L") == "pipeline_layout has 11 layers of the model's 12, need layers 11, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
-  CHECK(cut("Et*6|t*6||mL") == "pipeline_layout has 1 depths of the model's mtp_layers 0, need mtp_layers 1, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
-  CHECK_THAT(cut("Et*6|t*6||L", 1, 1), Catch::Contains("pipeline_layout has 0 depths of the model's mtp_layers 1, need pipeline_layout Ett|t*4|t*4|ttmL or \"\", or mtp_layers 0"));
-  CHECK_THAT(cut("Et*12|||m||||L", 2, 1), Catch::Contains("multi-token prediction in chunk 0 of the 2 of stage 3, and not in the last, need pipeline_layout"));
-  CHECK(cut("Et*6|t*6||L", 1, 0, 3) == "first_stage_layers 3 with a pipeline_layout, need first_stage_layers 0 or pipeline_layout \"\"");
+        "pipeline_layout has 8 stages for pp 4, need pp 8, pipeline_layout Ett|t*4|t*3|t*3L or \"\", or virtual_stages "
+        "2 and schedule interleaved");
+  CHECK(cut("Et*6|t*5||L") ==
+        "pipeline_layout has 11 layers of the model's 12, need layers 11, or pipeline_layout Ett|t*4|t*3|t*3L or \"\"");
+  CHECK(cut("Et*6|t*6||mL") ==
+        "pipeline_layout has 1 depths of the model's mtp_layers 0, need mtp_layers 1, or pipeline_layout "
+        "Ett|t*4|t*3|t*3L or \"\"");
+  CHECK_THAT(cut("Et*6|t*6||L", 1, 1), Catch::Contains("pipeline_layout has 0 depths of the model's mtp_layers 1, need "
+                                                       "pipeline_layout Ett|t*4|t*4|ttmL or \"\", or mtp_layers 0"));
+  CHECK_THAT(cut("Et*12|||m||||L", 2, 1),
+             Catch::Contains(
+                 "multi-token prediction in chunk 0 of the 2 of stage 3, and not in the last, need pipeline_layout"));
+  CHECK(cut("Et*6|t*6||L", 1, 0, 3) ==
+        "first_stage_layers 3 with a pipeline_layout, need first_stage_layers 0 or pipeline_layout \"\"");
   // What is recomputed is of chunks as they are.
   const auto recomputed = [&](std::int64_t layers) {
-    return why([&](Point& p) { p.pipeline_layout = "Et*7|t*5||L", p.recompute = Recompute::full, p.recompute_layers = layers; });
+    return why([&](Point& p) {
+      p.pipeline_layout = "Et*7|t*5||L", p.recompute = Recompute::full, p.recompute_layers = layers;
+    });
   };
   CHECK(recomputed(7) == "");
   CHECK(recomputed(8) == "recompute_layers 8 of chunks with at most 7 layers, need recompute_layers 7");
@@ -107,8 +127,11 @@ TEST_CASE("a layout has as many stages, layers and depths as the point, or what 
     });
   };
   CHECK(even(40, 14) == "");
-  CHECK(even(40, 15) == "pp 15 does not divide the 40 layers, need pp 14 or 20, or pipeline_layout Et|(t*3|)*4tt|(t*3|)*4tt|(t*3|)*3ttL");
-  CHECK_THAT(even(61, 8, 4), Catch::Contains("pp 8 x virtual_stages 4 does not divide the 61 layers") && Catch::Contains("pipeline_layout E|(tt|)*30tL"));
+  CHECK(
+      even(40, 15) ==
+      "pp 15 does not divide the 40 layers, need pp 14 or 20, or pipeline_layout Et|(t*3|)*4tt|(t*3|)*4tt|(t*3|)*3ttL");
+  CHECK_THAT(even(61, 8, 4), Catch::Contains("pp 8 x virtual_stages 4 does not divide the 61 layers") &&
+                                 Catch::Contains("pipeline_layout E|(tt|)*30tL"));
 }
 
 TEST_CASE("groups of micro batches have one for each stage, in the last group too") {
@@ -124,14 +147,19 @@ TEST_CASE("groups of micro batches have one for each stage, in the last group to
   CHECK(why(4, 8) == "");
   CHECK(why(6, 16) == "");
   CHECK(why(0, 5) ==
-        "schedule interleaved needs the 5 micro batches to be a multiple of pp 4, need global_batch 4 or 8, or micro_batch_group 5");
+        "schedule interleaved needs the 5 micro batches to be a multiple of pp 4, need global_batch 4 or 8, or "
+        "micro_batch_group 5");
   CHECK(why(3, 8) == "micro_batch_group 3 with pp 4, need micro_batch_group 0 or 4");
   CHECK(why(9, 8) == "micro_batch_group 9 of 8 micro batches, need micro_batch_group 8");
-  CHECK(why(5, 8) == "micro_batch_group 5 leaves 3 of 8 micro batches to the last group, fewer than pp 4, need micro_batch_group 4 or 8");
-  CHECK(why(4, 7) == "micro_batch_group 4 leaves 3 of 7 micro batches to the last group, fewer than pp 4, need micro_batch_group 7");
+  CHECK(why(5, 8) ==
+        "micro_batch_group 5 leaves 3 of 8 micro batches to the last group, fewer than pp 4, need micro_batch_group 4 "
+        "or 8");
+  CHECK(why(4, 7) ==
+        "micro_batch_group 4 leaves 3 of 7 micro batches to the last group, fewer than pp 4, need micro_batch_group 7");
   CHECK(why(5, 3) == "micro_batch_group 5 of 3 micro batches with pp 4, need global_batch 5");
-  CHECK(why(5, 5, 4, false) ==
-        "micro_batch_group 5 with schedule 1f1b, need micro_batch_group 0, or schedule interleaved and virtual_stages 2");
+  CHECK(
+      why(5, 5, 4, false) ==
+      "micro_batch_group 5 with schedule 1f1b, need micro_batch_group 0, or schedule interleaved and virtual_stages 2");
 }
 
 TEST_CASE("lengths of stages and groups that are offered can be, and are near those that there are without") {
@@ -140,8 +168,8 @@ TEST_CASE("lengths of stages and groups that are offered can be, and are near th
     std::map<std::string, std::size_t> count;
     for (const strategies::Choice& choice : strategies::pipeline().choices(p, 8)) {
       const std::vector<std::string> together = sweeps::split_fields(choice.field);
-      CHECK(choice.by_name ==
-            (together.front() == "micro_batch_group" || together.front() == "first_stage_layers" || together.front() == "pipeline_layout"));
+      CHECK(choice.by_name == (together.front() == "micro_batch_group" || together.front() == "first_stage_layers" ||
+                               together.front() == "pipeline_layout"));
       count[choice.field] = choice.values.size();
       for (const json& value : choice.values) {
         json fields = json(point_to_json(p));
@@ -156,8 +184,8 @@ TEST_CASE("lengths of stages and groups that are offered can be, and are near th
   Point stages = point_of(R"({"model": "gpt2-345m", "seq": 1024, "global_batch": 24, "dp": 2, "pp": 4,
     "schedule": "interleaved", "virtual_stages": 2})");  // 24 layers in 4 stages of 2 chunks, 12 micro batches
   const std::map<std::string, std::size_t> more = choices_of(stages);
-  CHECK(more.at("micro_batch_group") == 3);                      // 4, 8 and all 12
-  CHECK(more.at("first_stage_layers,last_stage_layers") == 1);   // 4 8 8 4 is more than two layers apart
+  CHECK(more.at("micro_batch_group") == 3);                     // 4, 8 and all 12
+  CHECK(more.at("first_stage_layers,last_stage_layers") == 1);  // 4 8 8 4 is more than two layers apart
   stages.schedule = ScheduleKind::one_f_one_b, stages.virtual_stages = 1;
   CHECK(choices_of(stages).at("first_stage_layers,last_stage_layers") == 2);  // as they are, 5 7 7 5
   stages.pp = 2;
@@ -174,13 +202,17 @@ TEST_CASE("the gradient of the logits' weight is deferred where a last stage has
   CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true})") == "");
   CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "wgrad_deferral_limit": 99, "dp": 2, "zero": 1})") == "");
   CHECK(why(R"({"wgrad_deferral_limit": 2})") ==
-        "wgrad_deferral_limit 2 with defer_embedding_wgrad false, need wgrad_deferral_limit 0, or defer_embedding_wgrad true and pp 2");
-  CHECK(why(R"({"defer_embedding_wgrad": true})") == "defer_embedding_wgrad true with pp 1, need pp 2 or defer_embedding_wgrad false");
-  CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "graph": "megatron_core", "gradient_accumulation_fusion": false})") ==
-        "defer_embedding_wgrad true with gradient_accumulation_fusion false, need framework.gradient_accumulation_fusion true or "
-        "defer_embedding_wgrad false");
-  CHECK(why(R"({"pp": 2, "dp": 2, "defer_embedding_wgrad": true, "zero": 2})").find("need zero 0, 1 or oss, or defer_embedding_wgrad false") !=
-        std::string::npos);
+        "wgrad_deferral_limit 2 with defer_embedding_wgrad false, need wgrad_deferral_limit 0, or "
+        "defer_embedding_wgrad true and pp 2");
+  CHECK(why(R"({"defer_embedding_wgrad": true})") ==
+        "defer_embedding_wgrad true with pp 1, need pp 2 or defer_embedding_wgrad false");
+  CHECK(
+      why(R"({"pp": 2, "defer_embedding_wgrad": true, "graph": "megatron_core", "gradient_accumulation_fusion": false})") ==
+      "defer_embedding_wgrad true with gradient_accumulation_fusion false, need framework.gradient_accumulation_fusion "
+      "true or "
+      "defer_embedding_wgrad false");
+  CHECK(why(R"({"pp": 2, "dp": 2, "defer_embedding_wgrad": true, "zero": 2})")
+            .find("need zero 0, 1 or oss, or defer_embedding_wgrad false") != std::string::npos);
   CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "precision": "bf16", "offload": "optimizer"})")
             .find("need offload none or defer_embedding_wgrad false") != std::string::npos);
   CHECK(why(R"({"pp": 2, "defer_embedding_wgrad": true, "model": {"preset": "gpt-bytes-tiny", "mtp_layers": 1}})")

@@ -41,8 +41,8 @@ Talk talk(const Plan& plan, const LinearPlan& l) {
 
 constexpr Role kDense[] = {Role::column, Role::row, Role::vocabulary, Role::whole};
 
-constexpr Collective none = Collective::none, reduce = Collective::all_reduce,
-                     gather = Collective::all_gather, scatter = Collective::reduce_scatter;
+constexpr Collective none = Collective::none, reduce = Collective::all_reduce, gather = Collective::all_gather,
+                     scatter = Collective::reduce_scatter;
 
 }  // namespace
 
@@ -261,8 +261,9 @@ TEST_CASE("a layout cut by hand is what the chunks hold, in Megatron-Core's orde
     for (const auto& stage : plan.chunks)
       for (std::size_t c = 0; c < stage.size(); ++c) {
         const ChunkPlan& p = stage[c];
-        const std::string parts = fmt::format("{}{}-{}{}{}{}", p.first ? "E" : "", p.first_layer, p.first_layer + p.layers, p.norm ? "n" : "",
-                                              std::string(static_cast<std::size_t>(p.depths), 'm'), p.last ? "L" : "");
+        const std::string parts =
+            fmt::format("{}{}-{}{}{}{}", p.first ? "E" : "", p.first_layer, p.first_layer + p.layers, p.norm ? "n" : "",
+                        std::string(static_cast<std::size_t>(p.depths), 'm'), p.last ? "L" : "");
         held.at(static_cast<std::size_t>(p.position)) = {p.stage, static_cast<int>(c), parts, p.receives, p.sends};
         layers += p.layers;
       }
@@ -270,11 +271,15 @@ TEST_CASE("a layout cut by hand is what the chunks hold, in Megatron-Core's orde
     return std::pair(held, plan.stages_with_words());
   };
   using All = std::pair<std::vector<Held>, std::vector<int>>;
-  CHECK(cut(4, 1, "E|t*3||t*5L") == All{{{0, 0, "E0-0", 1, 1}, {1, 0, "0-3", 1, 1}, {2, 0, "3-3", 1, 1}, {3, 0, "3-8nL", 1, 1}}, {0, 3}});
-  CHECK(cut(2, 2, "Et|tt|t*3|ttL") == All{{{0, 0, "E0-1", 1, 1}, {1, 0, "1-3", 1, 1}, {0, 1, "3-6", 1, 1}, {1, 1, "6-8nL", 1, 1}}, {0, 1}});
+  CHECK(cut(4, 1, "E|t*3||t*5L") ==
+        All{{{0, 0, "E0-0", 1, 1}, {1, 0, "0-3", 1, 1}, {2, 0, "3-3", 1, 1}, {3, 0, "3-8nL", 1, 1}}, {0, 3}});
+  CHECK(cut(2, 2, "Et|tt|t*3|ttL") ==
+        All{{{0, 0, "E0-1", 1, 1}, {1, 0, "1-3", 1, 1}, {0, 1, "3-6", 1, 1}, {1, 1, "6-8nL", 1, 1}}, {0, 1}});
   // What depths read is behind the norm, which goes with the last layer; and their hidden activations go on beside the model's.
-  CHECK(cut(3, 1, "Et*3|t*5|mL", 1) == All{{{0, 0, "E0-3", 1, 1}, {1, 0, "3-8n", 1, 1}, {2, 0, "8-8mL", 1, 1}}, {0, 2}});
-  CHECK(cut(4, 1, "Et*3|t*5mm||L", 2) == All{{{0, 0, "E0-3", 1, 1}, {1, 0, "3-8nmm", 1, 3}, {2, 0, "8-8", 3, 3}, {3, 0, "8-8L", 3, 1}}, {0, 1, 3}});
+  CHECK(cut(3, 1, "Et*3|t*5|mL", 1) ==
+        All{{{0, 0, "E0-3", 1, 1}, {1, 0, "3-8n", 1, 1}, {2, 0, "8-8mL", 1, 1}}, {0, 2}});
+  CHECK(cut(4, 1, "Et*3|t*5mm||L", 2) ==
+        All{{{0, 0, "E0-3", 1, 1}, {1, 0, "3-8nmm", 1, 3}, {2, 0, "8-8", 3, 3}, {3, 0, "8-8L", 3, 1}}, {0, 1, 3}});
   CHECK(cut(2, 2, "Et*3|t*5|m|L", 1).second == std::vector<int>{0, 1});  // a tied head beside the first stage's table
 }
 
@@ -282,7 +287,8 @@ TEST_CASE("layers and two more that come out even make stages of any size") {
   Point point = layout(1, 14, 1);
   point.model.layers = 40, point.global_batch = 14;
   const Plan plan = make_plan(point);
-  for (int stage = 0; stage < 14; ++stage) CHECK(plan.chunks[static_cast<std::size_t>(stage)][0].layers == (stage == 0 || stage == 13 ? 2 : 3));
+  for (int stage = 0; stage < 14; ++stage)
+    CHECK(plan.chunks[static_cast<std::size_t>(stage)][0].layers == (stage == 0 || stage == 13 ? 2 : 3));
   point.pp = 42;
   CHECK(make_plan(point).chunks.front()[0].layers == 0);  // the embedding alone
   CHECK(make_plan(point).chunks.back()[0].layers == 0);
@@ -306,8 +312,7 @@ TEST_CASE("recompute decides what a forward drops") {
   some.schedule = ScheduleKind::interleaved, some.virtual_stages = 2;
   some.recompute = Recompute::full, some.recompute_layers = 1;
   const Plan plan = make_plan(some);
-  for (std::size_t i = 0; i < 8; ++i)
-    CHECK(plan.recompute[i] == (i % 2 == 0 ? Recompute::full.regions : Regions()));
+  for (std::size_t i = 0; i < 8; ++i) CHECK(plan.recompute[i] == (i % 2 == 0 ? Recompute::full.regions : Regions()));
 }
 
 TEST_CASE("dtypes of weights and gradients follow the precision") {
@@ -397,7 +402,8 @@ TEST_CASE("tokens of a mixture are gathered over ep where no rows are sent, and 
     const LinearPlan &column = plan.role(Role::expert_column), &row = plan.role(Role::expert_row);
     const Transition tokens = Transition::between(column.input, column.consumed, plan.mesh),
                      sums = Transition::between(row.gemm, row.output, plan.mesh);
-    return std::vector{along_ep(tokens.forward), along_ep(tokens.backward), along_ep(sums.forward), along_ep(sums.backward)};
+    return std::vector{along_ep(tokens.forward), along_ep(tokens.backward), along_ep(sums.forward),
+                       along_ep(sums.backward)};
   };
   using Found = std::vector<std::vector<Collective>>;
   CHECK(exchanges(EpCommunication::all_to_all) == Found{{}, {}, {}, {}});
@@ -424,8 +430,7 @@ TEST_CASE("sharded state: from the optimizer's to the weights, stage by stage") 
   CHECK(state(Zero::fsdp, true) == StatePlan{cut, replicate, cut});
 }
 
-TEST_CASE(
-    "copies of sharded state: data parallelism has two axes, and only gradients go over the outer one") {
+TEST_CASE("copies of sharded state: data parallelism has two axes, and only gradients go over the outer one") {
   Point point = layout(1, 1, 8);
   point.zero = Zero::stage_1;
   point.optimizer_instances = 4;

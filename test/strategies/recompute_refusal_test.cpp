@@ -16,7 +16,8 @@ Point point_of(const char* text) {
 
 TEST_CASE("every second product is kept of the layers whose order of products is known") {
   const auto gemms = [](auto change) {
-    Point p = point_of(R"({"model": {"preset": "gpt-bytes-tiny", "family": "llama"}, "seq": 64, "recompute": "alternate_products"})");
+    Point p = point_of(
+        R"({"model": {"preset": "gpt-bytes-tiny", "family": "llama"}, "seq": 64, "recompute": "alternate_products"})");
     change(p);
     const auto refusal = strategies::why_not(p);
     if (!refusal) return std::string();
@@ -45,12 +46,14 @@ TEST_CASE("every second product is kept of the layers whose order of products is
         "norms of queries and keys is not built into this binary, need qk_norm false, or recompute selective or full");
   CHECK(gemms([](Point& p) { p.precision = Precision::fp8; }) == "");
   CHECK(gemms([](Point& p) { p.precision = Precision::fp8, p.fp8_parameters = true; }) ==
-        "weights in FP8 alone, whose rows are not taken apart, is not built into this binary, need precision.fp8_parameters false, or recompute "
+        "weights in FP8 alone, whose rows are not taken apart, is not built into this binary, need "
+        "precision.fp8_parameters false, or recompute "
         "selective or full");
   CHECK(gemms([](Point& p) { p.model.kv_heads = 2, p.tp = 4; }) ==
         "2 key and value heads over tp 4 is not built into this binary, need tp 2, or recompute selective or full");
   CHECK(gemms([](Point& p) { p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }) ==
-        "cp_communication all_to_all, whose attention core keeps keys, is not built into this binary, need recompute selective or "
+        "cp_communication all_to_all, whose attention core keeps keys, is not built into this binary, need recompute "
+        "selective or "
         "full, or cp_communication ring and attention flash");
   CHECK(gemms([](Point& p) { p.model.experts = 4, p.model.active_experts = 2; }) ==
         "experts is not built into this binary, need recompute moe, selective or full");

@@ -42,9 +42,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) {
           p.optimizer = OptimizerKind::adafactor, p.dp = p.global_batch = 2, p.zero = Zero::stage_1;
         }) == "optimizer adafactor with zero 1, which cuts parameters anywhere, need zero 0, oss or oss+sdp");
-  CHECK(why([](Point& p) {
-          p.optimizer = OptimizerKind::adafactor, p.dp = p.global_batch = 2, p.zero = Zero::oss;
-        }) == "");
+  CHECK(why([](Point& p) { p.optimizer = OptimizerKind::adafactor, p.dp = p.global_batch = 2, p.zero = Zero::oss; }) ==
+        "");
   CHECK(why([](Point& p) {
           p.optimizer = OptimizerKind::sgd, p.precision = Precision::bf16, p.moments_in_bf16 = true;
         }) == "precision.moments bf16 with optimizer sgd, need optimizer adamw or precision.moments f32");
@@ -60,8 +59,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
   };
   CHECK(in_fp8([](Point&) {}) == "");
   CHECK(in_fp8([](Point& p) { p.tp = 2, p.sequence_parallel = true; }) == "");
-  CHECK_THAT(in_fp8([](Point& p) { p.seq = 40; }),
-             Contains("40 tokens, 64 inputs and 192 outputs on a rank, and wants multiples of 16, need seq 32 or 48, or precision bf16"));
+  CHECK_THAT(in_fp8([](Point& p) { p.seq = 40; }), Contains("40 tokens, 64 inputs and 192 outputs on a rank, and wants "
+                                                            "multiples of 16, need seq 32 or 48, or precision bf16"));
   CHECK_THAT(in_fp8([](Point& p) { p.model.ffn = 264; }),
              Contains("layers.0.fc1 is a product of 64 tokens, 64 inputs and 264 outputs"));
   CHECK(in_fp8([](Point& p) { p.fp8_parameters = true; }) == "");
@@ -76,8 +75,10 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(shared_groups(Fp8Recipe::delayed, 16) == "");
   CHECK(shared_groups(Fp8Recipe::blockwise, 64) == "");
   CHECK(shared_groups(Fp8Recipe::blockwise, 16) ==
-        "precision.fp8_parameters with fp8_recipe blockwise and tp 4: a rank's own 32 rows of keys and values of 2 heads begin within a block "
-        "of 128 rows that share a scale, need tp 2, precision.fp8_recipe tensorwise or delayed, or precision.fp8_parameters false");
+        "precision.fp8_parameters with fp8_recipe blockwise and tp 4: a rank's own 32 rows of keys and values of 2 "
+        "heads begin within a block "
+        "of 128 rows that share a scale, need tp 2, precision.fp8_recipe tensorwise or delayed, or "
+        "precision.fp8_parameters false");
   const auto mixture = [&](auto change) {
     return why([&](Point& p) {
       p.model.family = "mixtral";
@@ -94,7 +95,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "etp 2 with tp 4 sends parts of a sequence apart, need etp 4, or sequence_parallel true and seq 60");
   CHECK(mixture([](Point& p) { p.tp = 2, p.etp = 1; }) ==
         "etp 1 with tp 2 sends parts of a sequence apart, need etp 2, or sequence_parallel true and seq 60");
-  CHECK(mixture([](Point& p) { p.tp = 2, p.model.expert_ffn = 33; }) == "etp 2 does not divide expert_ffn 33, need tp 1");
+  CHECK(mixture([](Point& p) { p.tp = 2, p.model.expert_ffn = 33; }) ==
+        "etp 2 does not divide expert_ffn 33, need tp 1");
   CHECK(mixture([](Point& p) { p.tp = 4, p.model.expert_ffn = 36, p.model.shared_experts = 1; }) == "");
   for (const EpCommunication how : {EpCommunication::all_gather, EpCommunication::flex}) {
     const auto name = std::string(name_of(how));
@@ -103,15 +105,16 @@ TEST_CASE("layouts that cannot be are told with what could") {
                  p.ep = 2, p.dp = p.global_batch = 2, p.ep_communication = how;
                  p.router = {Routing::capacity, 2};
                }),
-               Contains("ep_communication " + name + " with router capacity:2, whose capacity is of the tokens that a rank sends"));
+               Contains("ep_communication " + name +
+                        " with router capacity:2, whose capacity is of the tokens that a rank sends"));
     CHECK(why([&](Point& p) { p.ep_communication = how; }) ==
           "ep_communication " + name + " of a model without experts, need ep_communication all_to_all");
   }
-  CHECK_THAT(mixture([](Point& p) { p.seq = 64; }),
-             Contains("a multiple of 3 tokens, got 64 of a sample, need seq 63 or 66, or router learned or capacity:1"));
+  CHECK_THAT(
+      mixture([](Point& p) { p.seq = 64; }),
+      Contains("a multiple of 3 tokens, got 64 of a sample, need seq 63 or 66, or router learned or capacity:1"));
   CHECK(mixture([](Point& p) { p.seq = 64, p.router.routing = Routing::learned; }) == "");
-  CHECK(why([](Point& p) { p.ep = 2, p.dp = p.global_batch = 2; }) ==
-        "ep 2 of a model without experts, need ep 1");
+  CHECK(why([](Point& p) { p.ep = 2, p.dp = p.global_batch = 2; }) == "ep 2 of a model without experts, need ep 1");
   CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 2; }) == "");
   CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 16; }) == "");
   CHECK(why([](Point& p) { p.model.heads = 24, p.model.hidden = 96, p.model.kv_heads = 4, p.tp = 6; }) ==
@@ -119,15 +122,15 @@ TEST_CASE("layouts that cannot be are told with what could") {
   const auto latent = [&](auto change) {
     return why([&](Point& p) {
       p.model.family = "deepseek";
-      p.model.kv_lora_rank = 16, p.model.qk_nope_head_dim = 8, p.model.qk_rope_head_dim = 4,
-      p.model.v_head_dim = 8;
+      p.model.kv_lora_rank = 16, p.model.qk_nope_head_dim = 8, p.model.qk_rope_head_dim = 4, p.model.v_head_dim = 8;
       change(p);
     });
   };
   CHECK(latent([](Point&) {}) == "");
   CHECK(latent([](Point& p) { p.model.hidden = 66; }) == "");  // heads need not divide it
   CHECK(latent([](Point& p) { p.tp = 8; }) == "tp 8 does not divide the 4 heads, need tp 4");
-  CHECK(why([](Point& p) { p.recompute = {{Region::moe}}; }) == "recompute moe of gpt-bytes-tiny without experts, need recompute mlp");
+  CHECK(why([](Point& p) { p.recompute = {{Region::moe}}; }) ==
+        "recompute moe of gpt-bytes-tiny without experts, need recompute mlp");
   CHECK(mixture([](Point& p) { p.recompute = {{Region::mlp}}; }) ==
         "recompute mlp of gpt-bytes-tiny without dense layers, need recompute moe");
   CHECK(why([](Point& p) { p.recompute = {{Region::moe_act}}; }) ==
@@ -142,7 +145,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(why([](Point& p) { p.model.mtp_layers = 3, p.seq = 3; }) ==
         "seq 3 has no word that mtp_layers 3 could predict, need seq 4 or mtp_layers 2");
   CHECK(why([](Point& p) { p.pp = 3; }) == "");  // 1 2 1 layers
-  CHECK(why([](Point& p) { p.pp = 5; }) == "pp 5 does not divide the 4 layers, need pp 4 or 6, or pipeline_layout E|(t|)*3tL");
+  CHECK(why([](Point& p) { p.pp = 5; }) ==
+        "pp 5 does not divide the 4 layers, need pp 4 or 6, or pipeline_layout E|(t|)*3tL");
   CHECK_THAT(why([](Point& p) { p.seq = 257; }), Contains("seq 257 is longer than the 256 positions"));
   CHECK(why([](Point& p) { p.micro_batch = 2, p.dp = 2, p.global_batch = 6; }) ==
         "global_batch 6 is no multiple of micro_batch 2 x dp 2, need global_batch 4 or 8");
@@ -155,46 +159,47 @@ TEST_CASE("layouts that cannot be are told with what could") {
       change(p);
     });
   };
-  for (const CpCommunication way :
-       {CpCommunication::all_gather, CpCommunication::ring, CpCommunication::all_to_all})
+  for (const CpCommunication way : {CpCommunication::all_gather, CpCommunication::ring, CpCommunication::all_to_all})
     CHECK(context(way, [](Point&) {}) == "");
   CHECK(context(CpCommunication::ring, [](Point& p) { p.seq = 60; }) ==
         "cp 4 by ring cuts a sequence into 8, got seq 60, need seq 56 or 64");
   CHECK(context(CpCommunication::all_to_all, [](Point& p) { p.seq = 60; }) == "");
   CHECK(context(CpCommunication::all_to_all, [](Point& p) { p.seq = 62; }) ==
         "cp 4 by all_to_all cuts a sequence into 4, got seq 62, need seq 60 or 64");
-  CHECK(
-      context(CpCommunication::all_to_all, [](Point& p) { p.model.kv_heads = 2; }) ==
-      "cp 4 by all_to_all does not divide the 2 key and value heads of a tensor-parallel rank, need cp 2, or "
-      "cp_communication ring or all_gather");
+  CHECK(context(CpCommunication::all_to_all, [](Point& p) { p.model.kv_heads = 2; }) ==
+        "cp 4 by all_to_all does not divide the 2 key and value heads of a tensor-parallel rank, need cp 2, or "
+        "cp_communication ring or all_gather");
   CHECK(context(CpCommunication::ring, [](Point& p) { p.model.kv_heads = 2; }) == "");
   CHECK_THAT(context(CpCommunication::all_to_all, [](Point& p) { p.tp = 4; }),
              Contains("does not divide the 1 key and value heads of a tensor-parallel rank, need cp 1"));
-  CHECK(context(CpCommunication::ring, [](Point& p) { p.sequence_parallel = true, p.tp = 4, p.seq = 56; }) ==
-        "sequence_parallel needs seq 56 to be a multiple of tp 4 x cp 4, need seq 48 or 64, or sequence_parallel false");
+  CHECK(
+      context(CpCommunication::ring, [](Point& p) { p.sequence_parallel = true, p.tp = 4, p.seq = 56; }) ==
+      "sequence_parallel needs seq 56 to be a multiple of tp 4 x cp 4, need seq 48 or 64, or sequence_parallel false");
   CHECK(mixture([](Point& p) { p.seq = 48, p.cp = 2, p.attention = AttentionKind::flash; }) == "");
   // Chunks of 14 tokens.
   CHECK_THAT(mixture([](Point& p) { p.seq = 56, p.cp = 2, p.attention = AttentionKind::flash; }),
              Contains("a multiple of 3 tokens, got 14 of a sample, need seq 48 or 60, or router learned"));
-  CHECK_THAT(
-      mixture([](Point& p) { p.seq = 56, p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }),
-      Contains("got 28 of a sample"));
+  CHECK_THAT(mixture([](Point& p) { p.seq = 56, p.cp = 2, p.cp_communication = CpCommunication::all_to_all; }),
+             Contains("got 28 of a sample"));
   CHECK_THAT(why([](Point& p) { p.virtual_stages = 2; }), Contains("virtual_stages 2 with schedule 1f1b"));
   CHECK(why([](Point& p) { p.zero = Zero::stage_2, p.fsdp_no_sync = true; }) ==
         "fsdp_no_sync with zero 2, need zero fsdp or fsdp_no_sync false");
   CHECK(why([](Point& p) { p.zero = Zero::fsdp, p.fsdp_no_sync = true; }) == "");
   const auto with = [&](Graph graph, const char* option, const char* value, Precision precision = Precision::f32) {
-    return why([&](Point& p) { p.framework = keeps(graph), p.framework.options[option] = value, p.precision = precision; });
+    return why(
+        [&](Point& p) { p.framework = keeps(graph), p.framework.options[option] = value, p.precision = precision; });
   };
   CHECK(with(Graph::fused, "cross_entropy_fusion", "none") ==
-        "cross_entropy_fusion none with framework mbench, need framework.preset megatron-core or framework.cross_entropy_fusion te");
+        "cross_entropy_fusion none with framework mbench, need framework.preset megatron-core or "
+        "framework.cross_entropy_fusion te");
   CHECK(with(Graph::megatron_core, "cross_entropy_fusion", "torch") ==
         "cross_entropy_fusion torch with framework megatron-core, need framework.preset mbench or torchtitan, or "
         "framework.cross_entropy_fusion te");
   CHECK(with(Graph::fused, "cross_entropy_fusion", "torch") == "");
   CHECK(with(Graph::fused, "cross_entropy_fusion", "torch_16bit", Precision::bf16) == "");
   CHECK(with(Graph::fused, "cross_entropy_fusion", "torch_16bit") ==
-        "cross_entropy_fusion torch_16bit with precision f32, whose logits have 32 bits, need framework.cross_entropy_fusion torch, or "
+        "cross_entropy_fusion torch_16bit with precision f32, whose logits have 32 bits, need "
+        "framework.cross_entropy_fusion torch, or "
         "precision bf16 or fp16");
   CHECK(with(Graph::eager, "gradient_accumulation_fusion", "false") ==
         "gradient_accumulation_fusion false with framework megatron-2022, need framework.preset megatron-core or "
@@ -210,21 +215,27 @@ TEST_CASE("layouts that cannot be are told with what could") {
              Contains("overlap_param_gather false with zero fsdp"));
   CHECK(why([](Point& p) { p.zero = Zero::oss, p.overlap_param_gather = p.overlap_grad_reduce = false; }) == "");
   CHECK(with(Graph::fused, "grouped_experts", "false") ==
-        "grouped_experts false with framework mbench, need framework.preset megatron-core or framework.grouped_experts true");
+        "grouped_experts false with framework mbench, need framework.preset megatron-core or framework.grouped_experts "
+        "true");
   CHECK(with(Graph::eager, "mask_in_batch", "false") ==
-        "mask_in_batch false with framework megatron-2022, need framework.preset megatron-core or framework.mask_in_batch true");
+        "mask_in_batch false with framework megatron-2022, need framework.preset megatron-core or "
+        "framework.mask_in_batch true");
   CHECK(why([](Point& p) {
           p.framework = keeps(Graph::megatron_core);
-          p.framework.options = {{"grouped_experts", "false"}, {"mask_in_batch", "false"}, {"transformer_engine", "false"}};
+          p.framework.options = {
+              {"grouped_experts", "false"}, {"mask_in_batch", "false"}, {"transformer_engine", "false"}};
         }) == "");
-  for (const auto& [option, value, otherwise] : {std::tuple("rope_fusion", "false", "true"), {"deterministic", "true", "false"}}) {
-    CHECK(with(Graph::fused, option, value) == fmt::format("{} {} with framework mbench, need framework.{} {}", option, value, option, otherwise));
+  for (const auto& [option, value, otherwise] :
+       {std::tuple("rope_fusion", "false", "true"), {"deterministic", "true", "false"}}) {
+    CHECK(with(Graph::fused, option, value) ==
+          fmt::format("{} {} with framework mbench, need framework.{} {}", option, value, option, otherwise));
     Point simulated = tiny();
     simulated.framework = keeps(Graph::megatron_core), simulated.framework.options[option] = value;
     REQUIRE(strategies::why_not(simulated));
     CHECK(strategies::why_not(simulated)->outcome == Outcome::unsupported);
     CHECK(strategies::why_not(simulated)->reason ==
-          fmt::format("{} {} on cpu is not built into this binary, need framework.{} {} or device sim:", option, value, option, otherwise));
+          fmt::format("{} {} on cpu is not built into this binary, need framework.{} {} or device sim:", option, value,
+                      option, otherwise));
     simulated.device = "sim:8xH100-SXM5-80GB";
     CHECK_FALSE(strategies::why_not(simulated));
   }
@@ -244,8 +255,9 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(deepseek(32) == "pp 32 does not divide the 61 layers, need pp 21 or 61, or pipeline_layout E|(tt|)*30tL");
   CHECK_THAT(interleaved(1, 2, 4), Contains("with pp 1, need pp 2, or schedule 1f1b and virtual_stages 1"));
   CHECK_THAT(interleaved(2, 1, 4), Contains("with virtual_stages 1, need virtual_stages 2 or schedule 1f1b"));
-  CHECK_THAT(interleaved(2, 2, 3),
-             Contains("the 3 micro batches to be a multiple of pp 2, need global_batch 2 or 4, or micro_batch_group 3"));
+  CHECK_THAT(
+      interleaved(2, 2, 3),
+      Contains("the 3 micro batches to be a multiple of pp 2, need global_batch 2 or 4, or micro_batch_group 3"));
   CHECK_THAT(interleaved(2, 4, 4),
              Contains("pp 2 x virtual_stages 4 does not divide the 4 layers, need virtual_stages 3"));
 }
@@ -263,7 +275,8 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("precision": "fp16")") == "");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true)") == "");
   CHECK(why(R"("precision": "bf16", "cross_entropy_fusion": "torch_16bit", "tp": 2)") ==
-        "cross_entropy_fusion torch_16bit with tp 2 is not built into this binary, need tp 1, framework.cross_entropy_fusion torch, or "
+        "cross_entropy_fusion torch_16bit with tp 2 is not built into this binary, need tp 1, "
+        "framework.cross_entropy_fusion torch, or "
         "vocab_parallel false and tied_embedding false");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "offload": "optimizer")") ==
         "precision.main_weights bf16 with offload optimizer is not built into this binary, need offload none or "
@@ -285,9 +298,9 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
         "cp_communication ring with attention core, which keeps probabilities, is not built into this "
         "binary, need "
         "attention flash or cp_communication all_to_all");
-  CHECK_THAT(
-      why(R"("cp": 2, "attention": "flash", "graph": "eager", "cp_communication": "all_gather")"),
-      Contains("all_gather with framework megatron-2022") && Contains("need framework.preset mbench or cp_communication all_to_all"));
+  CHECK_THAT(why(R"("cp": 2, "attention": "flash", "graph": "eager", "cp_communication": "all_gather")"),
+             Contains("all_gather with framework megatron-2022") &&
+                 Contains("need framework.preset mbench or cp_communication all_to_all"));
   CHECK(why(R"("cp": 2, "graph": "eager", "cp_communication": "all_to_all")") == "");
   // TF32 is what a GPU has, real or simulated.
   CHECK(why(R"("precision": "tf32")") ==
@@ -309,8 +322,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(of(R"("mixtral-8x7b")") == "");
   CHECK(of(R"("deepseek-v3")") == "");
   CHECK(of(R"({"preset": "llama-bytes-tiny", "qk_norm": true})") == "");
-  CHECK_THAT(of(R"({"preset": "deepseek-v2-lite", "qk_norm": true})"),
-             Contains("qk_norm true with attention_form"));
+  CHECK_THAT(of(R"({"preset": "deepseek-v2-lite", "qk_norm": true})"), Contains("qk_norm true with attention_form"));
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "kv_heads": 2})") == "");
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "activation": "swiglu"})") == "");
   CHECK(of(R"({"preset": "bert-bytes-tiny", "norm_place": "post"})") == "");
@@ -319,17 +331,19 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "experts": 4, "active_experts": 2, "bias": ["qkv", "proj"]})") == "");
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "causal": false})") == "");
   // What fused attention without kept probabilities alone computes.
-  for (const char* part : {R"("window": 8)", R"("attention_softcap": 2)", R"("attention_sinks": true)", R"("position": "alibi")",
-                           R"("layers_of": [{"every": 2, "window": 8}])"}) {
+  for (const char* part : {R"("window": 8)", R"("attention_softcap": 2)", R"("attention_sinks": true)",
+                           R"("position": "alibi")", R"("layers_of": [{"every": 2, "window": 8}])"}) {
     const std::string model = fmt::format(R"({{"preset": "llama-bytes-tiny", {}}})", part);
     INFO(model);
     CHECK_THAT(of(model), Contains("need attention flash"));
-    CHECK_FALSE(strategies::why_not(point_of(R"({"seq": 64, "attention": "flash", "dropout": 0, "model": )" + model + "}")));
+    CHECK_FALSE(
+        strategies::why_not(point_of(R"({"seq": 64, "attention": "flash", "dropout": 0, "model": )" + model + "}")));
   }
-  CHECK_THAT(of(R"({"preset": "llama-bytes-tiny", "branches": "parallel", "norm_place": "sandwich"})"), Contains("branches parallel with norm_place sandwich"));
-  CHECK_THAT(of(R"({"preset": "mixtral-bytes-tiny", "branches": "parallel"})"), Contains("branches parallel with experts"));
-  CHECK_THAT(of(R"({"preset": "bert-bytes-tiny", "causal": true})"),
-             Contains("causal true with masked words"));
+  CHECK_THAT(of(R"({"preset": "llama-bytes-tiny", "branches": "parallel", "norm_place": "sandwich"})"),
+             Contains("branches parallel with norm_place sandwich"));
+  CHECK_THAT(of(R"({"preset": "mixtral-bytes-tiny", "branches": "parallel"})"),
+             Contains("branches parallel with experts"));
+  CHECK_THAT(of(R"({"preset": "bert-bytes-tiny", "causal": true})"), Contains("causal true with masked words"));
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "bias": false, "tied_embedding": false})") == "");
 }
 
@@ -374,9 +388,8 @@ TEST_CASE("every field that decides what is trained or how it is laid out is one
       CHECK(std::count(point_keys().begin(), point_keys().end(), field) == 1);
     }
   for (const std::string& key : point_keys()) {
-    const bool measuring = key == "iterations" || key == "warmup" || key == "memory_limit" ||
-                           key == "max_seconds" || key == "env" || key == "machine" ||
-                           key == "device" || key == "ranks_per_node";
+    const bool measuring = key == "iterations" || key == "warmup" || key == "memory_limit" || key == "max_seconds" ||
+                           key == "env" || key == "machine" || key == "device" || key == "ranks_per_node";
     INFO(key);
     CHECK(owner.contains(key) != measuring);
   }
@@ -389,8 +402,7 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
     if (!s.choices) continue;
     for (const strategies::Choice& choice : s.choices(p, 8)) {
       const std::vector<std::string> together = sweeps::split_fields(choice.field);
-      for (const std::string& field : together)
-        CHECK(std::count(s.fields.begin(), s.fields.end(), field) == 1);
+      for (const std::string& field : together) CHECK(std::count(s.fields.begin(), s.fields.end(), field) == 1);
       count[choice.field] = choice.values.size();
       for (const json& value : choice.values) {
         json fields = json(point_to_json(p));
@@ -412,8 +424,8 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   p.attention = AttentionKind::flash, p.cp_communication = CpCommunication::ring;
   CHECK(strategies::context().choices(p, 8).front().values.size() == 4);
   CHECK(count.at("zero,fsdp_no_sync") == 7);
-  CHECK(count.at("optimizer_instances") == 1);  // of whole state
-  CHECK(count.at("offload") == 2);  // all goes with sharded weights
+  CHECK(count.at("optimizer_instances") == 1);      // of whole state
+  CHECK(count.at("offload") == 2);                  // all goes with sharded weights
   CHECK(count.at("schedule,virtual_stages") == 1);  // of a single stage
   CHECK(count.at("micro_batch_group") == 1);
   CHECK(count.at("first_stage_layers,last_stage_layers") == 1);
@@ -425,7 +437,8 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
 
 TEST_CASE("how tokens meet the experts of other ranks is offered by name alone, where it can differ") {
   const auto offered = [](const std::string& fields) {
-    const Point p = point_of(fmt::format(R"({{"model": "mixtral-bytes-4m", "seq": 64, "global_batch": 8, {}}})", fields));
+    const Point p =
+        point_of(fmt::format(R"({{"model": "mixtral-bytes-4m", "seq": 64, "global_batch": 8, {}}})", fields));
     const strategies::Choice last = strategies::expert().choices(p, 8).back();
     CHECK(last.field == "ep_communication");
     CHECK(last.by_name);

@@ -1,6 +1,8 @@
 // Pipeline schedules, proved by running all stages of each against the rule of engine/plan/schedule.h with
 // the strictest messages there are: a send is complete only when its receive is reached. What runs under
 // these runs under any MPI, however little it buffers.
+#include "strategies/schedule.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include <set>
 #include <tuple>
 
-#include "strategies/schedule.h"
 #include "test/catch.h"
 
 using namespace mbench;
@@ -115,8 +116,7 @@ std::optional<std::string> deadlock(const Pipeline& p) {
   for (int s = 0; s < p.stages; ++s) {
     if (next[s] == p.schedule[s].size()) continue;
     const Action& a = p.schedule[s][next[s]];
-    return fmt::format("stage {} waits in {} of chunk {}, micro batch {}", s, name_of(a.kind), a.chunk,
-                       a.micro);
+    return fmt::format("stage {} waits in {} of chunk {}, micro batch {}", s, name_of(a.kind), a.chunk, a.micro);
   }
   if (started != received) return "a message that nobody receives";
   return std::nullopt;
@@ -231,9 +231,8 @@ TEST_CASE("an input arrives before its forward, an output leaves after it, and m
     }
     CHECK(placed);
     CHECK(static_cast<int>(ends.size()) == 2 * last * p.micro_batches);
-    CHECK(std::all_of(ends.begin(), ends.end(), [](const auto& e) {
-      return e.second == std::make_pair(1, 1) && e.first.from != e.first.to;
-    }));
+    CHECK(std::all_of(ends.begin(), ends.end(),
+                      [](const auto& e) { return e.second == std::make_pair(1, 1) && e.first.from != e.first.to; }));
   }
 }
 
@@ -251,18 +250,22 @@ TEST_CASE("a stage goes through its chunks group by group, and the last group ha
 }
 
 TEST_CASE("of large groups the first stage takes what comes round before it wants it, or all stages would wait") {
-  const auto at = [](const Schedule& schedule, const Action& a) { return std::find(schedule.begin(), schedule.end(), a); };
+  const auto at = [](const Schedule& schedule, const Action& a) {
+    return std::find(schedule.begin(), schedule.end(), a);
+  };
   for (const int group : {4, 5, 8}) {
     Pipeline p(ScheduleKind::interleaved, 4, 2, 16 / group * group, group);
     INFO(p.str());
     Schedule& first = p.schedule[0];
     const auto received = at(first, {Kind::receive_activation, 1, 0});
-    const auto early = std::count_if(received, at(first, {Kind::forward, 1, 0}), [](const Action& a) { return a.kind == Kind::forward; });
+    const auto early = std::count_if(received, at(first, {Kind::forward, 1, 0}),
+                                     [](const Action& a) { return a.kind == Kind::forward; });
     CHECK(early == group - 4);
     REQUIRE(!deadlock(p));
     // Each where it is wanted instead: that holds for groups of as many as stages alone.
     Schedule late;
-    std::copy_if(first.begin(), first.end(), std::back_inserter(late), [](const Action& a) { return a.kind != Kind::receive_activation; });
+    std::copy_if(first.begin(), first.end(), std::back_inserter(late),
+                 [](const Action& a) { return a.kind != Kind::receive_activation; });
     for (auto i = late.begin(); i != late.end(); ++i)
       if (i->kind == Kind::forward && i->chunk == 1) i = late.insert(i, {Kind::receive_activation, 1, i->micro}) + 1;
     first = late;

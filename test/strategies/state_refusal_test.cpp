@@ -15,7 +15,9 @@ Point point_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("copies of sharded state: of state that is sharded, by divisors of dp and of the ranks that have the same experts") {
+TEST_CASE(
+    "copies of sharded state: of state that is sharded, by divisors of dp and of the ranks that have the same "
+    "experts") {
   using Catch::Contains;
   const auto point = [](const std::string& fields, const char* model = "gpt-bytes-tiny") {
     return point_of(fmt::format(R"({{"model": "{}", "seq": 64, "global_batch": 384, {}}})", model, fields));
@@ -26,18 +28,23 @@ TEST_CASE("copies of sharded state: of state that is sharded, by divisors of dp 
     return refusal ? refusal->reason : "";
   };
   for (const char* zero : {"1", "2", "3", R"("oss")", R"("oss+sdp")", R"("fsdp")", R"("fsdp", "fsdp_no_sync": true)"})
-    for (const int n : {1, 2, 4}) CHECK(why(fmt::format(R"("dp": 4, "optimizer_instances": {}, "zero": {})", n, zero)) == "");
-  CHECK(why(R"("dp": 4, "optimizer_instances": 2)") ==
-        "optimizer_instances 2 with zero 0, of which every rank has a copy, need zero 1, 2, 3, fsdp, oss or oss+sdp, or "
-        "optimizer_instances 1");
+    for (const int n : {1, 2, 4})
+      CHECK(why(fmt::format(R"("dp": 4, "optimizer_instances": {}, "zero": {})", n, zero)) == "");
+  CHECK(
+      why(R"("dp": 4, "optimizer_instances": 2)") ==
+      "optimizer_instances 2 with zero 0, of which every rank has a copy, need zero 1, 2, 3, fsdp, oss or oss+sdp, or "
+      "optimizer_instances 1");
   CHECK(why(R"("dp": 6, "optimizer_instances": 4, "zero": 1)") ==
         "optimizer_instances 4 does not divide dp 6, need optimizer_instances 3 or 6");
-  CHECK_THAT(why(R"("dp": 4, "optimizer_instances": 8, "zero": 1)"), Contains("does not divide dp 4, need optimizer_instances 4"));
-  CHECK_THAT(why(R"("dp": 4, "optimizer_instances": 2, "replicas": "single_process")"), Contains("with replicas single_process"));
+  CHECK_THAT(why(R"("dp": 4, "optimizer_instances": 8, "zero": 1)"),
+             Contains("does not divide dp 4, need optimizer_instances 4"));
+  CHECK_THAT(why(R"("dp": 4, "optimizer_instances": 2, "replicas": "single_process")"),
+             Contains("with replicas single_process"));
   constexpr const char* kExperts = "mixtral-bytes-4m";
   CHECK(why(R"("dp": 8, "zero": 1, "ep": 2, "optimizer_instances": 4)", kExperts) == "");
   CHECK_THAT(why(R"("dp": 8, "zero": 1, "ep": 4, "optimizer_instances": 4)", kExperts),
-             Contains("optimizer_instances 4 does not divide the 2 ranks that have the same experts") && Contains("need optimizer_instances 2"));
+             Contains("optimizer_instances 4 does not divide the 2 ranks that have the same experts") &&
+                 Contains("need optimizer_instances 2"));
 
   const auto offered = [&](const std::string& fields, const char* model = "gpt-bytes-tiny") {
     const Point p = point(fields, model);
@@ -81,7 +88,12 @@ TEST_CASE("offload: weights only where they are sharded, and nothing that a devi
     CHECK(why(fmt::format(R"("offload": "optimizer", "zero": {})", zero)) == "");
   CHECK(why(R"("offload": "all", "zero": 3)") == "");
   CHECK(why(R"("offload": "all", "zero": "fsdp")") == "");
-  CHECK_THAT(why(R"("offload": "all", "zero": 2)"), Contains("offload all with zero 2, whose weights are all there, need zero 3 or fsdp, or offload optimizer"));
-  CHECK_THAT(why(R"("offload": "all")"), Contains("offload all with zero 0, whose weights are all there, need zero 3 or fsdp, or offload optimizer"));
-  CHECK_THAT(why(R"("offload": "optimizer", "capture": true)"), Contains("offload optimizer") && Contains("need offload none or capture false"));
+  CHECK_THAT(
+      why(R"("offload": "all", "zero": 2)"),
+      Contains("offload all with zero 2, whose weights are all there, need zero 3 or fsdp, or offload optimizer"));
+  CHECK_THAT(
+      why(R"("offload": "all")"),
+      Contains("offload all with zero 0, whose weights are all there, need zero 3 or fsdp, or offload optimizer"));
+  CHECK_THAT(why(R"("offload": "optimizer", "capture": true)"),
+             Contains("offload optimizer") && Contains("need offload none or capture false"));
 }

@@ -19,12 +19,14 @@ std::string why(Change change) {
 
 }  // namespace
 
-TEST_CASE("exchanges travel beside products, and each product gathers for itself, where activations are split over tp") {
+TEST_CASE(
+    "exchanges travel beside products, and each product gathers for itself, where activations are split over tp") {
   CHECK(why([](Point& p) { p.tp_comm_overlap = p.sequence_parallel = true, p.tp = 2; }) == "");
   CHECK(why([](Point& p) { p.tp_comm_overlap = p.sequence_parallel = true; }) ==
         "tp_comm_overlap true with tp 1 and sequence_parallel true, need tp 2 or tp_comm_overlap false");
   CHECK(why([](Point& p) { p.tp_comm_overlap = true, p.tp = 2; }) ==
-        "tp_comm_overlap true with tp 2 and sequence_parallel false, need sequence_parallel true or tp_comm_overlap false");
+        "tp_comm_overlap true with tp 2 and sequence_parallel false, need sequence_parallel true or tp_comm_overlap "
+        "false");
   const auto each = [](auto change) {
     return why([&](Point& p) {
       p.tp_gathers = TpGathers::gemm, p.sequence_parallel = true, p.tp = 2;
@@ -34,8 +36,10 @@ TEST_CASE("exchanges travel beside products, and each product gathers for itself
   CHECK(each([](Point&) {}) == "");
   CHECK(each([](Point& p) { p.sequence_parallel = false; }) ==
         "tp_gathers product with tp 2 and sequence_parallel false, need sequence_parallel true or tp_gathers block");
-  CHECK(each([](Point& p) { p.tp_comm_overlap = true; }).find("need tp_comm_overlap false or tp_gathers block") != std::string::npos);
-  CHECK(each([](Point& p) { p.precision = Precision::fp8; }).find("need precision bf16 or tp_gathers block") != std::string::npos);
+  CHECK(each([](Point& p) { p.tp_comm_overlap = true; }).find("need tp_comm_overlap false or tp_gathers block") !=
+        std::string::npos);
+  CHECK(each([](Point& p) { p.precision = Precision::fp8; }).find("need precision bf16 or tp_gathers block") !=
+        std::string::npos);
   CHECK(each([](Point& p) { p.recompute.regions = {Region::norm}; }).find("recompute norm") != std::string::npos);
 }
 
@@ -43,7 +47,8 @@ TEST_CASE("a table of words is whole on every rank where logits have one of thei
   CHECK(why([](Point& p) { p.vocab_parallel = false; }) ==
         "vocab_parallel false with tp 1, need vocab_parallel true, or tp 2 and tied_embedding false");
   CHECK(why([](Point& p) { p.vocab_parallel = false, p.tp = 2; }) ==
-        "vocab_parallel false with a tied table, which logits have split, need tied_embedding false or vocab_parallel true");
+        "vocab_parallel false with a tied table, which logits have split, need tied_embedding false or vocab_parallel "
+        "true");
   CHECK(why([](Point& p) {
           p.vocab_parallel = false, p.tp = 2;
           p.model.own_parts = p.model.parts();

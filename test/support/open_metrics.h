@@ -79,7 +79,8 @@ class OpenMetrics {
     } else {
       for (std::size_t i = 0; i < rest.size(); ++i) {
         need(rest[i] != '"', "no quotes in help unless escaped");
-        if (rest[i] == '\\') need(i + 1 < rest.size() && std::string("n\\\"").find(rest[++i]) != std::string::npos, "an escape");
+        if (rest[i] == '\\')
+          need(i + 1 < rest.size() && std::string("n\\\"").find(rest[++i]) != std::string::npos, "an escape");
       }
     }
   }

@@ -75,7 +75,9 @@ TEST_CASE("losses that leave the reference make a point wrong") {
   CHECK_THAT(nan.reason, Contains("step 2 is not a finite number"));
 }
 
-TEST_CASE("with router capacity layouts that dispatch other tokens together are told, and those that dispatch alike compared") {
+TEST_CASE(
+    "with router capacity layouts that dispatch other tokens together are told, and those that dispatch alike "
+    "compared") {
   const auto run = [](double loss, auto change) {
     PointResult r;
     r.point.model = find_preset("gpt-bytes-tiny", "test");
@@ -97,7 +99,8 @@ TEST_CASE("with router capacity layouts that dispatch other tokens together are 
   for (const PointResult& other : {checked(run(5.1, cp), {serial}), checked(run(5.1, etp), {serial})}) {
     CHECK(other.outcome == Outcome::ok);
     CHECK_THAT(other.reason, Contains("router capacity:1 drops tokens of sequences in 2 parts") &&
-                                 Contains(", in tp 1 pp 1 dp 1 (" + serial.id + ") router capacity:1 drops tokens of whole sequences") &&
+                                 Contains(", in tp 1 pp 1 dp 1 (" + serial.id +
+                                          ") router capacity:1 drops tokens of whole sequences") &&
                                  Contains("not compared"));
   }
   // Alike: the same tokens, as dp, ep and tp with etp as wide dispatch them.
@@ -123,7 +126,8 @@ TEST_CASE("with router capacity layouts that dispatch other tokens together are 
   CHECK(checked(run(5.1, learned_cp), {run(5, learned)}).outcome == Outcome::wrong);
 }
 
-TEST_CASE("Adafactor's layouts in which several ranks have keys and values whole are told, and compared with each other") {
+TEST_CASE(
+    "Adafactor's layouts in which several ranks have keys and values whole are told, and compared with each other") {
   const auto run = [](double loss, std::int64_t tp, std::int64_t dp = 1) {
     PointResult r = with_losses(tp, {loss});
     r.point.model.kv_heads = 2;

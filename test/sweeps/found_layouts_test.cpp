@@ -17,12 +17,21 @@ namespace {
 // Layouts of a model with one size changed, as a search on a simulated machine records them.
 ResultFile found(const std::vector<std::pair<int, int>>& layouts) {
   ResultFile file;
-  file.spec = {{"name", "s"}, {"model", {{"preset", "gpt2-345m"}, {"vocab", 1000}}}, {"precision", "bf16"}, {"tp", "any"}, {"micro_batch", {1, 2, 4}}};
+  file.spec = {{"name", "s"},
+               {"model", {{"preset", "gpt2-345m"}, {"vocab", 1000}}},
+               {"precision", "bf16"},
+               {"tp", "any"},
+               {"micro_batch", {1, 2, 4}}};
   file.environment = {{"spec_file", "searched.json"}};
   for (const auto& [tp, micro_batch] : layouts) {
     PointResult r;
-    r.point = point_from_json(nlohmann::json{{"model", {{"preset", "gpt2-345m"}, {"vocab", 1000}}}, {"precision", "bf16"}, {"tp", tp},
-                                             {"micro_batch", micro_batch}, {"global_batch", 4}, {"device", "sim:4xA100-SXM4-40GB"}}, "test");
+    r.point = point_from_json(nlohmann::json{{"model", {{"preset", "gpt2-345m"}, {"vocab", 1000}}},
+                                             {"precision", "bf16"},
+                                             {"tp", tp},
+                                             {"micro_batch", micro_batch},
+                                             {"global_batch", 4},
+                                             {"device", "sim:4xA100-SXM4-40GB"}},
+                              "test");
     r.id = point_id(r.point);
     r.world = r.point.world();
     r.simulated = true;

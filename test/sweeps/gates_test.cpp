@@ -27,14 +27,16 @@ sweeps::Spec spec_of(const std::string& gates, const std::vector<std::string>& s
   sweeps::SpecOptions options;
   options.path = "spec.json";
   options.set = set;
-  options.json = nlohmann::ordered_json::parse(R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "sweep": {"tp": [1, 2]}, "gates": )" + gates + "}");
+  options.json = nlohmann::ordered_json::parse(
+      R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 2, "sweep": {"tp": [1, 2]}, "gates": )" + gates + "}");
   return sweeps::read_spec(options);
 }
 
 }  // namespace
 
 TEST_CASE("gates are bounds on metrics, in the metric's unit or as a share of a reference") {
-  const auto gates = gates_of(R"({"iteration_ms": {"at_most": 28000}, "tflops_per_device": {"at_least": "95%", "of": 240}})");
+  const auto gates =
+      gates_of(R"({"iteration_ms": {"at_most": 28000}, "tflops_per_device": {"at_least": "95%", "of": 240}})");
   REQUIRE(gates.size() == 2);
   CHECK(gates[0].metric == "iteration_ms");
   CHECK(gates[0].at_most == 28000);
@@ -42,7 +44,8 @@ TEST_CASE("gates are bounds on metrics, in the metric's unit or as a share of a 
   CHECK(gates[0].where.empty());
   CHECK(gates[1].at_least == 228);
   CHECK(gates[1].reference == 240);
-  const auto listed = gates_of(R"([{"where": {"tp": 2}, "source": "the contract", "mfu": {"at_least": 0.4}}, {"mfu": {"at_least": 0.3}}])");
+  const auto listed = gates_of(
+      R"([{"where": {"tp": 2}, "source": "the contract", "mfu": {"at_least": 0.4}}, {"mfu": {"at_least": 0.3}}])");
   REQUIRE(listed.size() == 2);
   CHECK(listed[0].where.size() == 1);
   CHECK(listed[0].source == "the contract");
@@ -63,6 +66,7 @@ TEST_CASE("gates that ask for nothing, or for what no number is, are refused by 
 
 TEST_CASE("a gate is for some point of its spec, unless --set took that away") {
   CHECK(spec_of(R"([{"where": {"tp": 2}, "iteration_ms": {"at_most": 9}}])").points.size() == 2);
-  CHECK_THROWS_WITH(spec_of(R"([{"where": {"tp": 4}, "iteration_ms": {"at_most": 9}}])"), Contains("$.gates[0].iteration_ms] is for none of the 2 points"));
+  CHECK_THROWS_WITH(spec_of(R"([{"where": {"tp": 4}, "iteration_ms": {"at_most": 9}}])"),
+                    Contains("$.gates[0].iteration_ms] is for none of the 2 points"));
   CHECK_NOTHROW(spec_of(R"([{"where": {"tp": 2}, "iteration_ms": {"at_most": 9}}])", {"tp=1"}));
 }

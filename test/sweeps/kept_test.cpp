@@ -78,14 +78,13 @@ TEST_CASE("a folder that is removed or moved away while a point runs is made aga
     INFO(goes);
     Runner r;
     const std::string once = r.folder / "once";
-    tells_then(
-        r,
-        "out=$(dirname \"$(dirname \"$2\")\")\n"
-        "line=$(printf '{\"record\": '; record \"$2\"; echo ', \"unwritten\": \"[x] no such folder\"}')\n"
-        "if [ \"$A\" = 2 ]; then " +
-            goes +
-            " \"$out\"; fi\n"
-            "printf '%s\\n' \"$line\"; exit 3");
+    tells_then(r,
+               "out=$(dirname \"$(dirname \"$2\")\")\n"
+               "line=$(printf '{\"record\": '; record \"$2\"; echo ', \"unwritten\": \"[x] no such folder\"}')\n"
+               "if [ \"$A\" = 2 ]; then " +
+                   goes +
+                   " \"$out\"; fi\n"
+                   "printf '%s\\n' \"$line\"; exit 3");
     const SweepEnd end = r.run(r.spec(R"({"A": "1"}, {"A": "2"}, {"A": "3"})"));
     REQUIRE(end.file.points.size() == 3);
     for (const PointResult& row : end.file.points) CHECK(row.outcome == Outcome::ok);
@@ -134,7 +133,8 @@ TEST_CASE("what ranks print reaches a terminal without its control characters") 
 TEST_CASE("a rank that a limit on its memory keeps from starting is a launch that failed") {
   Runner r;
   put(r.options.program,
-      "#!/bin/sh\nfor rank in 0 1; do echo 'mbench: [limits] the limit on address space (ulimit -v) leaves no room' >&2; done; exit "
+      "#!/bin/sh\nfor rank in 0 1; do echo 'mbench: [limits] the limit on address space (ulimit -v) leaves no room' "
+      ">&2; done; exit "
       "3\n");
   const PointResult row = r.one("{}");
   CHECK(row.outcome == Outcome::launch_failed);

@@ -11,8 +11,10 @@ using mbench::test::OpenMetrics;
 
 namespace {
 
-const nlohmann::ordered_json kEnvironment = {
-    {"mbench_version", "0.1.0"}, {"git_revision", "abc"}, {"host", "h\"1\\\n"}, {"launcher", "mpirun (Open MPI 4.1.4)"}};
+const nlohmann::ordered_json kEnvironment = {{"mbench_version", "0.1.0"},
+                                             {"git_revision", "abc"},
+                                             {"host", "h\"1\\\n"},
+                                             {"launcher", "mpirun (Open MPI 4.1.4)"}};
 
 SpecPoint point_of(const std::string& label) {
   SpecPoint p;
@@ -24,7 +26,8 @@ SpecPoint point_of(const std::string& label) {
 }
 
 // The value of the first sample of that name with that label.
-double value_of(const std::vector<OpenMetric>& samples, const std::string& name, const std::string& label = "", const std::string& text = "") {
+double value_of(const std::vector<OpenMetric>& samples, const std::string& name, const std::string& label = "",
+                const std::string& text = "") {
   for (const OpenMetric& s : samples)
     if (s.name == name && (label.empty() || (s.labels.contains(label) && s.labels.at(label) == text))) return s.value;
   return -1;
@@ -41,11 +44,12 @@ TEST_CASE("metrics: the text keeps to the grammar, whatever labels hold, and its
   CHECK(value_of(samples, "mbench_points", "state", "all") == 3);
   CHECK(value_of(samples, "mbench_updated_timestamp_seconds") == 1700000000.25);
   CHECK(value_of(samples, "mbench_steps_total") == -1);
-  for (const char* broken :
-       {"", "# EOF", "a 1\n", "# TYPE a gauge\na 1\n", "# TYPE a gauge\n\na 1\n# EOF\n", "# TYPE a counter\na 1\n# EOF\n",
-        "# TYPE a gauge\na{b=\"c\",} 1\n# EOF\n", "# TYPE a gauge\na{b=\"c} 1\n# EOF\n", "# TYPE a gauge\na 1\na 1\n# EOF\n",
-        "# TYPE a gauge\na 1\n# TYPE b gauge\nb 1\n# TYPE a gauge\na{c=\"d\"} 1\n# EOF\n", "# UNIT a seconds\na 1\n# EOF\n",
-        "# TYPE a gauge\na x\n# EOF\n", "# EOF\n# EOF\n", "# TYPE a info\na_info 2\n# EOF\n"}) {
+  for (const char* broken : {"", "# EOF", "a 1\n", "# TYPE a gauge\na 1\n", "# TYPE a gauge\n\na 1\n# EOF\n",
+                             "# TYPE a counter\na 1\n# EOF\n", "# TYPE a gauge\na{b=\"c\",} 1\n# EOF\n",
+                             "# TYPE a gauge\na{b=\"c} 1\n# EOF\n", "# TYPE a gauge\na 1\na 1\n# EOF\n",
+                             "# TYPE a gauge\na 1\n# TYPE b gauge\nb 1\n# TYPE a gauge\na{c=\"d\"} 1\n# EOF\n",
+                             "# UNIT a seconds\na 1\n# EOF\n", "# TYPE a gauge\na x\n# EOF\n", "# EOF\n# EOF\n",
+                             "# TYPE a info\na_info 2\n# EOF\n"}) {
     INFO(broken);
     CHECK_THROWS(OpenMetrics::read(broken));
   }
@@ -56,13 +60,21 @@ TEST_CASE("metrics: a point that runs, its soak and its ranks, and what came of 
   SpecPoint p = point_of("tp=2");
   file.begin(p);
   file.take(ProgressMessage{"warmup", 1, 2, 9.0, 5.5});
-  file.take(std::map<std::int64_t, double>{{0, 0.04}, {1, 3.26}}, {{.name = "h1", .ranks = {0}}, {.name = "h2", .ranks = {1}}});
+  file.take(std::map<std::int64_t, double>{{0, 0.04}, {1, 3.26}},
+            {{.name = "h1", .ranks = {0}}, {.name = "h2", .ranks = {1}}});
   auto samples = OpenMetrics::read(file.text(1));
   CHECK(value_of(samples, "mbench_steps_total") == 0);  // warm-up is none
   CHECK(value_of(samples, "mbench_loss") == 5.5);
   CHECK(value_of(samples, "mbench_rank_silence_seconds", "host", "h2") == Approx(3.3));
   file.take(ProgressMessage{"soak", 812, 0, 4.0, 5.25});
-  SoakWindow window{.end_s = 60, .steps = 800, .median_ms = 4, .worst_ms = 5, .samples_per_s = 1990, .clock_mhz = 2400, .least_clock_mhz = 2300, .throttle = {}};
+  SoakWindow window{.end_s = 60,
+                    .steps = 800,
+                    .median_ms = 4,
+                    .worst_ms = 5,
+                    .samples_per_s = 1990,
+                    .clock_mhz = 2400,
+                    .least_clock_mhz = 2300,
+                    .throttle = {}};
   file.take(window);
   file.take(ProgressMessage{"soak", 900, 0, 8.0, 5.0});
   samples = OpenMetrics::read(file.text(1));

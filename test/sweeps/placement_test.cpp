@@ -65,7 +65,8 @@ TEST_CASE("host files of Open MPI, MPICH, PBS and Grid Engine are read") {
 TEST_CASE("a file that is no host file is refused by its line") {
   const auto refused = [](const char* text) { return message_of([=] { read_hostfile(text, "inventory"); }); };
   CHECK_THAT(refused("[gpus]\nh1\n"), Contains("[inventory] line 1 names no host, got \"[gpus]\""));
-  CHECK_THAT(refused("h1\nh2 ansible_host=10.0.0.2\n"), Contains("line 2 names no host, got \"h2 ansible_host=10.0.0.2\""));
+  CHECK_THAT(refused("h1\nh2 ansible_host=10.0.0.2\n"),
+             Contains("line 2 names no host, got \"h2 ansible_host=10.0.0.2\""));
   CHECK_THAT(refused("all:\n  hosts:\n"), Contains("line 1 names no host"));
   CHECK_THAT(refused("{\"hosts\": [\"h1\"]}"), Contains("line 1 names no host"));
   CHECK_THAT(refused("h1 and h2\n"), Contains("line 1 names no host"));
@@ -109,7 +110,8 @@ TEST_CASE("a batch system or a host file says how many nodes there are") {
   put(folder / "nodes", "h1\nh1\nh2\nh2\n");
   put(folder / "one-each", "h1\nh2\n");
   CHECK(allocation_of({}).source.empty());
-  const Allocation slurm = allocation_of({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_TASKS_PER_NODE", "4(x2)"}});
+  const Allocation slurm =
+      allocation_of({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_TASKS_PER_NODE", "4(x2)"}});
   CHECK(slurm.nodes == 2);
   CHECK(slurm.ranks_per_node == 4);
   CHECK(slurm.hostfile.empty());  // every launcher knows Slurm
@@ -131,8 +133,10 @@ TEST_CASE("a batch system or a host file says how many nodes there are") {
 TEST_CASE("each launcher is told how many ranks a node gets") {
   // 4 ranks fit one node, whatever the launcher would do by itself.
   CHECK_THAT(text_of(two_nodes(LauncherKind::srun), point_of(4)), Contains("srun -n 4 -N 1 --ntasks-per-node=4 "));
-  CHECK_THAT(text_of(two_nodes(LauncherKind::mpirun), point_of(4)), Contains("-np 4 --bind-to none --map-by ppr:4:node "));
-  CHECK_THAT(text_of(two_nodes(LauncherKind::mpiexec, MpiFlavour::mpich), point_of(4)), Contains("mpiexec -n 4 -ppn 4 "));
+  CHECK_THAT(text_of(two_nodes(LauncherKind::mpirun), point_of(4)),
+             Contains("-np 4 --bind-to none --map-by ppr:4:node "));
+  CHECK_THAT(text_of(two_nodes(LauncherKind::mpiexec, MpiFlavour::mpich), point_of(4)),
+             Contains("mpiexec -n 4 -ppn 4 "));
   CHECK_THAT(text_of(two_nodes(LauncherKind::flux), point_of(4)), Contains("flux run -n 4 -N 1 "));
   // 8 take both, 6 as evenly as it goes.
   CHECK_THAT(text_of(two_nodes(LauncherKind::srun), point_of(8)), Contains("srun -n 8 -N 2 --ntasks-per-node=4 "));
@@ -184,11 +188,13 @@ TEST_CASE("a host file and further arguments reach the launcher, before the prog
   CHECK(split_words(R"(--mca btl "tcp,self" -x 'A B' a\ b)", "o") ==
         std::vector<std::string>{"--mca", "btl", "tcp,self", "-x", "A B", "a b"});
   CHECK(split_words("  ", "o").empty());
-  CHECK_THAT(message_of([] { split_words("a 'b", "--launcher-args"); }), Contains("[--launcher-args] a quote is not closed"));
+  CHECK_THAT(message_of([] { split_words("a 'b", "--launcher-args"); }),
+             Contains("[--launcher-args] a quote is not closed"));
 }
 
 TEST_CASE("variables of communication and libraries go to every rank") {
-  for (const char* name : {"NCCL_DEBUG", "UCX_TLS", "FI_PROVIDER", "CUDA_VISIBLE_DEVICES", "OPENBLAS_CORETYPE", "PATH", "LD_LIBRARY_PATH"})
+  for (const char* name :
+       {"NCCL_DEBUG", "UCX_TLS", "FI_PROVIDER", "CUDA_VISIBLE_DEVICES", "OPENBLAS_CORETYPE", "PATH", "LD_LIBRARY_PATH"})
     CHECK(is_forwarded(name));
   for (const char* name : {"HOME", "NCCL", "MY_NCCL_DEBUG", "LD_PRELOAD"}) CHECK_FALSE(is_forwarded(name));
   Launcher l = two_nodes(LauncherKind::mpirun);
@@ -204,7 +210,9 @@ TEST_CASE("variables of communication and libraries go to every rank") {
 }
 
 TEST_CASE("Slurm is asked for the PMI that the program's MPI speaks") {
-  const char* slurm22 = "MPI plugin types are...\n\tcray_shasta\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions available: pmix_v4\n";
+  const char* slurm22 =
+      "MPI plugin types are...\n\tcray_shasta\n\tnone\n\tpmi2\n\tpmix\nspecific pmix plugin versions available: "
+      "pmix_v4\n";
   const char* bare = "srun: MPI types are...\nsrun: none\nsrun: pmi2\n";
   CHECK(pmi_for(slurm22, "Open MPI v4.1.4") == "pmix");
   CHECK(pmi_for(slurm22, "MPICH Version: 4.0.2") == "pmi2");
@@ -217,5 +225,6 @@ TEST_CASE("a launcher is known by its name or path") {
   CHECK(read_launcher("/opt/mpich/bin/mpiexec", "o") == LauncherKind::mpiexec);
   CHECK(read_launcher("mpirun.mpich", "o") == LauncherKind::mpirun);
   CHECK(read_launcher("flux", "o") == LauncherKind::flux);
-  CHECK_THAT(message_of([] { read_launcher("aprun", "--launcher"); }), Contains("[--launcher] no such launcher, got \"aprun\""));
+  CHECK_THAT(message_of([] { read_launcher("aprun", "--launcher"); }),
+             Contains("[--launcher] no such launcher, got \"aprun\""));
 }

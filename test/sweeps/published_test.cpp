@@ -70,9 +70,7 @@ TEST_CASE("a filter or --set may leave published rows without a point, the file 
 
 TEST_CASE("what is wrong with published figures is said with its path") {
   const Folder folder;
-  const auto rows = [&](const std::string& text) {
-    return message_of([&] { read(folder, with_rows(text)); });
-  };
+  const auto rows = [&](const std::string& text) { return message_of([&] { read(folder, with_rows(text)); }); };
   const auto row = [&](const std::string& text) { return rows("[{" + text + "}]"); };
   const auto whole = [&](const std::string& text) {
     return message_of([&] { read(folder, R"({"model": "gpt-bytes-tiny", "published": )" + text + "}"); });
@@ -89,7 +87,8 @@ TEST_CASE("what is wrong with published figures is said with its path") {
              Contains("$.published.row] unknown key") && Contains("did you mean \"rows\"?"));
   CHECK_THAT(whole(R"({"source": "x", "machine": "cpu", "flags": "--bf16", "rows": []})"),
              Contains("$.published.flags] got \"--bf16\", need an array of flags"));
-  CHECK_THAT(whole(R"({"source": "x", "machine": "cpu", "flags": [""], "rows": []})"), Contains("$.published.flags[0]] is empty"));
+  CHECK_THAT(whole(R"({"source": "x", "machine": "cpu", "flags": [""], "rows": []})"),
+             Contains("$.published.flags[0]] is empty"));
   CHECK_THAT(rows("[]"), Contains("$.published.rows] got [], need an array of at least one row"));
   CHECK_THAT(rows("{}"), Contains("$.published.rows] got {}"));
   CHECK_THAT(rows("[3]"), Contains("$.published.rows[0]] wrong type, got 3"));
@@ -101,13 +100,13 @@ TEST_CASE("what is wrong with published figures is said with its path") {
   CHECK_THAT(row(R"("where": {"model": "gpt"}, "mfu": 1)"), Contains("rows[0].where.model] no such model"));
   CHECK_THAT(row(R"("where": {"device": "cpu"}, "mfu": 1)"), Contains("rows[0].where.device]"));
   CHECK_THAT(row(good), Contains("$.published.rows[0]] says nothing, need a figure"));
-  CHECK_THAT(row(good + R"(, "mfuu": 1)"),
-             Contains("rows[0].mfuu] unknown key") && Contains("did you mean \"mfu\"?"));
+  CHECK_THAT(row(good + R"(, "mfuu": 1)"), Contains("rows[0].mfuu] unknown key") && Contains("did you mean \"mfu\"?"));
   CHECK_THAT(row(good + R"(, "mfu": "1")"), Contains("rows[0].mfu] wrong type, got \"1\""));
   CHECK_THAT(row(good + R"(, "mfu": -1)"), Contains("rows[0].mfu] out of range, got -1"));
   CHECK_THAT(row(good + R"(, "mfu": {"stddev": 1})"), Contains("rows[0].mfu] \"mean\" is missing"));
   CHECK_THAT(row(good + R"(, "mfu": {"mean": 1, "sigma": 1})"), Contains("rows[0].mfu.sigma] unknown key"));
-  CHECK_THAT(row(good + R"(, "mfu": {"runs": [1]})"), Contains("rows[0].mfu.runs] got [1], need an array of two figures or more"));
+  CHECK_THAT(row(good + R"(, "mfu": {"runs": [1]})"),
+             Contains("rows[0].mfu.runs] got [1], need an array of two figures or more"));
   CHECK_THAT(row(good + R"(, "mfu": {"runs": [1, "2"]})"), Contains("rows[0].mfu.runs[1]] wrong type, got \"2\""));
   CHECK_THAT(row(good + R"(, "mfu": {"runs": [1, 2], "mean": 1})"), Contains("rows[0].mfu.mean] unknown key"));
   CHECK_THAT(row(good + R"(, "outcome": "crashed")"), Contains("rows[0].outcome] no such choice"));
@@ -117,11 +116,9 @@ TEST_CASE("what is wrong with published figures is said with its path") {
   CHECK_THAT(row(good + R"(, "mfu": 1, "doubt": {"hfu": "x"})"), Contains("rows[0].doubt.hfu] no figure of"));
   CHECK_THAT(row(R"("where": {"zero": 2}, "mfu": 1)"),
              Contains("rows[0].where] picks none of the 4 points, need exactly one"));
-  CHECK_THAT(row(R"("where": {"zero": "oss"}, "mfu": 1)"),
-             Contains("rows[0].where] picks 2 of the 4 points"));
-  CHECK_THAT(
-      rows("[{" + good + R"(, "mfu": 1}, {"where": {"precision": "f32", "recompute": "full"}, "mfu": 1}])"),
-      Contains("rows[1].where] picks the point that") && Contains("$.published.rows[0] picks"));
+  CHECK_THAT(row(R"("where": {"zero": "oss"}, "mfu": 1)"), Contains("rows[0].where] picks 2 of the 4 points"));
+  CHECK_THAT(rows("[{" + good + R"(, "mfu": 1}, {"where": {"precision": "f32", "recompute": "full"}, "mfu": 1}])"),
+             Contains("rows[1].where] picks the point that") && Contains("$.published.rows[0] picks"));
 }
 
 TEST_CASE("every spec of published figures expands, and each of its rows picks one point that could be") {

@@ -77,7 +77,9 @@ TEST_CASE("rank watch: a rank that is stopped is named with its host, and where 
     w.say({0, 1, 3}, 9, "all_reduce of dp");
   }
   const std::string said = w.pass(2);
-  CHECK(said == "no sign of life for 5.0 s of rank 2 on h2: stopped; waiting: rank 0 on h1, rank 1 on h1, rank 3 on h2 in all_reduce of dp");
+  CHECK(said ==
+        "no sign of life for 5.0 s of rank 2 on h2: stopped; waiting: rank 0 on h1, rank 1 on h1, rank 3 on h2 in "
+        "all_reduce of dp");
   CHECK(w.watch.lost_hosts().empty());
   CHECK(w.watch.silence().at(2) > 5);
   CHECK(w.watch.silence().at(0) < 3);
@@ -90,8 +92,9 @@ TEST_CASE("rank watch: a host all of whose ranks are silent is named as lost") {
     CHECK(w.pass(0.9).empty());
     w.say({0, 1}, 9, "wait of pp");
   }
-  CHECK_THAT(w.pass(2), Contains("no sign of life for 5.0 s of ranks 2 and 3 on h2: the host or the link to it is lost") &&
-                            Contains("waiting: rank 0 on h1, rank 1 on h1 in wait of pp"));
+  CHECK_THAT(w.pass(2),
+             Contains("no sign of life for 5.0 s of ranks 2 and 3 on h2: the host or the link to it is lost") &&
+                 Contains("waiting: rank 0 on h1, rank 1 on h1 in wait of pp"));
   CHECK(w.watch.lost_hosts() == std::vector<std::string>{"h2"});
   // When all are silent it is no host of them.
   Watched all;
@@ -108,8 +111,9 @@ TEST_CASE("rank watch: all alive and all waiting without end is a hang, told wit
     w.say({2, 3}, 5, "wait of pp");
     said = w.pass(0.5);
   }
-  CHECK_THAT(said, Contains("no rank came further for 5.0 s, and all are alive") &&
-                       Contains("rank 0 on h1, rank 1 on h1 in all_reduce of dp, rank 2 on h2, rank 3 on h2 in wait of pp"));
+  CHECK_THAT(said,
+             Contains("no rank came further for 5.0 s, and all are alive") &&
+                 Contains("rank 0 on h1, rank 1 on h1 in all_reduce of dp, rank 2 on h2, rank 3 on h2 in wait of pp"));
 }
 
 TEST_CASE("rank watch: a rank that never told is owed one once another has, and one that ended is not") {
@@ -123,7 +127,8 @@ TEST_CASE("rank watch: a rank that never told is owed one once another has, and 
   CHECK_THAT(w.pass(2), Contains("of rank 3 on h2: stopped"));
   Watched ended;
   ended.say({0, 1, 2, 3}, 1);
-  for (const int rank : {1, 2, 3}) REQUIRE(ended.watch.take(R"({"alive": {"rank": )" + std::to_string(rank) + R"(, "ends": true}})"));
+  for (const int rank : {1, 2, 3})
+    REQUIRE(ended.watch.take(R"({"alive": {"rank": )" + std::to_string(rank) + R"(, "ends": true}})"));
   for (int i = 0; i < 20; ++i) {
     CHECK(ended.pass(1).empty());
     ended.say({0}, 1);
@@ -140,13 +145,15 @@ TEST_CASE("rank watch: time in which the watch itself was stopped does not count
 
 TEST_CASE("rank watch: what is no sign of life is left to the log") {
   RankWatch watch(5);
-  for (const char* line : {"", "{\"alive\"", "{\"alive\": 3}", "{\"alive\": {}}", "{\"alive\": {\"rank\": \"x\"}}", "mbench: [x] y"})
+  for (const char* line :
+       {"", "{\"alive\"", "{\"alive\": 3}", "{\"alive\": {}}", "{\"alive\": {\"rank\": \"x\"}}", "mbench: [x] y"})
     CHECK_FALSE(watch.take(line));
 }
 
 TEST_CASE("hosts that a launcher's lines name are found as words") {
   const std::vector<std::string> hosts = {"h1", "h2.cluster.local", "h22"};
-  CHECK(hosts_named_in({"ssh: connect to host h2 port 22: No route to host"}, hosts) == std::vector<std::string>{"h2.cluster.local"});
+  CHECK(hosts_named_in({"ssh: connect to host h2 port 22: No route to host"}, hosts) ==
+        std::vector<std::string>{"h2.cluster.local"});
   CHECK(hosts_named_in({"Node failure on h22"}, hosts) == std::vector<std::string>{"h22"});
   CHECK(hosts_named_in({"gh1, h1x, h1-b"}, hosts).empty());
 }

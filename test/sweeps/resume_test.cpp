@@ -11,9 +11,8 @@ TEST_CASE("an interrupted sweep keeps what is done, says how to go on, and does"
   Runner r;
   // The second point tells this process to stop, as Ctrl-C would, and then hangs.
   const std::string script = read_text_file(r.options.program);
-  put(r.options.program, "#!/bin/sh\nif [ -n \"$STOP\" ] && [ ! -e " + (r.folder / "stopped") +
-                             " ]; then touch " + (r.folder / "stopped") +
-                             "; kill -INT $PPID; sleep 30; fi\n" + script);
+  put(r.options.program, "#!/bin/sh\nif [ -n \"$STOP\" ] && [ ! -e " + (r.folder / "stopped") + " ]; then touch " +
+                             (r.folder / "stopped") + "; kill -INT $PPID; sleep 30; fi\n" + script);
   const Spec spec =
       r.spec(R"({"MODE": "ok"}, {"MODE": "code"}, {"MODE": "ok", "STOP": "1"}, {"MODE": "ok", "A": "1"})");
   const SweepEnd end = r.run(spec);
@@ -94,9 +93,7 @@ TEST_CASE("resume takes over finished points that results.json does not have") {
   const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"}, {"MODE": "oom"}, {"MODE": "code"})");
   r.run(spec);
   const std::string path = r.options.out + "/results.json";
-  const auto file_of = [&](std::size_t i) {
-    return r.options.out + "/points/" + spec.points[i].id + ".json";
-  };
+  const auto file_of = [&](std::size_t i) { return r.options.out + "/points/" + spec.points[i].id + ".json"; };
   const ResultFile whole = read_result_file(path);
   // The sweep was killed while the second point ended: its file is as the run itself wrote it.
   ResultFile early = whole;
@@ -127,9 +124,7 @@ TEST_CASE("resume takes over no file of another point, and no loss that is apart
   const Spec spec = r.spec(R"({"MODE": "ok"}, {"MODE": "ok", "A": "1"}, {"MODE": "ok", "A": "2"})");
   r.run(spec);
   const std::string path = r.options.out + "/results.json";
-  const auto file_of = [&](std::size_t i) {
-    return r.options.out + "/points/" + spec.points[i].id + ".json";
-  };
+  const auto file_of = [&](std::size_t i) { return r.options.out + "/points/" + spec.points[i].id + ".json"; };
   ResultFile early = read_result_file(path);
   PointResult other = early.points[1], apart = early.points[2];
   early.points.resize(1);
@@ -175,8 +170,10 @@ TEST_CASE("a point that is interrupted keeps the steps and windows that it had t
   const std::string script = read_text_file(r.options.program);
   // It tells, and then either this process is told to stop and it hangs, or as in a batch system both are told and it ends first.
   put(r.options.program, R"SH(#!/bin/sh
-if [ -n "$STOP" ] && [ ! -e )SH" + (r.folder / "stopped") + R"SH( ]; then
-  touch )SH" + (r.folder / "stopped") + R"SH(
+if [ -n "$STOP" ] && [ ! -e )SH" +
+                             (r.folder / "stopped") + R"SH( ]; then
+  touch )SH" + (r.folder / "stopped") +
+                             R"SH(
   if [ "$STOP" = steps ]; then
     echo '{"progress": {"phase": "warmup", "iteration": 1, "of": 1, "ms": 9, "loss": 6}}'
     echo '{"progress": {"phase": "iteration", "iteration": 1, "of": 3, "ms": 2.5, "loss": 5.5}}'
@@ -211,11 +208,13 @@ fi
     REQUIRE(rows.size() == 2);
     CHECK(rows[1].id == spec.points[1].id);
     CHECK(rows[1].outcome == Outcome::partial);
-    CHECK_THAT(rows[1].reason, Contains("interrupted, after ") && Contains(cut.windows ? "soak step 40" : "iteration 2 of 3"));
+    CHECK_THAT(rows[1].reason,
+               Contains("interrupted, after ") && Contains(cut.windows ? "soak step 40" : "iteration 2 of 3"));
     CHECK(rows[1].partial_ms.size() == cut.steps);
     CHECK((rows[1].soak ? rows[1].soak->windows.size() : 0) == cut.windows);
     CHECK(fs::exists(r.options.out + "/points/" + spec.points[1].id + ".json"));
-    CHECK_THAT(r.progress.str(), Contains("Interrupted: 1 of 3 points are done and kept; " + cut.kept) && Contains("To go on: mbench sweep ... --resume"));
+    CHECK_THAT(r.progress.str(), Contains("Interrupted: 1 of 3 points are done and kept; " + cut.kept) &&
+                                     Contains("To go on: mbench sweep ... --resume"));
     CHECK(live_descendants(0).empty());
 
     r.options.resume = true;

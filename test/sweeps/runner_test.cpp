@@ -31,11 +31,10 @@ TEST_CASE("a sweep runs every point and writes results and tables") {
   CHECK(file.environment.at("cores") == 2);
   CHECK(read_text_file(r.options.out + "/results.md") == "table of 3\nok\noom\nok\n");
   CHECK(r.tables.str() == "table of 3\nok\noom\nok\n");
-  CHECK_THAT(
-      r.progress.str(),
-      Contains("spec: 3 points on cpu of here (a cpu, 2 cores), launched by local (one rank, no launcher)") &&
-          Contains("[1/3] env={\"MODE\":\"ok\"}: ok, 2 ms, loss 5.5000 -> 5.5000") &&
-          Contains("[2/3] env={\"MODE\":\"oom\"}: oom"));
+  CHECK_THAT(r.progress.str(),
+             Contains("spec: 3 points on cpu of here (a cpu, 2 cores), launched by local (one rank, no launcher)") &&
+                 Contains("[1/3] env={\"MODE\":\"ok\"}: ok, 2 ms, loss 5.5000 -> 5.5000") &&
+                 Contains("[2/3] env={\"MODE\":\"oom\"}: oom"));
   CHECK(r.progress.str().find('\r') == std::string::npos);  // no terminal, nothing redrawn
   CHECK_THAT(read_text_file(r.options.out + "/points/" + spec.points[2].id + ".log"),
              Contains("threads 2") && Contains("run run ") && Contains(".point.json --result --progress"));
@@ -46,8 +45,8 @@ TEST_CASE("a terminal sees one line redrawn") {
   Runner r;
   r.options.columns = 60;
   r.run(r.spec(R"({"MODE": "ok"})"));
-  CHECK_THAT(r.progress.str(), Contains("\r[1/1] env={\"MODE\":\"ok\"} | starting\x1b[K") &&
-                                   Contains("| iteration 1/2 | 2.5 ms"));
+  CHECK_THAT(r.progress.str(),
+             Contains("\r[1/1] env={\"MODE\":\"ok\"} | starting\x1b[K") && Contains("| iteration 1/2 | 2.5 ms"));
 }
 
 TEST_CASE("quiet leaves only the tables") {
@@ -60,16 +59,14 @@ TEST_CASE("quiet leaves only the tables") {
 
 TEST_CASE("a crash is a row with its reason, and the sweep goes on") {
   Runner r;
-  const SweepEnd end =
-      r.run(r.spec(R"({"MODE": "signal"}, {"MODE": "code"}, {"MODE": "silent"}, {"MODE": "partial"},
+  const SweepEnd end = r.run(r.spec(R"({"MODE": "signal"}, {"MODE": "code"}, {"MODE": "silent"}, {"MODE": "partial"},
                                        {"MODE": "late"}, {"MODE": "leaves"}, {"MODE": "chatty"})"));
   CHECK(end.failed);
   const auto& p = end.file.points;
   REQUIRE(p.size() == 7);
   CHECK(p[0].outcome == Outcome::crashed);
-  CHECK_THAT(p[0].reason,
-             Contains("killed by signal 11 (Segmentation fault), after warmup 1 of 2; last output: ") &&
-                 Contains("about to fall over"));
+  CHECK_THAT(p[0].reason, Contains("killed by signal 11 (Segmentation fault), after warmup 1 of 2; last output: ") &&
+                              Contains("about to fall over"));
   CHECK(p[1].outcome == Outcome::crashed);
   CHECK(p[1].reason ==
         "exited with code 3, before its first sign of life; last output: [weights] cannot be, got 3, need 4");
@@ -124,8 +121,7 @@ TEST_CASE("what cannot be is recorded without a launch") {
     f.seconds = 90;
     return f;
   };
-  const Spec spec =
-      spec_of(r.folder, R"("global_batch": 4, "sweep": {"tp,precision": [[3, "f32"], [1, "fp8"]]})");
+  const Spec spec = spec_of(r.folder, R"("global_batch": 4, "sweep": {"tp,precision": [[3, "f32"], [1, "fp8"]]})");
   Spec all = spec;
   SpecPoint big = spec.points[0];
   big.point.tp = 1, big.point.seq = 128, big.id = point_id(big.point);
@@ -139,8 +135,7 @@ TEST_CASE("what cannot be is recorded without a launch") {
   CHECK(end.file.points[2].outcome == Outcome::oom);
   CHECK(end.file.points[2].reason == "needs 3 GiB");
   CHECK_FALSE(end.failed);
-  CHECK_THAT(r.progress.str(),
-             Contains("cannot run, and are recorded as such: 1 infeasible, 1 oom, 1 unsupported"));
+  CHECK_THAT(r.progress.str(), Contains("cannot run, and are recorded as such: 1 infeasible, 1 oom, 1 unsupported"));
 }
 
 TEST_CASE("points that differ in layout alone must have the same losses") {
@@ -150,8 +145,7 @@ TEST_CASE("points that differ in layout alone must have the same losses") {
   CHECK(end.failed);
   CHECK(end.file.points[0].outcome == Outcome::ok);
   CHECK(end.file.points[1].outcome == Outcome::wrong);
-  CHECK_THAT(end.file.points[1].reason,
-             Contains("the loss of step 1 is 5.6") && Contains(end.file.points[0].id));
+  CHECK_THAT(end.file.points[1].reason, Contains("the loss of step 1 is 5.6") && Contains(end.file.points[0].id));
   CHECK(end.file.points[2].outcome == Outcome::wrong);
 }
 
@@ -173,8 +167,7 @@ TEST_CASE("a disk that is full ends the sweep with what was measured") {
     try {
       const SweepEnd end = r.run(spec);
       if (end.failed && end.file.points.size() == 2 && r.tables.str().find("table of 2") == 0 &&
-          r.progress.str().find("results.json] could not be written: File too large, need") !=
-              std::string::npos)
+          r.progress.str().find("results.json] could not be written: File too large, need") != std::string::npos)
         code = 0;
       else
         fprintf(stderr, "%zu points\n%s\n", end.file.points.size(), r.progress.str().c_str());
@@ -209,8 +202,7 @@ TEST_CASE("two sweeps do not share a folder") {
   char byte;
   REQUIRE(::read(ready[0], &byte, 1) == 1);
   r.options.resume = true;
-  CHECK_THAT(message_of([&] { r.run(r.spec(R"({"MODE": "silent"})")); }),
-             Contains("another sweep is running there"));
+  CHECK_THAT(message_of([&] { r.run(r.spec(R"({"MODE": "silent"})")); }), Contains("another sweep is running there"));
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ::close(ready[0]), ::close(ready[1]);
@@ -224,9 +216,8 @@ TEST_CASE("a dry run shows every command and writes nothing") {
   };
   const Spec spec = spec_of(r.folder, R"("global_batch": 4, "sweep": {"tp": [1, 2, 3]})");
   const std::string text = describe_sweep(spec, r.options);
-  CHECK_THAT(text, Contains("3 points on cpu of ") && Contains("about 1 min 30 s") &&
-                       Contains("[1/3] tp=1  1 ranks") && Contains("fake-mbench run ") &&
-                       Contains("launch_failed: [local] starts one rank") &&
+  CHECK_THAT(text, Contains("3 points on cpu of ") && Contains("about 1 min 30 s") && Contains("[1/3] tp=1  1 ranks") &&
+                       Contains("fake-mbench run ") && Contains("launch_failed: [local] starts one rank") &&
                        Contains("infeasible: tp 3 does not divide the 4 heads"));
   CHECK_FALSE(fs::exists(r.options.out));
 }
@@ -282,7 +273,8 @@ TEST_CASE("a rank that gives no more signs of life ends its point in time, as a 
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
   REQUIRE(end.file.points.size() == 2);
   CHECK(end.file.points[0].outcome == Outcome::timeout);
-  CHECK_THAT(end.file.points[0].reason, Catch::StartsWith("no sign of life for 500 ms of rank 0: ") && Contains(", after iteration 1 of 2"));
+  CHECK_THAT(end.file.points[0].reason,
+             Catch::StartsWith("no sign of life for 500 ms of rank 0: ") && Contains(", after iteration 1 of 2"));
   CHECK(end.file.points[0].partial_ms == std::vector<double>{2.5});
   CHECK(read_text_file(r.options.out + "/points/" + end.file.points[0].id + ".log").find("alive") == std::string::npos);
   CHECK(end.file.points[1].outcome == Outcome::ok);

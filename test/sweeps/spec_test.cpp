@@ -67,9 +67,9 @@ TEST_CASE("--set replaces fields wherever they stand") {
   CHECK(read(folder, kZip, {"precision=bf16"}).points[0].point.precision == Precision::bf16);
   CHECK(read(folder, kZip, {"memory_limit=2GiB"}).points[0].point.memory_limit == 2ull << 30);
   CHECK(read(folder, kZip, {"env={\"A\": \"1\"}"}).points[0].point.env.at("A") == "1");
-  CHECK(read(folder, kZip, {"model={\"preset\": \"gpt2-345m\", \"positions\": 2048}"})
-            .points[0]
-            .point.model.positions == 2048);
+  CHECK(
+      read(folder, kZip, {"model={\"preset\": \"gpt2-345m\", \"positions\": 2048}"}).points[0].point.model.positions ==
+      2048);
   // A swept key becomes fixed.
   const Spec seq = read(folder, kZip, {"seq=256"});
   CHECK(seq.points.size() == 4);
@@ -79,14 +79,16 @@ TEST_CASE("--set replaces fields wherever they stand") {
   const Spec tp = read(folder, kZip, {"tp=2", "seq=512", "strategy=full"});
   CHECK(labels(tp) == Labels{"pp=2", "pp=1"});
   CHECK(tp.points[0].point.tp == 2);
-  CHECK(read(folder, R"({"model": "gpt-bytes-tiny", "sweep": {"tp,pp": [[1, 2], [2, 2]]}})", {"tp=1"})
-            .points.size() == 1);
+  CHECK(read(folder, R"({"model": "gpt-bytes-tiny", "sweep": {"tp,pp": [[1, 2], [2, 2]]}})", {"tp=1"}).points.size() ==
+        1);
   // An array sweeps, at the same place if it was swept there already.
   CHECK(labels(read(folder, kZip, {"seq=[64]", "tp,pp=[[1,1],[2,1]]", "strategy=full"})) ==
         Labels{"tp=1 pp=1 seq=64", "tp=2 pp=1 seq=64"});
   CHECK(labels(read(folder, R"({"model": "gpt-bytes-tiny"})", {"dp=[1,2]"})) == Labels{"dp=1", "dp=2"});
   // A list of lists of parts is one layout.
-  const auto layouts = [&](const char* value) { return read(folder, R"({"model": "gpt-bytes-tiny", "pp": 2})", {fmt::format("pipeline_layout={}", value)}); };
+  const auto layouts = [&](const char* value) {
+    return read(folder, R"({"model": "gpt-bytes-tiny", "pp": 2})", {fmt::format("pipeline_layout={}", value)});
+  };
   CHECK(layouts(R"([["embedding", "decoder"], ["loss"]])").points.at(0).point.pipeline_layout == "Et|L");
   CHECK(layouts("Et|tL").points.at(0).point.pipeline_layout == "Et|tL");
   CHECK(layouts(R"(["Et|tL", [["E", "t", "t"], ["L"]]])").points.at(1).point.pipeline_layout == "Ett|L");
@@ -147,17 +149,13 @@ TEST_CASE("what is wrong with a spec is said with its path") {
   CHECK_THAT(swept(R"({"tp": [1, 2, 1]})"), Contains("two points are the same, got tp=1 and tp=1"));
   CHECK_THAT(swept(R"({"strategy": ["full"], "recompute": ["full", "none"]})"),
              Contains("$.sweep.recompute[1]] contradicts the strategy \"full\""));
-  CHECK_THAT(message_of([&] {
-               read_spec({folder / "none.json", {}, {}, "cpu"});
-             }),
-             Contains("cannot be read"));
+  CHECK_THAT(message_of([&] { read_spec({folder / "none.json", {}, {}, "cpu"}); }), Contains("cannot be read"));
   CHECK_THAT(message_of([&] { read(folder, kZip, {"tp"}); }), Contains("[--set tp] no assignment"));
   CHECK_THAT(message_of([&] { read(folder, kZip, {"tp=x"}); }), Contains("$.tp] wrong type, got \"x\""));
   CHECK_THAT(message_of([&] { read(folder, kZip, {"device=cuda"}); }), Contains("need --on"));
   std::string many("[1");
   for (int i = 2; i <= 400; ++i) many.append(",").append(std::to_string(i));
-  CHECK_THAT(swept(R"({"seed": )" + many + R"(], "seq": )" + many + "]}"),
-             Contains("more than 100000 points"));
+  CHECK_THAT(swept(R"({"seed": )" + many + R"(], "seq": )" + many + "]}"), Contains("more than 100000 points"));
 }
 
 TEST_CASE("data is looked for in the current folder and then beside the spec, and the point keeps its name") {
@@ -166,10 +164,9 @@ TEST_CASE("data is looked for in the current folder and then beside the spec, an
   const Spec spec = read(folder, R"({"model": "gpt-bytes-tiny", "data": "text:words.txt"})");
   CHECK(spec.points[0].point.data == "text:words.txt");
   CHECK(spec.points[0].data == "text:" + (folder / "words.txt"));
-  CHECK_THAT(message_of([&] {
-               read(folder, R"({"model": "gpt-bytes-tiny", "sweep": {"data": ["synthetic", "text:x"]}})");
-             }),
-             Contains("$.sweep.data[1]] no such data file, got \"x\""));
+  CHECK_THAT(
+      message_of([&] { read(folder, R"({"model": "gpt-bytes-tiny", "sweep": {"data": ["synthetic", "text:x"]}})"); }),
+      Contains("$.sweep.data[1]] no such data file, got \"x\""));
 }
 
 TEST_CASE("the configurations that come with mbench can be expanded") {
@@ -206,7 +203,8 @@ TEST_CASE("sizes of the model are fields of their own: set together, swept, filt
   CHECK(set.points[0].point.model.kv_heads == 2);
   CHECK(set.points[0].label == "gpt2-345m (heads 8, kv_heads 2)");
   // The same point as the object that says it.
-  CHECK(set.points[0].id == read(folder, R"({"model": {"preset": "gpt2-345m", "heads": 8, "kv_heads": 2}, "seq": 512})").points[0].id);
+  CHECK(set.points[0].id ==
+        read(folder, R"({"model": {"preset": "gpt2-345m", "heads": 8, "kv_heads": 2}, "seq": 512})").points[0].id);
   CHECK(read(folder, kSpec, {"model.hidden=512"}).points[0].point.model.ffn == 2048);
   CHECK(read(folder, kSpec, {"model.layers=24"}).points[0].label == "gpt2-345m");  // as it was
   CHECK(read(folder, kSpec, {"model.positions=4096"}).points[0].label == "gpt2-345m");
@@ -214,8 +212,11 @@ TEST_CASE("sizes of the model are fields of their own: set together, swept, filt
   CHECK(labels(swept) == Labels{"model.layers=2", "model.layers=4"});
   CHECK(labels(read(folder, kSpec, {"model.layers=[2,4]"}, {"model.layers=4"})) == Labels{"model.layers=4"});
   // Of several models, each.
-  CHECK(read(folder, R"({"sweep": {"model": ["gpt2-345m", "gpt2-124m"]}})", {"model.layers=3"}).points[1].point.model.layers == 3);
+  CHECK(read(folder, R"({"sweep": {"model": ["gpt2-345m", "gpt2-124m"]}})", {"model.layers=3"})
+            .points[1]
+            .point.model.layers == 3);
   CHECK_THAT(message_of([&] { read(folder, kSpec, {"model.kv_heads=7"}); }), Contains("s.json: $.model.kv_heads"));
   CHECK_THAT(message_of([&] { read(folder, kSpec, {"model.layer=7"}); }), Contains("layer") && Contains("layers"));
-  CHECK_THAT(message_of([&] { read(folder, kSpec, {"model.preset=llama-2-7b"}); }), Contains("need the whole of \"model\""));
+  CHECK_THAT(message_of([&] { read(folder, kSpec, {"model.preset=llama-2-7b"}); }),
+             Contains("need the whole of \"model\""));
 }

@@ -25,17 +25,14 @@ float row_factor(const Tensor& row, const Tensor& mean, std::int64_t r) {
   return 1 / std::sqrt(row.as<float>()[r] / *mean.as<float>());
 }
 
-constexpr std::int64_t kChunkRows =
-    64;  // whose column sums are added up apart: the same for any number of threads
+constexpr std::int64_t kChunkRows = 64;  // whose column sums are added up apart: the same for any number of threads
 
 }  // namespace
 
 template <>
 void compute(CpuOps& cpu, const ops::AdafactorSums& op) {
-  const std::int64_t rows = op.row.numel(), cols = op.column.numel(),
-                     chunks = (rows + kChunkRows - 1) / kChunkRows;
-  auto* partial =
-      static_cast<float*>(cpu.scratch.bytes(static_cast<std::size_t>(chunks * cols) * sizeof(float)));
+  const std::int64_t rows = op.row.numel(), cols = op.column.numel(), chunks = (rows + kChunkRows - 1) / kChunkRows;
+  auto* partial = static_cast<float*>(cpu.scratch.bytes(static_cast<std::size_t>(chunks * cols) * sizeof(float)));
   with_type(op.grad.dtype(), [&](auto type) {
     using T = decltype(type);
     parallel_rows(chunks, kChunkRows * cols, [&](std::int64_t chunk) {
@@ -71,8 +68,7 @@ void compute(CpuOps&, const ops::AdafactorMoments& op) {
     }
     return total;
   };
-  const double of_rows = move(op.row, op.row_sum, op.cols),
-               of_columns = move(op.column, op.column_sum, op.rows);
+  const double of_rows = move(op.row, op.row_sum, op.cols), of_columns = move(op.column, op.column_sum, op.rows);
   *op.mean.as<float>() = static_cast<float>(op.mean_of_rows ? of_rows / static_cast<double>(op.rows)
                                                             : of_columns / static_cast<double>(op.cols));
 }
@@ -117,9 +113,8 @@ void compute(CpuOps&, const ops::AdafactorUpdate& op) {
         for (std::int64_t i = 0; i < n; ++i)
           p[i] -= op.lr * (factor * g[i] / std::sqrt(column[i]) + op.weight_decay * p[i]);
         if (op.model)
-          with_type(op.model.dtype(), [&](auto model_type) {
-            from_floats(p, op.model.as<decltype(model_type)>() + r * cols + at, n);
-          });
+          with_type(op.model.dtype(),
+                    [&](auto model_type) { from_floats(p, op.model.as<decltype(model_type)>() + r * cols + at, n); });
       });
     });
   });

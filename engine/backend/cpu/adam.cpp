@@ -25,8 +25,7 @@ void compute(CpuOps& cpu, const ops::Adam& op) {
       const float* grad = load(op.grad.as<T>() + begin, buffer, n);
       // As they are stored, or converted.
       const float *p_old = load(op.param.as<P>() + begin, p_buffer, n),
-                  *m_old = load(op.m.as<M>() + begin, m_buffer, n),
-                  *v_old = load(op.v.as<M>() + begin, v_buffer, n);
+                  *m_old = load(op.m.as<M>() + begin, m_buffer, n), *v_old = load(op.v.as<M>() + begin, v_buffer, n);
       float *p = target(op.param.as<P>() + begin, p_buffer), *m = target(op.m.as<M>() + begin, m_buffer),
             *v = target(op.v.as<M>() + begin, v_buffer);
       const auto update = [&](std::int64_t from, std::int64_t to, float decay) {

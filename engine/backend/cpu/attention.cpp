@@ -20,8 +20,8 @@ std::int64_t own_floats(const HeadSizes& z) {
 }
 
 template <class T, class TP>
-void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, std::int64_t b,
-                  const float* k_panels, const float* v, float* own) {
+void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, std::int64_t b, const float* k_panels,
+                  const float* v, float* own) {
   const AttentionShape& s = op.shape;
   float *queries = own, *scores = own + z.block * z.widest();
   const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_panel(s, q0);
@@ -44,13 +44,13 @@ void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, s
     if (s.dropout.p > 0) drop_row(s, index, q0 + r, first, visible, row);
   }
   float* out = queries;
-  block_gemm(rows, z.v_width, keys - from, {scores + from, z.ld, 1}, v + from * z.v_width, z.v_width, out, z.v_width, false);
+  block_gemm(rows, z.v_width, keys - from, {scores + from, z.ld, 1}, v + from * z.v_width, z.v_width, out, z.v_width,
+             false);
   store_rows<T>(out, op.out, query_head(s, op.out, index), q0, rows, z.v_width);
 }
 
 template <class T, class TP>
-void attend_head(const Attention& op, const HeadSizes& z, const Sharing& sharing, std::int64_t index,
-                 float* scratch) {
+void attend_head(const Attention& op, const HeadSizes& z, const Sharing& sharing, std::int64_t index, float* scratch) {
   float *k_panels = scratch, *v = k_panels + z.keys * z.width, *owns = v + z.seq * z.v_width;
   const std::int64_t k_head = key_head(op.shape, op.k, index), v_head = key_head(op.shape, op.v, index);
   const auto own = [&] { return owns + omp_get_thread_num() * own_floats(z); };
@@ -58,8 +58,7 @@ void attend_head(const Attention& op, const HeadSizes& z, const Sharing& sharing
 #pragma omp parallel for schedule(static) if (sharing.blocks > 1)
   for (std::int64_t p = 0; p < panels; ++p) {
     load_panel<T>(op.k, k_head, p, z.width, own(), k_panels);
-    load_rows<T>(op.v, v_head, p * kPanel, std::min(kPanel, z.seq - p * kPanel), z.v_width,
-                 v + p * kPanel * z.v_width);
+    load_rows<T>(op.v, v_head, p * kPanel, std::min(kPanel, z.seq - p * kPanel), z.v_width, v + p * kPanel * z.v_width);
   }
 #pragma omp parallel for schedule(dynamic) if (sharing.blocks > 1)
   for (std::int64_t b = 0; b < z.blocks; ++b) attend_block<T, TP>(op, z, index, b, k_panels, v, own());
@@ -78,8 +77,7 @@ void compute(CpuOps& cpu, const Attention& op) {
   with_attention_types(op, {&op.k, &op.v, &op.out}, [&](auto type, auto probs_type) {
 #pragma omp parallel for schedule(dynamic) if (sharing.heads > 1)
     for (std::int64_t i = 0; i < s.batches(); ++i)
-      attend_head<decltype(type), decltype(probs_type)>(op, z, sharing, i,
-                                                        scratch + omp_get_thread_num() * each);
+      attend_head<decltype(type), decltype(probs_type)>(op, z, sharing, i, scratch + omp_get_thread_num() * each);
   });
 }
 

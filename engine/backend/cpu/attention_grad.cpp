@@ -39,8 +39,8 @@ struct Own {
 };
 
 template <class T, class TP>
-void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index, std::int64_t b,
-                const Shared& shared, const Own& own) {
+void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index, std::int64_t b, const Shared& shared,
+                const Own& own) {
   const AttentionShape& s = op.shape;
   const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_panel(s, q0);
   load_rows<T>(op.q, query_head(s, op.q, index), q0, rows, z.width, own.q);
@@ -62,9 +62,12 @@ void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index,
     std::fill(ds + visible, ds + keys, 0.0f);
   }
   float* dq = own.out;
-  block_gemm(keys - from, z.v_width, rows, {own.probs + from, 1, z.ld}, own.dout, z.v_width, own.dv + from * z.v_width, z.v_width, true);
-  block_gemm(keys - from, z.width, rows, {own.dscores + from, 1, z.ld}, own.q, z.width, own.dk + from * z.width, z.width, true);
-  block_gemm(rows, z.width, keys - from, {own.dscores + from, z.ld, 1}, shared.k + from * z.width, z.width, dq, z.width, false);
+  block_gemm(keys - from, z.v_width, rows, {own.probs + from, 1, z.ld}, own.dout, z.v_width, own.dv + from * z.v_width,
+             z.v_width, true);
+  block_gemm(keys - from, z.width, rows, {own.dscores + from, 1, z.ld}, own.q, z.width, own.dk + from * z.width,
+             z.width, true);
+  block_gemm(rows, z.width, keys - from, {own.dscores + from, z.ld, 1}, shared.k + from * z.width, z.width, dq, z.width,
+             false);
   store_rows<T>(dq, op.dq, query_head(s, op.dq, index), q0, rows, z.width);
 }
 
@@ -123,13 +126,12 @@ void compute(CpuOps& cpu, const AttentionGrad& op) {
   const Sharing sharing(s.groups());
   const std::int64_t each = Shared::floats(z) + sharing.blocks * Own::floats(z);
   float* scratch = cpu.scratch.floats(each * sharing.heads);
-  with_attention_types(op, {&op.k, &op.v, &op.out, &op.dout, &op.dq, &op.dk, &op.dv},
-                       [&](auto type, auto probs_type) {
+  with_attention_types(op, {&op.k, &op.v, &op.out, &op.dout, &op.dq, &op.dk, &op.dv}, [&](auto type, auto probs_type) {
 #pragma omp parallel for schedule(dynamic) if (sharing.heads > 1)
-                         for (std::int64_t i = 0; i < s.groups(); ++i)
-                           grad_group<decltype(type), decltype(probs_type)>(
-                               op, z, sharing, i * s.group, scratch + omp_get_thread_num() * each);
-                       });
+    for (std::int64_t i = 0; i < s.groups(); ++i)
+      grad_group<decltype(type), decltype(probs_type)>(op, z, sharing, i * s.group,
+                                                       scratch + omp_get_thread_num() * each);
+  });
 }
 
 }  // namespace mbench::cpu

@@ -24,8 +24,7 @@ struct HeadSizes {
         // One vector more than a multiple of the panel: a power of two would put a column into one cache set.
         ld(keys + kVector),
         // A block of scores stays in the second-level cache beside K and V.
-        block(std::clamp<std::int64_t>(72 * 1024 / std::max<std::int64_t>(1, s.seq) / kTileRows * kTileRows,
-                                       24, 72)),
+        block(std::clamp<std::int64_t>(72 * 1024 / std::max<std::int64_t>(1, s.seq) / kTileRows * kTileRows, 24, 72)),
         blocks((s.seq + block - 1) / block) {}
   std::int64_t seq;
   std::int64_t width;    // of queries and keys, padded
@@ -62,8 +61,8 @@ inline std::int64_t key_head(const ops::AttentionShape& s, const ops::Matrix& m,
 
 // Rows [first, first + rows) of the head that begins at element `head`, padded to `width`.
 template <class T>
-void load_rows(const ops::Matrix& m, std::int64_t head, std::int64_t first, std::int64_t rows,
-               std::int64_t width, float* to) {
+void load_rows(const ops::Matrix& m, std::int64_t head, std::int64_t first, std::int64_t rows, std::int64_t width,
+               float* to) {
   const T* from = m.data.as<T>() + head + first * m.ld;
   for (std::int64_t r = 0; r < rows; ++r) {
     to_floats(from + r * m.ld, to + r * width, m.cols);
@@ -72,8 +71,8 @@ void load_rows(const ops::Matrix& m, std::int64_t head, std::int64_t first, std:
 }
 
 template <class T>
-void store_rows(const float* from, const ops::Matrix& m, std::int64_t head, std::int64_t first,
-                std::int64_t rows, std::int64_t width) {
+void store_rows(const float* from, const ops::Matrix& m, std::int64_t head, std::int64_t first, std::int64_t rows,
+                std::int64_t width) {
   T* to = m.data.as<T>() + head + first * m.ld;
   for (std::int64_t r = 0; r < rows; ++r) from_floats(from + r * width, to + r * m.ld, m.cols);
 }
@@ -117,8 +116,8 @@ inline KeyMask from_key(KeyMask mask, std::int64_t first) {
 
 // Products of head `index`, query q with keys [first, end) as scores: scaled, capped, and lower by distance. Where `slopes` is not
 // null it gets what a capped score moves by when the scaled one does.
-inline void make_scores(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first, std::int64_t end,
-                        float* row, float* slopes) {
+inline void make_scores(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first,
+                        std::int64_t end, float* row, float* slopes) {
   if (s.softcap > 0) {
     const float inverse = s.scale / s.softcap;
 #pragma omp simd
@@ -145,8 +144,8 @@ inline std::uint64_t first_word(const ops::AttentionShape& s, std::int64_t index
 }
 
 // A row of probabilities, with dropout.
-inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first, std::int64_t n,
-                     float* row) {
+inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first,
+                     std::int64_t n, float* row) {
   for (std::int64_t k = first; k < n; k += kTile) {
     const std::int64_t count = std::min(kTile, n - k);
     float factor[kTile];
@@ -180,8 +179,8 @@ void restore_probs(const ops::AttentionGrad& op, std::int64_t index, std::int64_
 }
 
 // p: P -> P F; ds: dO V^T -> dS, over the visible keys [first, n) of query q.
-inline void grad_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first, std::int64_t n,
-                     float dot, float* p, float* ds, const float* slopes) {
+inline void grad_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first,
+                     std::int64_t n, float dot, float* p, float* ds, const float* slopes) {
   const float scale = s.scale;
   if (s.dropout.p <= 0) {
 #pragma omp simd

@@ -29,10 +29,7 @@ struct Cut {
   static constexpr std::int64_t kScores =
       512 * 1024 / 4;  // f32 of a block for each thread: they stay in its second-level cache
   explicit Cut(const AttentionShape& shape)
-      : s(shape),
-        rows(std::min(kRows, s.seq)),
-        blocks((s.seq + rows - 1) / rows),
-        ld(round_up(s.seq, 32) + 32) {
+      : s(shape), rows(std::min(kRows, s.seq)), blocks((s.seq + rows - 1) / rows), ld(round_up(s.seq, 32) + 32) {
     const std::int64_t threads = omp_get_max_threads(), groups = s.groups();
     wave = std::clamp(threads * kScores / (rows * ld), std::min(threads, groups), groups);
     while (groups % wave != 0) --wave;  // all alike, so that the same code computes each
@@ -116,8 +113,7 @@ bool prepare(Bf16Gemms& gemms, std::initializer_list<Bf16Shape> shapes, std::siz
 }
 
 // Queries or outputs of head `j` of the groups from `group` on, from query `row` on.
-bf16* queries_at(const AttentionShape& s, const Matrix& m, std::int64_t group, std::int64_t j,
-                 std::int64_t row) {
+bf16* queries_at(const AttentionShape& s, const Matrix& m, std::int64_t group, std::int64_t j, std::int64_t row) {
   return m.data.as<bf16>() + query_head(s, m, group * s.group + j) + row * m.ld;
 }
 bf16* keys_at(const AttentionShape& s, const Matrix& m, std::int64_t group) {
@@ -193,8 +189,8 @@ Memory take_memory(Scratch& scratch, const Arguments&... arguments) {
 
 // One row of scores becomes probabilities, kept and as an operand; those of hidden keys are zero.
 template <class TP>
-void attend_row(const Attention& op, std::int64_t head, std::int64_t q, std::int64_t keys,
-                const ForwardMemory& memory, std::int64_t at) {
+void attend_row(const Attention& op, std::int64_t head, std::int64_t q, std::int64_t keys, const ForwardMemory& memory,
+                std::int64_t at) {
   const AttentionShape& s = op.shape;
   const std::int64_t visible = s.end_key(q);
   float* row = memory.scores + at;
@@ -240,8 +236,7 @@ void store_block(const Cut& z, const Matrix& to, std::int64_t group, std::int64_
   const std::int64_t rows = z.rows_of(b);
   parallel_rows(z.wave * rows, to.cols, [&](std::int64_t i) {
     const std::int64_t g = i / rows, r = i % rows;
-    from_floats(from + (g * z.rows + r) * to.cols, queries_at(z.s, to, group + g, j, z.first(b) + r),
-                to.cols);
+    from_floats(from + (g * z.rows + r) * to.cols, queries_at(z.s, to, group + g, j, z.first(b) + r), to.cols);
   });
 }
 
@@ -294,8 +289,7 @@ bool grad_natively(CpuOps& cpu, const AttentionGrad& op) {
   const std::int64_t last = z.blocks - 1;  // sees all keys: it begins the sums over queries
   std::size_t work = 0;
   for (std::int64_t b = 0; b < z.blocks; ++b) {
-    if (!prepare(gemms, {scores(b), dprobs(b), dq(b, true), dq(b, false), dv(b, false), dk(b, false)},
-                 work))
+    if (!prepare(gemms, {scores(b), dprobs(b), dq(b, true), dq(b, false), dv(b, false), dk(b, false)}, work))
       return false;
     if (b == last && !prepare(gemms, {dv(b, true), dk(b, true)}, work)) return false;
   }

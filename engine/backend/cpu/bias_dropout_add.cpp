@@ -25,8 +25,7 @@ void compute(CpuOps& cpu, const ops::BiasDropoutAdd& op) {
       else
         std::fill(bb, bb + n, 0.0f);
       if (drops)
-        draw_factors(op.dropout, first_element(op.map, op.x.shape(), row) + static_cast<std::uint64_t>(col),
-                     n, fb);
+        draw_factors(op.dropout, first_element(op.map, op.x.shape(), row) + static_cast<std::uint64_t>(col), n, fb);
       else
         std::fill(fb, fb + n, 1.0f);
       if (op.mask) {

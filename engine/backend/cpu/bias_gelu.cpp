@@ -2,8 +2,8 @@
 
 #include "engine/backend/cpu/bias_tile.h"
 #include "engine/backend/cpu/cpu_ops.h"
-#include "engine/backend/cpu/parallel.h"
 #include "engine/backend/cpu/gelu_math.h"
+#include "engine/backend/cpu/parallel.h"
 
 namespace mbench::cpu {
 template <>

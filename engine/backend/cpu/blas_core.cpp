@@ -51,9 +51,9 @@ std::vector<std::string> fitting_blas_cores() {
 bool is_modern_blas_core(const std::string& core) {
   // OpenBLAS's names of x86 cores before AVX2 (driver/others/dynamic.c). A name that is not among them is a newer core's.
   constexpr std::array old_cores = std::to_array<std::string_view>(
-      {"Katmai", "Coppermine", "Northwood", "Prescott", "Banias", "Atom", "Core2", "Penryn", "Dunnington", "Nehalem",
-       "Athlon", "Opteron", "Opteron_SSE3", "Barcelona", "Nano", "Sandybridge", "Bobcat", "Bulldozer", "Piledriver",
-       "Steamroller"});
+      {"Katmai", "Coppermine",  "Northwood", "Prescott",  "Banias",     "Atom",         "Core2",
+       "Penryn", "Dunnington",  "Nehalem",   "Athlon",    "Opteron",    "Opteron_SSE3", "Barcelona",
+       "Nano",   "Sandybridge", "Bobcat",    "Bulldozer", "Piledriver", "Steamroller"});
   return std::ranges::find(old_cores, core) == old_cores.end();
 }
 

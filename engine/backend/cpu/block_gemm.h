@@ -61,8 +61,8 @@ inline void block_tile(std::int64_t k, const StridedBlock& a, const float* b, st
 
 // `rows` <= kTileRows rows.
 template <int NV>
-inline void block_rows_of(std::int64_t rows, std::int64_t k, const StridedBlock& a, const float* b,
-                          std::int64_t ldb, float* c, std::int64_t ldc, bool accumulate) {
+inline void block_rows_of(std::int64_t rows, std::int64_t k, const StridedBlock& a, const float* b, std::int64_t ldb,
+                          float* c, std::int64_t ldc, bool accumulate) {
   switch (rows) {
     case 6:
       return block_tile<6, NV>(k, a, b, ldb, c, ldc, accumulate);

@@ -13,8 +13,7 @@ void compute(CpuOps& cpu, const ops::Copy& op) {
   if (op.from.dtype() == op.to.dtype() && op.scale == 1) {
     const auto size = static_cast<std::int64_t>(size_of(op.from.dtype()));
     parallel_tiles(op.from.numel(), [&](std::int64_t begin, std::int64_t n) {
-      std::memmove(op.to.data() + begin * size, op.from.data() + begin * size,
-                   static_cast<std::size_t>(n * size));
+      std::memmove(op.to.data() + begin * size, op.from.data() + begin * size, static_cast<std::size_t>(n * size));
     });
     return;
   }

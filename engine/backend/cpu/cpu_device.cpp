@@ -74,10 +74,7 @@ CpuDevice::CpuDevice(std::size_t memory_limit, Bf16 bf16)
     : CpuDevice(std::make_unique<HostMemory>(capacity_for(memory_limit)), memory_limit, bf16) {}
 
 CpuDevice::CpuDevice(std::unique_ptr<RawMemory> raw, std::size_t memory_limit, Bf16 bf16)
-    : Device(std::move(raw), memory_limit),
-      bf16_(bf16),
-      ops_(memory(), bf16),
-      table_(std::make_unique<Table>(ops_)) {
+    : Device(std::move(raw), memory_limit), bf16_(bf16), ops_(memory(), bf16), table_(std::make_unique<Table>(ops_)) {
   fit_blas_to_cpu();
 }
 
@@ -99,8 +96,7 @@ std::string CpuDevice::name() const {
 
 void CpuDevice::write(const Tensor& to, std::span<const std::byte> source) {
   need_no_recording("write");
-  check(source.size() == to.bytes(), "cpu", "write of {} bytes into a tensor of {}", source.size(),
-        to.bytes());
+  check(source.size() == to.bytes(), "cpu", "write of {} bytes into a tensor of {}", source.size(), to.bytes());
   if (!source.empty()) std::memcpy(to.data(), source.data(), source.size());
 }
 
@@ -153,10 +149,8 @@ double CpuDevice::now() const {
 
 double measure_gemm_peak(DType type, double seconds) {
   fit_blas_to_cpu();
-  constexpr std::int64_t n =
-      2048;  // matrices of 8 or 16 MiB: large enough that packing and threads cost nothing
-  Allocator memory(
-      std::make_unique<HeapMemory>(std::size_t{3} * n * n * size_of(type) + (std::size_t{1} << 20)), 0);
+  constexpr std::int64_t n = 2048;  // matrices of 8 or 16 MiB: large enough that packing and threads cost nothing
+  Allocator memory(std::make_unique<HeapMemory>(std::size_t{3} * n * n * size_of(type) + (std::size_t{1} << 20)), 0);
   CpuOps cpu(memory, Bf16::fastest);
   const auto matrix = [&](float value) {
     const Tensor t(memory, {n, n}, type, Category::workspace, "peak");

@@ -48,8 +48,7 @@ void compute(CpuOps& cpu, const ops::ExpSum& op) {
           sum += sum_of(n, [x, top](std::int64_t i) { return exp_f32(x[i] - top); });
         }
       }
-      if (op.exp)
-        std::fill(op.exp.as<float>() + row * cols + valid, op.exp.as<float>() + (row + 1) * cols, 0.0f);
+      if (op.exp) std::fill(op.exp.as<float>() + row * cols + valid, op.exp.as<float>() + (row + 1) * cols, 0.0f);
       op.sum.as<float>()[row] = static_cast<float>(sum);
     });
   });

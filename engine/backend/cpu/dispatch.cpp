@@ -29,18 +29,17 @@ void compute(CpuOps&, const ops::DispatchGrad& op) {
   const std::int64_t n = op.dx.shape().cols(), k = op.rows.shape().cols(), end = op.dy.shape().rows();
   with_type(op.dx.dtype(), [&](auto type) {
     using T = decltype(type);
-    parallel_row_tiles(
-        op.dx.shape().rows(), n, [&](std::int64_t token, std::int64_t col, std::int64_t count) {
-          float sum[kTile] = {}, buffer[kTile];
-          for (std::int64_t j = 0; j < k; ++j) {
-            const std::int64_t row = op.rows.as<std::int64_t>()[token * k + j];
-            if (row < 0 || row >= end) continue;
-            const float* dy = load(static_cast<const T*>(op.dy.as<T>()) + row * n + col, buffer, count);
+    parallel_row_tiles(op.dx.shape().rows(), n, [&](std::int64_t token, std::int64_t col, std::int64_t count) {
+      float sum[kTile] = {}, buffer[kTile];
+      for (std::int64_t j = 0; j < k; ++j) {
+        const std::int64_t row = op.rows.as<std::int64_t>()[token * k + j];
+        if (row < 0 || row >= end) continue;
+        const float* dy = load(static_cast<const T*>(op.dy.as<T>()) + row * n + col, buffer, count);
 #pragma omp simd
-            for (std::int64_t i = 0; i < count; ++i) sum[i] += dy[i];
-          }
-          from_floats(sum, op.dx.as<T>() + token * n + col, count);
-        });
+        for (std::int64_t i = 0; i < count; ++i) sum[i] += dy[i];
+      }
+      from_floats(sum, op.dx.as<T>() + token * n + col, count);
+    });
   });
 }
 

@@ -19,8 +19,7 @@ void compute(CpuOps& cpu, const ops::Dropout& op) {
       const float* x = load(op.x.as<T>() + at, xb, n);
       float* y = target(op.y.as<T>() + at, yb);
       if (drops)
-        draw_factors(op.dropout, first_element(op.map, op.x.shape(), row) + static_cast<std::uint64_t>(col),
-                     n, fb);
+        draw_factors(op.dropout, first_element(op.map, op.x.shape(), row) + static_cast<std::uint64_t>(col), n, fb);
       else
         std::fill(fb, fb + n, 1.0f);
       if (op.mask) {
@@ -53,8 +52,7 @@ void compute(CpuOps& cpu, const ops::DropoutGrad& op) {
 #pragma omp simd
         for (std::int64_t i = 0; i < n; ++i) fb[i] = mask[i] != 0 ? scale : 0.0f;
       } else if (drops) {
-        draw_factors(op.dropout, first_element(op.map, op.dy.shape(), row) + static_cast<std::uint64_t>(col),
-                     n, fb);
+        draw_factors(op.dropout, first_element(op.map, op.dy.shape(), row) + static_cast<std::uint64_t>(col), n, fb);
       } else {
         std::fill(fb, fb + n, 1.0f);
       }

@@ -16,8 +16,8 @@ inline std::uint64_t first_element(const ops::HeadMap& map, const Shape& shape, 
   const std::int64_t heads = shape[1], queries = shape[2];  // [batch, heads, queries, keys]
   const std::int64_t q = row % queries, a = row / queries % heads, b = row / queries / heads;
   const std::int64_t seq = map.seq_of(shape[3]);
-  return static_cast<std::uint64_t>(
-      (((map.sample0 + b) * map.heads + map.head0 + a) * seq + map.q0 + q) * seq + map.k0);
+  return static_cast<std::uint64_t>((((map.sample0 + b) * map.heads + map.head0 + a) * seq + map.q0 + q) * seq +
+                                    map.k0);
 }
 
 inline std::uint64_t first_element(const ops::ElementMap& map, const Shape& shape, std::int64_t row) {

@@ -36,8 +36,7 @@ void compute(CpuOps& cpu, const ops::Embedding& op) {
 // Threads share out the columns, so every element of dtable is added to in the order of the ids.
 template <>
 void compute(CpuOps& cpu, const ops::EmbeddingGrad& op) {
-  const std::int64_t cols = op.dtable.shape().cols(), local = op.dtable.shape().rows(),
-                     count = op.ids.numel();
+  const std::int64_t cols = op.dtable.shape().cols(), local = op.dtable.shape().rows(), count = op.ids.numel();
   constexpr std::int64_t kWidth = 128;
   with_type(op.dy.dtype(), [&](auto dy_type) {
     with_type(op.dtable.dtype(), [&](auto table_type) {

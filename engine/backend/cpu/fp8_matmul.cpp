@@ -72,8 +72,8 @@ void compute(CpuOps& cpu, const ops::Fp8Matmul& op) {
         widen(op.a, i, p, mi, kp, a);
         widen(op.b, j, p, nj, kp, b);
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(mi), static_cast<int>(nj),
-                    static_cast<int>(kp), 1, a, static_cast<int>(kp), b, static_cast<int>(kp),
-                    p > 0 ? 1.0f : 0.0f, c, static_cast<int>(nj));
+                    static_cast<int>(kp), 1, a, static_cast<int>(kp), b, static_cast<int>(kp), p > 0 ? 1.0f : 0.0f, c,
+                    static_cast<int>(nj));
       }
       with_type(op.c.dtype(), [&](auto type) {
         using T = decltype(type);

@@ -84,8 +84,7 @@ bool HostMemory::commit(std::size_t bytes) {
   while (committed_ < bytes) {
     const std::size_t piece = std::min(kPiece, bytes - committed_);
     std::byte* start = base_ + committed_;
-    if (available_memory() < bytes - committed_ + kReserve ||
-        mprotect(start, piece, PROT_READ | PROT_WRITE) != 0) {
+    if (available_memory() < bytes - committed_ + kReserve || mprotect(start, piece, PROT_READ | PROT_WRITE) != 0) {
       // Nothing of a request that cannot be met is kept.
       madvise(base_ + before, committed_ - before, MADV_DONTNEED);
       committed_ = before;

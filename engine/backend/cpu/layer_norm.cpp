@@ -36,8 +36,8 @@ void compute(CpuOps& cpu, const ops::LayerNorm& op) {
       const float* x = load(op.x.as<T>() + r * n, own, n);
       float* y = target(op.y.as<T>() + r * n, own + n);
       const float mean = sum_of(n, [x](std::int64_t i) { return x[i]; }) / static_cast<float>(n);
-      const float var = sum_of(n, [x, mean](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); }) /
-                        static_cast<float>(n);
+      const float var =
+          sum_of(n, [x, mean](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); }) / static_cast<float>(n);
       const float rstd = 1.0f / std::sqrt(var + op.eps);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];

@@ -27,9 +27,9 @@ constexpr std::int64_t kSmallPanels = 256 * 1024;
 
 void sgemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const float* a,
            std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
-  cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
-              static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), alpha, a, static_cast<int>(lda),
-              b, static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
+  cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<int>(m),
+              static_cast<int>(n), static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb), beta,
+              c, static_cast<int>(ldc));
 }
 
 // The part [row, row + rows) x [col, col + cols) of an operand as BLAS wants it.
@@ -117,34 +117,31 @@ void convert_and_multiply(const Matmul& op, std::int64_t index, const PanelSizes
           to = out;
           ld = op.c.ld;
         }
-        sgemm(op.a.transposed, op.b.transposed, mi, nj, kp, op.alpha, a.data, a.ld, b.data, b.ld, beta, to,
-              ld);
+        sgemm(op.a.transposed, op.b.transposed, mi, nj, kp, op.alpha, a.data, a.ld, b.data, b.ld, beta, to, ld);
       }
       if constexpr (!direct)
-        parallel_rows(mi, nj,
-                      [&](std::int64_t r) { merge_row(tile + r * nj, out + r * op.c.ld, nj, op.beta); });
+        parallel_rows(mi, nj, [&](std::int64_t r) { merge_row(tile + r * nj, out + r * op.c.ld, nj, op.beta); });
     }
   }
 }
 
 void multiply_f32(const Matmul& op, std::int64_t index) {
   const auto at = [&](const Matrix& x) { return x.data.as<float>() + x.offset + index * x.batch_stride; };
-  sgemm(op.a.transposed, op.b.transposed, op.c.rows, op.c.cols, op.a.cols, op.alpha, at(op.a), op.a.ld,
-        at(op.b), op.b.ld, op.beta, at(op.c), op.c.ld);
+  sgemm(op.a.transposed, op.b.transposed, op.c.rows, op.c.cols, op.a.cols, op.alpha, at(op.a), op.a.ld, at(op.b),
+        op.b.ld, op.beta, at(op.c), op.c.ld);
 }
 
 void multiply(const Matmul& op, Scratch& memory) {
   const std::int64_t m = op.c.rows, n = op.c.cols, k = op.a.cols;
   if (m == 0 || n == 0 || op.batch == 0) return;
   constexpr std::int64_t limit = std::numeric_limits<int>::max();
-  check(std::max({m, n, k, op.a.ld, op.b.ld, op.c.ld}) <= limit, "matmul",
-        "sizes, got {} x {} x {}, need at most {}", m, n, k, limit);
+  check(std::max({m, n, k, op.a.ld, op.b.ld, op.c.ld}) <= limit, "matmul", "sizes, got {} x {} x {}, need at most {}",
+        m, n, k, limit);
   if (k == 0) {  // nothing to add, and no leading dim that BLAS would take
     with_type(op.c.data.dtype(), [&](auto type) {
       using T = decltype(type);
       for (std::int64_t row = 0; row < op.batch * m; ++row)
-        scale_row(op.c.data.as<T>() + op.c.offset + row / m * op.c.batch_stride + row % m * op.c.ld, n,
-                  op.beta);
+        scale_row(op.c.data.as<T>() + op.c.offset + row / m * op.c.batch_stride + row % m * op.c.ld, n, op.beta);
     });
     return;
   }
@@ -191,8 +188,7 @@ bool multiply_natively(CpuOps& cpu, const Matmul& op) {
   const auto at = [](const Matrix& x) {
     return x.data.data() + static_cast<std::size_t>(x.offset) * size_of(x.data.dtype());
   };
-  gemm->run(at(op.a), at(op.b), at(op.c), op.bias ? op.bias.data() : nullptr,
-               cpu.scratch.bytes(gemm->scratch_bytes()));
+  gemm->run(at(op.a), at(op.b), at(op.c), op.bias ? op.bias.data() : nullptr, cpu.scratch.bytes(gemm->scratch_bytes()));
   return true;
 }
 
@@ -202,8 +198,8 @@ struct SplitPanel {
 };
 
 // The part [row, row + rows) x [col, col + cols) of an operand, as it is stored.
-SplitPanel split_panel(const Matrix& x, std::int64_t index, std::int64_t row, std::int64_t col,
-                       std::int64_t rows, std::int64_t cols, bf16* buffer) {
+SplitPanel split_panel(const Matrix& x, std::int64_t index, std::int64_t row, std::int64_t col, std::int64_t rows,
+                       std::int64_t cols, bf16* buffer) {
   const SplitPanel panel{buffer, buffer + rows * cols};
   if (x.transposed) {
     std::swap(row, col);
@@ -228,9 +224,7 @@ SplitPanel split_panel(const Matrix& x, std::int64_t index, std::int64_t row, st
 struct SplitSizes {
   static constexpr std::int64_t kRows = 1024, kCols = 1024, kDepth = 2048;
   explicit SplitSizes(const Matmul& op)
-      : rows(std::min(kRows, op.c.rows)),
-        cols(std::min(kCols, op.c.cols)),
-        depth(std::min(kDepth, op.a.cols)) {}
+      : rows(std::min(kRows, op.c.rows)), cols(std::min(kCols, op.c.cols)), depth(std::min(kDepth, op.a.cols)) {}
   std::int64_t rows, cols, depth;
 
   // f(first row, first column, rows, columns) of every tile of c.
@@ -276,22 +270,19 @@ std::optional<std::size_t> split_work(Bf16Gemms& gemms, const Matmul& op, const 
 // Products of fp16 operands on units that multiply bf16 at many times the rate of f32: a product of two sums of two is four
 // products, all exact in f32. False, and nothing is done, where there are no such units.
 bool multiply_split(CpuOps& cpu, const Matmul& op) {
-  if (!cpu.bf16_gemms || !cpu.bf16_gemms->matrix_units() || op.a.data.dtype() != DType::f16)
-    return false;
+  if (!cpu.bf16_gemms || !cpu.bf16_gemms->matrix_units() || op.a.data.dtype() != DType::f16) return false;
   if (op.c.rows == 0 || op.c.cols == 0 || op.a.cols == 0 || op.batch == 0) return false;
   Bf16Gemms& gemms = *cpu.bf16_gemms;
   const SplitSizes size(op);
   const std::optional<std::size_t> work_bytes = split_work(gemms, op, size);
   if (!work_bytes) return false;
   const auto whole_lines = [](std::int64_t floats) { return (floats + 15) / 16 * 16; };
-  const std::int64_t c_floats = whole_lines(size.rows * size.cols),
-                     a_floats = whole_lines(size.rows * size.depth),
+  const std::int64_t c_floats = whole_lines(size.rows * size.cols), a_floats = whole_lines(size.rows * size.depth),
                      b_floats = whole_lines(size.depth * size.cols);  // two numbers of 16 bits each
-  float* tile = static_cast<float*>(cpu.scratch.bytes(
-      static_cast<std::size_t>(c_floats + a_floats + b_floats) * sizeof(float) + *work_bytes));
+  float* tile = static_cast<float*>(
+      cpu.scratch.bytes(static_cast<std::size_t>(c_floats + a_floats + b_floats) * sizeof(float) + *work_bytes));
   float *a_buffer = tile + c_floats, *b_buffer = a_buffer + a_floats, *work = b_buffer + b_floats;
-  const auto multiply_tile = [&](std::int64_t index, std::int64_t i, std::int64_t j, std::int64_t m,
-                                 std::int64_t n) {
+  const auto multiply_tile = [&](std::int64_t index, std::int64_t i, std::int64_t j, std::int64_t m, std::int64_t n) {
     size.for_panels(op, [&](std::int64_t p, std::int64_t k) {
       const SplitPanel a = split_panel(op.a, index, i, p, m, k, reinterpret_cast<bf16*>(a_buffer));
       const SplitPanel b = split_panel(op.b, index, p, j, k, n, reinterpret_cast<bf16*>(b_buffer));

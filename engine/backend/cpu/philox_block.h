@@ -31,8 +31,7 @@ inline Lanes multiply_low(Lanes a, Lanes b) {
   return reinterpret_cast<Lanes>(
       _mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 #elif defined(__AVX2__)
-  return reinterpret_cast<Lanes>(
-      _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+  return reinterpret_cast<Lanes>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 #else
   return (a & 0xFFFFFFFFull) * (b & 0xFFFFFFFFull);
 #endif

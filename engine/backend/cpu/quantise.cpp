@@ -109,8 +109,8 @@ void compute(CpuOps&, const ops::QuantiseBlocks& op) {
     using T = decltype(type);
     const T* x = op.x.as<T>();
     // The block of those rows and columns by one scale, both ways as `to` and `turned` ask.
-    const auto block = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1,
-                           const Tensor& to, const Tensor& turned) {
+    const auto block = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1, const Tensor& to,
+                           const Tensor& turned) {
       float most = 0;
       for (std::int64_t r = r0; r < r1; ++r)
         for (std::int64_t c = c0; c < c1; ++c) {
@@ -134,11 +134,10 @@ void compute(CpuOps&, const ops::QuantiseBlocks& op) {
     if (op.squares) {
       parallel_rows(row_blocks, kBlock * cols, [&](std::int64_t i) {
         for (std::int64_t j = 0; j < col_blocks; ++j) {
-          const float inverse = block(i * kBlock, upto(i * kBlock, rows), j * kBlock, upto(j * kBlock, cols),
-                                      op.y, op.transposed);
+          const float inverse =
+              block(i * kBlock, upto(i * kBlock, rows), j * kBlock, upto(j * kBlock, cols), op.y, op.transposed);
           if (op.y) op.inverse.as<float>()[i * op.inverse.shape()[1] + j] = inverse;
-          if (op.transposed)
-            op.transposed_inverse.as<float>()[j * op.transposed_inverse.shape()[1] + i] = inverse;
+          if (op.transposed) op.transposed_inverse.as<float>()[j * op.transposed_inverse.shape()[1] + i] = inverse;
         }
       });
       return;
@@ -146,8 +145,7 @@ void compute(CpuOps&, const ops::QuantiseBlocks& op) {
     if (op.y)
       parallel_rows(rows, cols, [&](std::int64_t r) {
         for (std::int64_t j = 0; j < col_blocks; ++j)
-          op.inverse.as<float>()[j * rows + r] =
-              block(r, r + 1, j * kBlock, upto(j * kBlock, cols), op.y, Tensor());
+          op.inverse.as<float>()[j * rows + r] = block(r, r + 1, j * kBlock, upto(j * kBlock, cols), op.y, Tensor());
       });
     if (op.transposed)
       parallel_rows(row_blocks, kBlock * cols, [&](std::int64_t i) {

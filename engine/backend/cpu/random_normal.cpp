@@ -54,13 +54,11 @@ void compute(CpuOps& cpu, const ops::RandomNormal& op) {
     const std::int64_t run = item / groups;
     const std::int64_t first = (op.row0 + run) * op.global_cols + op.col0;  // global element
     const std::int64_t group = first / kGroup + item % groups;
-    const std::int64_t begin = std::max(first, group * kGroup),
-                       end = std::min(first + length, (group + 1) * kGroup);
+    const std::int64_t begin = std::max(first, group * kGroup), end = std::min(first + length, (group + 1) * kGroup);
     if (begin >= end) continue;
     float values[kGroup];
     normal_group(keys, static_cast<std::uint64_t>(group), op.stddev, values);
-    std::copy(values + (begin - group * kGroup), values + (end - group * kGroup),
-              x + run * length + begin - first);
+    std::copy(values + (begin - group * kGroup), values + (end - group * kGroup), x + run * length + begin - first);
   }
 }
 

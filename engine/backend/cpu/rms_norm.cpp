@@ -88,8 +88,7 @@ void compute(CpuOps& cpu, const ops::RmsNormGrad& op) {
         const float mean = sum_of(kLanes, [&](std::int64_t l) { return sums[l]; }) * inv_n;
         if (residual != nullptr) {
 #pragma omp simd
-          for (std::int64_t j = 0; j < n; ++j)
-            dx[j] = rstd * (dy[j] * gamma[j] - x[j] * rstd * mean) + residual[j];
+          for (std::int64_t j = 0; j < n; ++j) dx[j] = rstd * (dy[j] * gamma[j] - x[j] * rstd * mean) + residual[j];
         } else {
 #pragma omp simd
           for (std::int64_t j = 0; j < n; ++j) dx[j] = rstd * (dy[j] * gamma[j] - x[j] * rstd * mean);

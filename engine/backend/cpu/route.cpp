@@ -51,22 +51,19 @@ float group_score(ops::GroupScore kind, const float* values, std::int64_t n) {
 }
 
 // values: [experts], then [groups].
-void choose(const ops::Route& op, const float* logits, const Scores& scores, float* values,
-            std::int64_t* chosen) {
+void choose(const ops::Route& op, const float* logits, const Scores& scores, float* values, std::int64_t* chosen) {
   const ops::RouterRule& rule = op.rule;
   const std::int64_t n = op.number(), k = op.experts.shape().cols(), size = n / rule.groups;
   // The order of the scores is that of the logits, and of these nothing is lost by rounding.
   const bool by_score = op.correction || (rule.groups > 1 && rule.group_score == ops::GroupScore::best_two);
   for (std::int64_t e = 0; e < n; ++e) {
     float value = logits[e];
-    if (by_score)
-      value = scores.of(rule.score, value) + (op.correction ? op.correction.as<float>()[e] : 0.0f);
+    if (by_score) value = scores.of(rule.score, value) + (op.correction ? op.correction.as<float>()[e] : 0.0f);
     values[e] = std::isnan(value) ? -kInf : value;
   }
   if (rule.chosen_groups < rule.groups) {
     float* of_group = values + n;
-    for (std::int64_t g = 0; g < rule.groups; ++g)
-      of_group[g] = group_score(rule.group_score, values + g * size, size);
+    for (std::int64_t g = 0; g < rule.groups; ++g) of_group[g] = group_score(rule.group_score, values + g * size, size);
     for (std::int64_t i = 0; i < rule.chosen_groups; ++i) take_best(of_group, rule.groups);
     for (std::int64_t g = 0; g < rule.groups; ++g)
       if (!std::isnan(of_group[g])) std::fill(values + g * size, values + (g + 1) * size, kTaken);
@@ -166,8 +163,7 @@ void compute(CpuOps& cpu, const ops::RouteGrad& op) {
         all = kLeast + sum_of(n, [&](std::int64_t e) { return sigmoid(logits[e]); });
         mean = sum_of(n, [&](std::int64_t e) { return count_of(e) * sigmoid(logits[e]); }) / all;
       }
-      for (std::int64_t e = 0; e < n; ++e)
-        gradient[e] = counts != nullptr ? (count_of(e) - mean) / all : 0.0f;
+      for (std::int64_t e = 0; e < n; ++e) gradient[e] = counts != nullptr ? (count_of(e) - mean) / all : 0.0f;
       float sum = kLeast, gemm = 0;
       for (std::int64_t j = 0; j < k; ++j) {
         const float score = scores.of(op.rule.score, logits[chosen[j]]);

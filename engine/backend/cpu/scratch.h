@@ -18,9 +18,7 @@ class Scratch {
   // At least `bytes` bytes, aligned to a cache line; what stood there is lost. One buffer: valid until the
   // next call. Throws OutOfMemory where they are more than the device may hold.
   void* bytes(std::size_t bytes);
-  float* floats(std::int64_t n) {
-    return static_cast<float*>(bytes(static_cast<std::size_t>(n) * sizeof(float)));
-  }
+  float* floats(std::int64_t n) { return static_cast<float*>(bytes(static_cast<std::size_t>(n) * sizeof(float))); }
 
  private:
   LibraryMemory charged_;

@@ -28,8 +28,7 @@ inline void hide_keys(float* scores, std::int64_t n, const KeyMask& mask) {
 
 // probs = softmax(scale * scores) over n keys; returns the log of the sum of exp(scale * score), -infinity
 // where no key is left (probs are zero then). Scores that are NaN make the row NaN. probs may be scores.
-inline float softmax_row(const float* scores, float* probs, std::int64_t n, float scale,
-                         const KeyMask& mask) {
+inline float softmax_row(const float* scores, float* probs, std::int64_t n, float scale, const KeyMask& mask) {
 #pragma omp simd
   for (std::int64_t k = 0; k < n; ++k) probs[k] = scale * scores[k];
   if (mask) hide_keys(probs, n, mask);

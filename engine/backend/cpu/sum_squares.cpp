@@ -40,8 +40,7 @@ void compute(CpuOps& cpu, const ops::SumSquares& op) {
   double sum = *op.sum.as<float>();
   for (const ops::ElementRange& r : ranges) {
     const std::int64_t n = r.end - r.begin, chunks = (n + kChunk - 1) / kChunk;
-    auto* partial =
-        static_cast<double*>(cpu.scratch.bytes(static_cast<std::size_t>(chunks) * sizeof(double)));
+    auto* partial = static_cast<double*>(cpu.scratch.bytes(static_cast<std::size_t>(chunks) * sizeof(double)));
     with_type(op.x.dtype(), [&](auto type) {
       const auto* x = op.x.as<decltype(type)>() + r.begin;
 #pragma omp parallel for schedule(static) if (n > kParallelFrom)

@@ -32,8 +32,8 @@ void load_pairs(const T* x, const Tensor& bias, std::int64_t col, std::int64_t n
 
 // The same of gates and ups that may lie apart; `at`: of the first output.
 template <class T>
-void load_gates(const T* x, const T* apart, const Tensor& bias, std::int64_t at, std::int64_t col, std::int64_t n, float* gate,
-                float* up) {
+void load_gates(const T* x, const T* apart, const Tensor& bias, std::int64_t at, std::int64_t col, std::int64_t n,
+                float* gate, float* up) {
   if (apart == nullptr) return load_pairs(x + 2 * at, bias, col, n, gate, up);
   const float *gates = load(x + at, gate, n), *ups = load(apart + at, up, n);
   if (gates != gate) std::copy_n(gates, n, gate);

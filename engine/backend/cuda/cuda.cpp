@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "engine/backend/cuda/device/cuda_device.h"
 #include "engine/backend/cuda/attention/flash.h"
+#include "engine/backend/cuda/device/cuda_device.h"
 #include "engine/backend/cuda/device/launch.h"
 
 namespace mbench::cuda {
@@ -68,20 +68,19 @@ std::string libraries() {
   cudaDriverGetVersion(&driver);
   const std::size_t lt = cublasLtGetVersion();  // 130002 for 13.0.2, 120304 for 12.3.4
   return fmt::format("CUDA {}, driver {}, cuBLASLt {}.{}.{}, {}", dotted(runtime),
-                     driver == 0 ? std::string("none") : "for CUDA " + dotted(driver), lt / 10000,
-                     lt / 100 % 100, lt % 100, cudnn_library());
+                     driver == 0 ? std::string("none") : "for CUDA " + dotted(driver), lt / 10000, lt / 100 % 100,
+                     lt % 100, cudnn_library());
 }
 
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options) {
   const std::vector<Gpu> all = gpus();
   if (all.empty()) fail(ErrorKind::unsupported, "cuda", "no GPU: {}", why_none());
   if (options.ordinal < 0 || options.ordinal >= static_cast<int>(all.size()))
-    fail(ErrorKind::unsupported, "cuda", "GPU number, got {}, need less than {}", options.ordinal,
-         all.size());
+    fail(ErrorKind::unsupported, "cuda", "GPU number, got {}, need less than {}", options.ordinal, all.size());
   const Gpu& gpu = all[static_cast<std::size_t>(options.ordinal)];
   if (options.tf32 && gpu.major < kTf32Since)
-    fail(ErrorKind::unsupported, "cuda", "tf32 on {} of compute capability {}.{}, need {}.0 or later, or f32",
-         gpu.name, gpu.major, gpu.minor, kTf32Since);
+    fail(ErrorKind::unsupported, "cuda", "tf32 on {} of compute capability {}.{}, need {}.0 or later, or f32", gpu.name,
+         gpu.major, gpu.minor, kTf32Since);
   return std::make_unique<CudaDevice>(options);
 }
 

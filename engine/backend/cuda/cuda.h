@@ -52,9 +52,8 @@ inline std::optional<std::string> why_no_flash(bool f32, double dropout) {
 // Why precision fp8 cannot run on a GPU of that compute capability (90: 9.0), with scales of `blocks` or of whole tensors.
 inline std::optional<std::string> why_no_fp8(int capability, bool blocks) {
   if (capability < 89)
-    return fmt::format(
-        "precision fp8 on a GPU of compute capability {}.{}, need 8.9 or more, or precision bf16",
-        capability / 10, capability % 10);
+    return fmt::format("precision fp8 on a GPU of compute capability {}.{}, need 8.9 or more, or precision bf16",
+                       capability / 10, capability % 10);
   if (blocks && capability != 90)
     return fmt::format(
         "fp8_recipe blockwise on a GPU of compute capability {}.{}, need 9.0, for which cuBLASLt has scales "

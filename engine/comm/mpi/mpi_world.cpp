@@ -98,8 +98,7 @@ class Requests final : public Pending {
   const Cuts& keep(Cuts cuts) { return cuts_.emplace_back(std::move(cuts)); }
   void wait() override {
     const Pulse::In in(pulse_, "wait", number_);
-    need(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), group_,
-         "MPI_Waitall");
+    need(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), group_, "MPI_Waitall");
   }
 
  private:
@@ -184,13 +183,11 @@ class MpiGroup final : public Group {
   }
   void do_reduce_scatter(const Tensor& in, const Tensor& out) override {
     const Pulse::In pulse = this->in("reduce_scatter");
-    if (adds(in.dtype()) && out.bytes() >= kSumFrom)
-      return sum_parts(in.data(), out.data(), out.bytes(), in.dtype());
+    if (adds(in.dtype()) && out.bytes() >= kSumFrom) return sum_parts(in.data(), out.data(), out.bytes(), in.dtype());
     // In place, MPI leaves every rank's part where the first one's is.
     const bool in_place = overlap(in, out);
     need(MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : in.data(), in_place ? in.data() : out.data(),
-                                  count(out.numel()), type_of(in.dtype()), mpi_op(in.dtype(), ReduceOp::sum),
-                                  comm_),
+                                  count(out.numel()), type_of(in.dtype()), mpi_op(in.dtype(), ReduceOp::sum), comm_),
          name(), "MPI_Reduce_scatter_block");
     if (in_place && rank() > 0) std::memcpy(out.data(), in.data(), out.bytes());
   }
@@ -203,25 +200,23 @@ class MpiGroup final : public Group {
       return;
     }
     const Cuts send = cuts(in, rows.send), receive = cuts(out, rows.receive);
-    need(MPI_Alltoallv(in.data(), send.counts.data(), send.begins.data(), type, out.data(),
-                       receive.counts.data(), receive.begins.data(), type, comm_),
+    need(MPI_Alltoallv(in.data(), send.counts.data(), send.begins.data(), type, out.data(), receive.counts.data(),
+                       receive.begins.data(), type, comm_),
          name(), "MPI_Alltoallv");
   }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
-                                               const Rows& rows) override {
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
     const Pulse::In pulse = this->in("start all_to_all");
     const MPI_Datatype type = type_of(in.dtype());
     auto pending = std::make_unique<Requests>(name(), pulse_, number_);
     if (rows.equal) {
       const int n = count(in.numel()) / size();
-      need(MPI_Ialltoall(in.data(), n, type, out.data(), n, type, comm_, pending->add()), name(),
-           "MPI_Ialltoall");
+      need(MPI_Ialltoall(in.data(), n, type, out.data(), n, type, comm_, pending->add()), name(), "MPI_Ialltoall");
       return pending;
     }
     const Cuts& send = pending->keep(cuts(in, rows.send));
     const Cuts& receive = pending->keep(cuts(out, rows.receive));
-    need(MPI_Ialltoallv(in.data(), send.counts.data(), send.begins.data(), type, out.data(),
-                        receive.counts.data(), receive.begins.data(), type, comm_, pending->add()),
+    need(MPI_Ialltoallv(in.data(), send.counts.data(), send.begins.data(), type, out.data(), receive.counts.data(),
+                        receive.begins.data(), type, comm_, pending->add()),
          name(), "MPI_Ialltoallv");
     return pending;
   }
@@ -283,12 +278,10 @@ class MpiGroup final : public Group {
       const std::byte* const part = mine.data() + std::min(begin, own);
       const int n = cuts.counts[static_cast<std::size_t>(rank())];
       if (to == kEveryRank)
-        need(MPI_Allgatherv(part, n, MPI_BYTE, round.data(), cuts.counts.data(), cuts.begins.data(), MPI_BYTE,
-                            comm_),
+        need(MPI_Allgatherv(part, n, MPI_BYTE, round.data(), cuts.counts.data(), cuts.begins.data(), MPI_BYTE, comm_),
              name(), "MPI_Allgatherv");
       else
-        need(MPI_Gatherv(part, n, MPI_BYTE, round.data(), cuts.counts.data(), cuts.begins.data(), MPI_BYTE,
-                         to, comm_),
+        need(MPI_Gatherv(part, n, MPI_BYTE, round.data(), cuts.counts.data(), cuts.begins.data(), MPI_BYTE, to, comm_),
              name(), "MPI_Gatherv");
       if (!gets) continue;
       for (std::size_t r = 0; r < all.size(); ++r) {
@@ -317,8 +310,7 @@ class MpiGroup final : public Group {
   // out = this rank's part of the sum of the ranks' `in`: each sends the others their parts, a piece at a time, and adds up its own.
   // `out` may be this rank's part of `in`.
   void sum_parts(const std::byte* in, std::byte* out, std::size_t part, DType type) {
-    const auto ranks = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank()),
-               element = size_of(type);
+    const auto ranks = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank()), element = size_of(type);
     const std::size_t most = std::max<std::size_t>(kSumBytes / ranks, 64) / 64 * 64;
     pieces_.resize(ranks * most);
     Cuts send{std::vector<int>(ranks), std::vector<int>(ranks)}, receive = send;
@@ -375,7 +367,9 @@ void need_room_for_files() {
   constexpr rlim_t kNeed = rlim_t{8} << 20;
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= kNeed) return;
-  fail(ErrorKind::launch_failed, "limits", "the limit on the size of files (ulimit -f) leaves no room for the memory that ranks share, got {}, need {}: raise it",
+  fail(ErrorKind::launch_failed, "limits",
+       "the limit on the size of files (ulimit -f) leaves no room for the memory that ranks share, got {}, need {}: "
+       "raise it",
        format_bytes(limit.rlim_cur), format_bytes(kNeed));
 }
 
@@ -450,8 +444,8 @@ MpiWorld::MpiWorld(int size) {
 void MpiWorld::post(int to, int kind, std::span<const std::byte> letter) {
   forget_arrived();
   Letter& l = posted_.emplace_back(Letter{{letter.begin(), letter.end()}, MPI_REQUEST_NULL});
-  need(MPI_Isend(l.bytes.data(), static_cast<int>(l.bytes.size()), MPI_BYTE, to, kind, comm_, &l.sending),
-       "of letters", "MPI_Isend");
+  need(MPI_Isend(l.bytes.data(), static_cast<int>(l.bytes.size()), MPI_BYTE, to, kind, comm_, &l.sending), "of letters",
+       "MPI_Isend");
 }
 
 std::optional<std::vector<std::byte>> MpiWorld::collect(int from, int kind) {
@@ -462,8 +456,7 @@ std::optional<std::vector<std::byte>> MpiWorld::collect(int from, int kind) {
   if (!here) return std::nullopt;
   need(MPI_Get_count(&status, MPI_BYTE, &size), "of letters", "MPI_Get_count");
   std::vector<std::byte> letter(static_cast<std::size_t>(size));
-  need(MPI_Recv(letter.data(), size, MPI_BYTE, from, kind, comm_, MPI_STATUS_IGNORE), "of letters",
-       "MPI_Recv");
+  need(MPI_Recv(letter.data(), size, MPI_BYTE, from, kind, comm_, MPI_STATUS_IGNORE), "of letters", "MPI_Recv");
   return letter;
 }
 

@@ -2,13 +2,13 @@
 // thread for every operation; but its call may not return before other ranks come, as at its first operation, which opens
 // connections. The host's thread meanwhile looks at the clock and gets on with messages.
 #pragma once
+#include <nccl.h>
+
 #include <atomic>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <thread>
-
-#include <nccl.h>
 
 namespace mbench {
 

@@ -31,8 +31,7 @@ ncclComm_t split(Watch& watch, ncclComm_t parent, const std::string& name, int c
 
 }  // namespace
 
-Channel::Channel(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id, int rank,
-                 int size)
+Channel::Channel(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id, int rank, int size)
     : watch_(std::move(watch)) {
   uncounted_ = watch_->uncounted();
   const ncclResult_t code = join(name, id, rank, size);  // first: it sets comm_
@@ -41,8 +40,8 @@ Channel::Channel(std::shared_ptr<Watch> watch, const std::string& name, const nc
   charge();
 }
 
-std::unique_ptr<Channel> Channel::begin(std::shared_ptr<Watch> watch, const std::string& name,
-                                        const ncclUniqueId& id, int rank, int size) {
+std::unique_ptr<Channel> Channel::begin(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id,
+                                        int rank, int size) {
   std::unique_ptr<Channel> channel(new Channel(std::move(watch)));
   channel->uncounted_ = channel->watch_->uncounted();
   const ncclResult_t code = channel->join(name, id, rank, size, kLineBlocks);

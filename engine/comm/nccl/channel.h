@@ -21,8 +21,8 @@ class Channel {
   static void stay_out_of_split(Channel& parent, const std::string& name);
   // As the first, without waiting for the others: it is not to be used before made() has said so. For messages of two ranks: it
   // has fewer buffers.
-  static std::unique_ptr<Channel> begin(std::shared_ptr<Watch> watch, const std::string& name,
-                                        const ncclUniqueId& id, int rank, int size);
+  static std::unique_ptr<Channel> begin(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id,
+                                        int rank, int size);
   bool made();
   ~Channel();
   Channel(const Channel&) = delete;
@@ -35,7 +35,8 @@ class Channel {
     need_cuda(cudaStreamWaitEvent(stream_, ready_, 0), what);
     // NCCL takes some of its buffers with the first operation. A step that is captured has had one before.
     const std::size_t uncounted = first_ ? watch_->uncounted() : 0;
-    watch_->call(comm_, [&call, comm = comm_, stream = stream_] { return call(comm, stream); }, what);
+    watch_->call(
+        comm_, [&call, comm = comm_, stream = stream_] { return call(comm, stream); }, what);
     if (first_) watch_->charge(uncounted, "buffers of NCCL");
     first_ = false;
     return watch_->ends(stream_, what);

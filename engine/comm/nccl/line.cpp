@@ -40,8 +40,7 @@ void Lines::hand_over(const Message& message) {
   for (std::uint64_t looks = 0; !message.end; ++looks) {
     advance();
     if (message.end) return;
-    watch_->check_wait(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                       message.what);
+    watch_->check_wait(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), message.what);
     if (looks > kSpins) std::this_thread::sleep_for(kNap);
   }
 }
@@ -66,8 +65,8 @@ void Line::open(const ncclUniqueId& id) {
 
 std::shared_ptr<Message> Line::start(cudaStream_t compute, std::string what,
                                      std::function<ncclResult_t(ncclComm_t, cudaStream_t)> call) {
-  const auto message = std::make_shared<Message>(
-      Message{std::move(what), std::move(call), lines_.watch().mark(compute), nullptr});
+  const auto message =
+      std::make_shared<Message>(Message{std::move(what), std::move(call), lines_.watch().mark(compute), nullptr});
   waiting_.push_back(message);
   if (!busy_) lines_.busy_.push_back(this);
   busy_ = true;
@@ -80,8 +79,7 @@ bool Line::advance() {
     const auto letter = mail_.collect(peer_, kind_);
     if (!letter) return false;
     ncclUniqueId id{};
-    check(letter->size() == sizeof id, name_, "a letter of {} bytes, need the {} of an id", letter->size(),
-          sizeof id);
+    check(letter->size() == sizeof id, name_, "a letter of {} bytes, need the {} of an id", letter->size(), sizeof id);
     std::memcpy(&id, letter->data(), sizeof id);
     open(id);
   }

@@ -76,8 +76,8 @@ class MessagePending final : public Pending {
 class NcclGroup final : public Group {
  public:
   // `serial` is another for every group of the world, and the same on all ranks.
-  NcclGroup(StreamDevice& device, Mail& mail, Lines& lines, std::unique_ptr<Group> host,
-            std::shared_ptr<Channel> all, std::vector<int> members, int serial)
+  NcclGroup(StreamDevice& device, Mail& mail, Lines& lines, std::unique_ptr<Group> host, std::shared_ptr<Channel> all,
+            std::vector<int> members, int serial)
       : Group(device, host->named(), host->rank(), host->size()),
         device_(device),
         mail_(mail),
@@ -101,9 +101,7 @@ class NcclGroup final : public Group {
     return reduce(x, ReduceOp::sum, first->end());
   }
   void do_all_gather(const Tensor& in, const Tensor& out) override { do_start_all_gather(in, out)->wait(); }
-  void do_reduce_scatter(const Tensor& in, const Tensor& out) override {
-    do_start_reduce_scatter(in, out)->wait();
-  }
+  void do_reduce_scatter(const Tensor& in, const Tensor& out) override { do_start_reduce_scatter(in, out)->wait(); }
   std::unique_ptr<Pending> do_start_all_gather(const Tensor& in, const Tensor& out) override {
     return collective("all_gather", out, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclAllGather(in.data(), out.data(), count(in), type_of(in.dtype()), comm, stream);
@@ -117,11 +115,9 @@ class NcclGroup final : public Group {
   void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
     do_start_all_to_all(in, out, rows)->wait();
   }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
-                                               const Rows& rows) override {
-    return collective("all_to_all", in, [&](ncclComm_t comm, cudaStream_t stream) {
-      return exchange(in, out, rows, comm, stream);
-    });
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
+    return collective("all_to_all", in,
+                      [&](ncclComm_t comm, cudaStream_t stream) { return exchange(in, out, rows, comm, stream); });
   }
   void do_broadcast(const Tensor& x, int root) override { do_start_broadcast(x, root)->wait(); }
   void do_reduce(const Tensor& x, int root) override { do_start_reduce(x, root)->wait(); }
@@ -160,8 +156,7 @@ class NcclGroup final : public Group {
   static std::size_t count(const Tensor& x) { return static_cast<std::size_t>(x.numel()); }
   cudaStream_t compute() const { return static_cast<cudaStream_t>(device_.stream()); }
   std::string describe(std::string_view call, const Tensor& x) const {
-    return fmt::format("{} of {} in group {} (rank {} of {})", call, format_bytes(x.bytes()), name(), rank(),
-                       size());
+    return fmt::format("{} of {} in group {} (rank {} of {})", call, format_bytes(x.bytes()), name(), rank(), size());
   }
 
   std::unique_ptr<Pending> reduce(const Tensor& x, ReduceOp op, const SharedEvent& after = {}) {
@@ -174,8 +169,7 @@ class NcclGroup final : public Group {
   }
 
   // The parts to and from all others as one operation; this rank's own is copied before it.
-  ncclResult_t exchange(const Tensor& in, const Tensor& out, const Rows& rows, ncclComm_t comm,
-                        cudaStream_t stream) {
+  ncclResult_t exchange(const Tensor& in, const Tensor& out, const Rows& rows, ncclComm_t comm, cudaStream_t stream) {
     struct Part {
       Tensor to, from;
     };
@@ -187,9 +181,8 @@ class NcclGroup final : public Group {
     }
     const Part& own = parts[static_cast<std::size_t>(rank())];
     if (own.to.bytes() > 0)
-      need_cuda(
-          cudaMemcpyAsync(own.from.data(), own.to.data(), own.to.bytes(), cudaMemcpyDeviceToDevice, stream),
-          name());
+      need_cuda(cudaMemcpyAsync(own.from.data(), own.to.data(), own.to.bytes(), cudaMemcpyDeviceToDevice, stream),
+                name());
     ncclResult_t worst = ncclGroupStart();
     const auto note = [&](ncclResult_t code) {
       if (code != ncclSuccess && code != ncclInProgress && worst == ncclSuccess) worst = code;
@@ -212,10 +205,8 @@ class NcclGroup final : public Group {
   }
 
   template <class Call>
-  std::unique_ptr<Pending> message(Line& line, std::string_view call_name, const Tensor& x,
-                                   const Call& call) {
-    return std::make_unique<MessagePending>(device_, lines_,
-                                            line.start(compute(), describe(call_name, x), call), x);
+  std::unique_ptr<Pending> message(Line& line, std::string_view call_name, const Tensor& x, const Call& call) {
+    return std::make_unique<MessagePending>(device_, lines_, line.start(compute(), describe(call_name, x), call), x);
   }
 
   // Between this rank and a peer, one way: made when first used, by both, the sender as its rank 0.
@@ -224,9 +215,9 @@ class NcclGroup final : public Group {
     const int low = std::min(rank(), peer), high = std::max(rank(), peer);
     std::unique_ptr<Line>& line = messages_[{low, high, sending == (rank() == low), tag % 2}];
     if (!line)
-      line = std::make_unique<Line>(
-          lines_, mail_, fmt::format("{}, messages {} rank {}", name(), sending ? "to" : "from", peer), end,
-          members_[static_cast<std::size_t>(peer)], 2 * serial_ + tag % 2);
+      line = std::make_unique<Line>(lines_, mail_,
+                                    fmt::format("{}, messages {} rank {}", name(), sending ? "to" : "from", peer), end,
+                                    members_[static_cast<std::size_t>(peer)], 2 * serial_ + tag % 2);
     return *line;
   }
 
@@ -273,8 +264,7 @@ class NcclWorld final : public World {
     }
     const int serial = groups_++;
     if (!host) return nullptr;
-    return std::make_unique<NcclGroup>(device_, mail_, lines_, std::move(host), std::move(channel), members,
-                                       serial);
+    return std::make_unique<NcclGroup>(device_, mail_, lines_, std::move(host), std::move(channel), members, serial);
   }
 
  private:

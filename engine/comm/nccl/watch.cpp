@@ -48,11 +48,12 @@ void Watch::add(ncclComm_t comm, std::string name) {
 }
 
 void Watch::end(ncclComm_t comm, bool orderly) noexcept {
-  const auto found =
-      std::find_if(comms_.begin(), comms_.end(), [&](const Comm& c) { return c.comm == comm; });
+  const auto found = std::find_if(comms_.begin(), comms_.end(), [&](const Comm& c) { return c.comm == comm; });
   if (found == comms_.end()) return;  // aborted with all others, or never made
   try {
-    if (orderly) call(comm, [comm] { return ncclCommFinalize(comm); }, "the end of group " + found->name);
+    if (orderly)
+      call(
+          comm, [comm] { return ncclCommFinalize(comm); }, "the end of group " + found->name);
   } catch (const std::exception&) {  // a peer has not come to its end; the error that matters is told there
     orderly = false;
   }
@@ -132,8 +133,8 @@ void Watch::check_wait(double waited, std::string_view what) {
 
 void Watch::give_up(std::string_view what, double waited) {
   abort();
-  fail(ErrorKind::timed_out, "nccl",
-       "no end of {} after {:.0f} s: a rank has not come to it, or a link is down", what, waited);
+  fail(ErrorKind::timed_out, "nccl", "no end of {} after {:.0f} s: a rank has not come to it, or a link is down", what,
+       waited);
 }
 
 SharedEvent Watch::mark(cudaStream_t stream) {
@@ -162,8 +163,7 @@ SharedEvent Watch::ends(cudaStream_t stream, std::string what) {
 }
 
 void Watch::forget_ended() {
-  while (!under_way_.empty() && cudaEventQuery(under_way_.front().end.get()) == cudaSuccess)
-    under_way_.pop_front();
+  while (!under_way_.empty() && cudaEventQuery(under_way_.front().end.get()) == cudaSuccess) under_way_.pop_front();
 }
 
 // Each in a thread of its own, and not waited for longer than kAbortTime: ncclCommAbort may itself wait for a
@@ -195,9 +195,8 @@ void Watch::check(double waited) {
     need_nccl(asked == ncclSuccess ? state : asked, name, "NCCL");
   }
   if (waited < deadline_) return;
-  const auto stuck = std::find_if(under_way_.begin(), under_way_.end(), [](const UnderWay& u) {
-    return cudaEventQuery(u.end.get()) == cudaErrorNotReady;
-  });
+  const auto stuck = std::find_if(under_way_.begin(), under_way_.end(),
+                                  [](const UnderWay& u) { return cudaEventQuery(u.end.get()) == cudaErrorNotReady; });
   if (stuck == under_way_.end()) return;  // a kernel that takes long
   give_up(std::string(stuck->what), waited);
 }

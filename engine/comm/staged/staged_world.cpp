@@ -18,8 +18,7 @@ void settle(Device& device, TimePart part, double& seconds) {
 // A message on its way that brings nothing: the host's copy lives as long.
 class StagedSend final : public Pending {
  public:
-  StagedSend(std::unique_ptr<Pending> inner, Tensor host)
-      : inner_(std::move(inner)), host_(std::move(host)) {}
+  StagedSend(std::unique_ptr<Pending> inner, Tensor host) : inner_(std::move(inner)), host_(std::move(host)) {}
   void wait() override {
     inner_->wait();
     host_.reset();
@@ -95,11 +94,10 @@ class StagedGroup final : public Group {
       inner_->all_to_all(host, all, rows.send, rows.receive);
     bring(all, out);
   }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out,
-                                               const Rows& rows) override {
+  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
     const Tensor host = fetch(in), all = room_for(out);
-    auto inner = rows.equal ? inner_->start_all_to_all(host, all)
-                            : inner_->start_all_to_all(host, all, rows.send, rows.receive);
+    auto inner =
+        rows.equal ? inner_->start_all_to_all(host, all) : inner_->start_all_to_all(host, all, rows.send, rows.receive);
     return arrival(std::move(inner), host, all, out, part(), device().meter().communication_seconds);
   }
   void do_broadcast(const Tensor& x, int root) override {
@@ -119,7 +117,8 @@ class StagedGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
     const Tensor host = room_for(x);
-    return arrival(inner_->start_receive(host, from, tag), Tensor(), host, x, TimePart::bubble, device().meter().bubble_seconds);
+    return arrival(inner_->start_receive(host, from, tag), Tensor(), host, x, TimePart::bubble,
+                   device().meter().bubble_seconds);
   }
   void do_barrier() override {
     device().synchronize();

@@ -20,8 +20,7 @@ int nvlinks(const Calls& nvml, Handle from, const std::string& to) {
     int up = 0, type = 0;
     PciInfo peer{};
     if (nvml.link_state(from, link, &up) != 0 || !up) continue;
-    const bool to_switch =
-        nvml.link_peer_type && nvml.link_peer_type(from, link, &type) == 0 && type == kPeerIsSwitch;
+    const bool to_switch = nvml.link_peer_type && nvml.link_peer_type(from, link, &type) == 0 && type == kPeerIsSwitch;
     if (to_switch || (nvml.link_peer(from, link, &peer) == 0 && to == peer.address)) ++n;
   }
   return n;
@@ -74,10 +73,10 @@ std::string figure(const std::optional<double>& x) {
 }
 
 std::string describe(const GpuState& s) {
-  std::string text = fmt::format("{} at {}: {} of {} MiB in use, {} of {} W, {} of {} MHz, {} % busy", s.name,
-                                 s.pci, figure(s.memory_used_mib), figure(s.memory_mib), figure(s.power_w),
-                                 figure(s.power_cap_w), figure(s.clock_mhz), figure(s.max_clock_mhz),
-                                 s.utilization ? figure(*s.utilization * 100) : "n/a");
+  std::string text =
+      fmt::format("{} at {}: {} of {} MiB in use, {} of {} W, {} of {} MHz, {} % busy", s.name, s.pci,
+                  figure(s.memory_used_mib), figure(s.memory_mib), figure(s.power_w), figure(s.power_cap_w),
+                  figure(s.clock_mhz), figure(s.max_clock_mhz), s.utilization ? figure(*s.utilization * 100) : "n/a");
   if (!s.throttle.empty()) text += fmt::format("; clock held down by {}", fmt::join(s.throttle, ", "));
   return text;
 }
@@ -110,10 +109,8 @@ Report report() {
 
 std::string describe(const Report& r) {
   if (!r.why_none.empty()) return r.why_none + "\n";
-  std::string text =
-      fmt::format("driver {}, {} GPU{}\n", r.driver, r.gpus.size(), r.gpus.size() == 1 ? "" : "s");
-  for (std::size_t i = 0; i < r.gpus.size(); ++i)
-    text += fmt::format("GPU {:<4}{}\n", i, describe(r.gpus[i]));
+  std::string text = fmt::format("driver {}, {} GPU{}\n", r.driver, r.gpus.size(), r.gpus.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < r.gpus.size(); ++i) text += fmt::format("GPU {:<4}{}\n", i, describe(r.gpus[i]));
   if (r.gpus.size() < 2) return text;
   return text + mbench::describe(r.links);
 }

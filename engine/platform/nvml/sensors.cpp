@@ -78,7 +78,8 @@ class Sensors final : public Gauge {
     if (Utilization u{}; nvml.utilization(gpu_, &u) == 0) utilization_.add(u.gpu * 1e-2);
     if (Memory m{}; nvml.memory(gpu_, &m) == 0)
       memory_mib_ = std::max(memory_mib_.value_or(0), static_cast<double>(m.used) / 1048576);
-    if (nvml.temperature(gpu_, kTemperatureGpu, &value) == 0) temperature_c_ = std::max(temperature_c_.value_or(0), static_cast<double>(value));
+    if (nvml.temperature(gpu_, kTemperatureGpu, &value) == 0)
+      temperature_c_ = std::max(temperature_c_.value_or(0), static_cast<double>(value));
     unsigned long long reasons = 0;
     if (nvml.throttle_reasons && nvml.throttle_reasons(gpu_, &reasons) == 0)
       throttle_ = throttle_.value_or(0) | throttle_bits(reasons);

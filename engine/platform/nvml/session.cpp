@@ -22,8 +22,7 @@ Session::~Session() {
 // Why the library cannot be used; empty if it can.
 std::string Session::load() {
   library_ = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  if (!library_)
-    return "NVML is not there: libnvidia-ml.so.1, which comes with the NVIDIA driver, is not found";
+  if (!library_) return "NVML is not there: libnvidia-ml.so.1, which comes with the NVIDIA driver, is not found";
   std::string missing;
   const auto find = [&](const char* name, auto& function) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library_, name));

@@ -10,14 +10,16 @@ namespace {
 
 constexpr std::size_t kMib = std::size_t{1} << 20;
 constexpr std::size_t kMinBlock = 512;
-constexpr std::size_t kSmall = kMib;              // the largest request of the small pool
+constexpr std::size_t kSmall = kMib;  // the largest request of the small pool
 constexpr std::size_t kSmallSegment = 2 * kMib;
 constexpr std::size_t kMinLargeSegment = 10 * kMib;  // the least request that has a segment of its own
 constexpr std::size_t kRoundLarge = 2 * kMib;
 // Addresses of an expandable segment: more than a device has memory.
 constexpr std::size_t kAddresses = std::size_t{1} << 44;
 
-std::size_t up_to(std::size_t multiple, std::size_t bytes) { return (bytes + multiple - 1) / multiple * multiple; }
+std::size_t up_to(std::size_t multiple, std::size_t bytes) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
 
 // The next of `divisions` equal parts between the power of two below and the one above.
 std::size_t next_division(std::size_t size, std::size_t divisions) {
@@ -28,7 +30,8 @@ std::size_t next_division(std::size_t size, std::size_t divisions) {
 
 }  // namespace
 
-CachingAllocator::CachingAllocator(const CachingSettings& settings, std::size_t limit) : settings_(settings), limit_(limit) {}
+CachingAllocator::CachingAllocator(const CachingSettings& settings, std::size_t limit)
+    : settings_(settings), limit_(limit) {}
 
 std::size_t CachingAllocator::rounded(std::size_t bytes) const {
   if (bytes < kMinBlock) return kMinBlock;
@@ -148,7 +151,8 @@ std::uint32_t CachingAllocator::with_room_behind(bool small, std::size_t size) c
     const std::uint32_t before = blocks_[i].before;
     const std::uint32_t start = before != kNone && blocks_[before].state == State::free ? before : i;
     std::size_t room = 0;
-    for (std::uint32_t j = start; j != kNone && blocks_[j].state != State::used && room < size; j = blocks_[j].after) room += blocks_[j].size;
+    for (std::uint32_t j = start; j != kNone && blocks_[j].state != State::used && room < size; j = blocks_[j].after)
+      room += blocks_[j].size;
     if (room >= size) return start;
   }
   return kNone;
@@ -221,16 +225,20 @@ void CachingAllocator::unmap(std::uint32_t at) {
   Block& block = blocks_[at];
   block.state = State::unmapped;
   if (block.after != kNone && blocks_[block.after].state == State::unmapped) absorb(at, block.after);
-  if (const std::uint32_t before = blocks_[at].before; before != kNone && blocks_[before].state == State::unmapped) absorb(before, at);
+  if (const std::uint32_t before = blocks_[at].before; before != kNone && blocks_[before].state == State::unmapped)
+    absorb(before, at);
 }
 
 void CachingAllocator::fail_full(std::size_t size, Category category, std::string_view what) const {
   const std::size_t cached = reserved_ - allocated_;
-  std::string full = fmt::format("out of memory at {} ({}), need {}, got {} allocated by PyTorch and {} reserved but unallocated of the limit of {}",
-                                 what, name_of(category), format_bytes(size), format_bytes(allocated_), format_bytes(cached),
-                                 format_bytes(limit_));
+  std::string full = fmt::format(
+      "out of memory at {} ({}), need {}, got {} allocated by PyTorch and {} reserved but unallocated of the limit of "
+      "{}",
+      what, name_of(category), format_bytes(size), format_bytes(allocated_), format_bytes(cached),
+      format_bytes(limit_));
   if (cached >= size && !settings_.expandable_segments)
-    full += "; with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in env segments grow, and less is left unallocated";
+    full +=
+        "; with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in env segments grow, and less is left unallocated";
   throw OutOfMemory(ErrorKind::out_of_memory, "memory", full);
 }
 

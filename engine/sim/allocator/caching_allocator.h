@@ -42,7 +42,9 @@ class CachingAllocator {
   struct FreeBlock {
     std::size_t size, address;
     std::uint32_t block;
-    bool operator<(const FreeBlock& other) const { return size != other.size ? size < other.size : address < other.address; }
+    bool operator<(const FreeBlock& other) const {
+      return size != other.size ? size < other.size : address < other.address;
+    }
     bool operator==(const FreeBlock& other) const { return size == other.size && address == other.address; }
   };
   struct Free {
@@ -106,7 +108,8 @@ class CachingAllocator {
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> unused_;  // of blocks_
   Free free_;
-  std::uint32_t growing_[2] = {kNone, kNone};  // the first block of the expandable segment of the small and of the large pool
+  std::uint32_t growing_[2] = {kNone,
+                               kNone};  // the first block of the expandable segment of the small and of the large pool
   std::size_t next_address_ = 0;
   std::size_t reserved_ = 0, peak_reserved_ = 0, allocated_ = 0, peak_allocated_ = 0;
   std::uint64_t retries_ = 0;

@@ -61,12 +61,13 @@ class Reader {
     expect(']');
   }
   [[noreturn]] void refuse(const std::string& need) const {
-    fail(ErrorKind::bad_input, where_, "got {} at byte {}, need {}", ended() ? "its end" : "'" + std::string(text_.substr(at_)) + "'", at_ + 1,
-         need);
+    fail(ErrorKind::bad_input, where_, "got {} at byte {}, need {}",
+         ended() ? "its end" : "'" + std::string(text_.substr(at_)) + "'", at_ + 1, need);
   }
   [[noreturn]] void refuse_key(std::string_view key) const {
     fail(ErrorKind::bad_input, where_,
-         "unknown key, got {}, need one of PyTorch's: backend, expandable_segments, max_split_size_mb, max_non_split_rounding_mb, "
+         "unknown key, got {}, need one of PyTorch's: backend, expandable_segments, max_split_size_mb, "
+         "max_non_split_rounding_mb, "
          "large_segment_size_mb, roundup_power2_divisions",
          key);
   }
@@ -113,9 +114,9 @@ void read_divisions(Reader& reader, CachingSettings& settings) {
 // Keys of host memory, of locks and of captured graphs, and one that acts after set_per_process_memory_fraction() alone, which no framework
 // here calls.
 constexpr std::string_view kWithoutMeaning[] = {
-    "release_lock_on_cudamalloc",  "release_lock_on_hipmalloc",    "pinned_use_cuda_host_register",  "pinned_use_hip_host_register",
-    "pinned_num_register_threads", "pinned_use_background_threads", "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse",
-    "garbage_collection_threshold"};
+    "release_lock_on_cudamalloc",     "release_lock_on_hipmalloc",         "pinned_use_cuda_host_register",
+    "pinned_use_hip_host_register",   "pinned_num_register_threads",       "pinned_use_background_threads",
+    "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse", "garbage_collection_threshold"};
 
 void read_key(std::string_view key, Reader& reader, CachingSettings& settings, const std::string& where) {
   const auto mib = [&](std::size_t least) { return reader.number(least, kMaxMib) << 20; };
@@ -133,7 +134,8 @@ void read_key(std::string_view key, Reader& reader, CachingSettings& settings, c
   } else if (key == "backend") {
     const std::string_view backend = reader.word();
     if (backend != "native")
-      fail(ErrorKind::unsupported, where, "backend:{} is not simulated, need backend:native, or leave the key out", backend);
+      fail(ErrorKind::unsupported, where, "backend:{} is not simulated, need backend:native, or leave the key out",
+           backend);
   } else if (std::find(std::begin(kWithoutMeaning), std::end(kWithoutMeaning), key) != std::end(kWithoutMeaning)) {
     reader.skip_value();
   } else {

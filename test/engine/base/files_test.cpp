@@ -26,8 +26,7 @@ TEST_CASE("a path that cannot be written is known beforehand, and trying leaves 
   std::ofstream(folder / "old.json") << "kept";
   CHECK(why(folder / "old.json").empty());
   CHECK(fs::file_size(folder / "old.json") == 4);
-  CHECK_THAT(why(folder / "none/x.json"),
-             Contains("cannot be written: No such file or directory, need a folder"));
+  CHECK_THAT(why(folder / "none/x.json"), Contains("cannot be written: No such file or directory, need a folder"));
   CHECK_THAT(why(folder.path.string()), Contains("not a plain file"));
   CHECK_THAT(why("/dev/full"), Contains("not a plain file"));
   CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 1);

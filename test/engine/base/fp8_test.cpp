@@ -15,9 +15,8 @@ namespace {
 double value_of(int code, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1, mantissa = code & ((1 << mantissa_bits) - 1),
             exponent = (code >> mantissa_bits) & ((1 << exponent_bits) - 1);
-  const double size = exponent == 0
-                          ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
-                          : std::ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits);
+  const double size = exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                                    : std::ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits);
   return (code & 0x80) != 0 ? -size : size;
 }
 

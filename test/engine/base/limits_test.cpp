@@ -35,15 +35,13 @@ std::string nested(std::size_t depth) {
 TEST_CASE("nesting of more than a hundred levels is refused, however deep, by both readers") {
   CHECK(parse_json(nested(100), "f").is_array());
   for (const std::size_t depth : {101, 1000, 100000})
-    CHECK_THAT(refusal([&] { parse_json(nested(depth), "f"); }),
-               Contains("[f: $] nested more than 100 deep"));
+    CHECK_THAT(refusal([&] { parse_json(nested(depth), "f"); }), Contains("[f: $] nested more than 100 deep"));
   CHECK_THAT(refusal([&] { parse_json(R"({"a": {"b": )" + nested(200) + "}}", "f"); }),
              Contains("[f: $.a] nested more than 100 deep"));
   const test::TemporaryFolder folder;
   const auto read = [&](std::size_t depth) {
     const std::string path = folder / "results.json";
-    std::ofstream(path) << R"({"schema": "mbench.results/1", "spec": )" << nested(depth)
-                        << R"(, "points": []})";
+    std::ofstream(path) << R"({"schema": "mbench.results/1", "spec": )" << nested(depth) << R"(, "points": []})";
     return read_result_file(path);
   };
   CHECK(read(90).spec.is_array());
@@ -59,8 +57,7 @@ TEST_CASE("a file beyond the limit, and an object of too many keys, are refused 
   CHECK_THAT(refusal([&] { read_text_file(path); }), Contains("more than 512.00 MiB, need a smaller file"));
   std::string keys = "{";
   for (std::size_t i = 0; i <= kMostKeys; ++i) keys += fmt::format("{}\"k{}\": 0", i ? "," : "", i);
-  CHECK_THAT(refusal([&] { parse_json(keys + "}", "f"); }),
-             Contains("[f: $] an object of more than 10000 keys"));
+  CHECK_THAT(refusal([&] { parse_json(keys + "}", "f"); }), Contains("[f: $] an object of more than 10000 keys"));
 }
 
 TEST_CASE("a U+0000 in a text is refused with its path, in whole") {
@@ -86,9 +83,12 @@ TEST_CASE("a text for a terminal has no control characters, and an end") {
   CHECK_THAT(printable(accents, 51), !Contains("\xA9 ...") || Contains("\xC3\xA9 ..."));
 }
 
-TEST_CASE("control characters of 7 and of 8 bits are found wherever they stand, and no byte of another character is one") {
-  for (const std::string_view control : {std::string_view("\0", 1), std::string_view("\x1b"), std::string_view("\t"), std::string_view("\n"), std::string_view("\x7f"),
-                                         std::string_view("\xC2\x80"), std::string_view("\xC2\x9F"), std::string_view("\x9b"), std::string_view("\x80")}) {
+TEST_CASE(
+    "control characters of 7 and of 8 bits are found wherever they stand, and no byte of another character is one") {
+  for (const std::string_view control :
+       {std::string_view("\0", 1), std::string_view("\x1b"), std::string_view("\t"), std::string_view("\n"),
+        std::string_view("\x7f"), std::string_view("\xC2\x80"), std::string_view("\xC2\x9F"), std::string_view("\x9b"),
+        std::string_view("\x80")}) {
     INFO(static_cast<int>(static_cast<unsigned char>(control.back())));
     CHECK(control_length(control, 0) == control.size());
     CHECK(without_controls("a" + std::string(control) + "\xC3\xA9") == "a \xC3\xA9");
@@ -98,7 +98,8 @@ TEST_CASE("control characters of 7 and of 8 bits are found wherever they stand, 
   const std::string plain = "\xC3\x80 \xE2\x80\x98 \xF0\x9F\x98\x80 \xC2\xA0";
   CHECK(without_controls(plain) == plain);
   CHECK(printable(plain) == plain);
-  CHECK(printable("\x9b" "31m\xC2\x9B") == "\\x9b31m\\x9b");
+  CHECK(printable("\x9b"
+                  "31m\xC2\x9B") == "\\x9b31m\\x9b");
   // JSON escapes them, and reads the same.
   const nlohmann::ordered_json json = {{"a\xC2\x9B", "x\x1b\x7f\xC2\x85\xC3\xA9"}};
   const std::string text = dump_json(json);

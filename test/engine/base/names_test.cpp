@@ -8,8 +8,10 @@ using Catch::Contains;
 namespace {
 
 using Names = std::vector<std::string>;
-const Names kMachines = {"A100-PCIe-80GB", "A100-SXM4-40GB", "A100-SXM4-80GB", "A100-SXM4-80GB-RoCE", "B200-180GB", "GB200-NVL72", "H200-SXM5-141GB", "H200-SXM5-141GB-4", "V100-SXM2-16GB"};
-const Names kModels = {"llama-2-7b", "llama-3-8b", "llama-3-70b", "mixtral-8x7b", "deepseek-v3", "deepseek-v2", "deepseek-v2-lite", "qwen3-30b-a3b"};
+const Names kMachines = {"A100-PCIe-80GB", "A100-SXM4-40GB",  "A100-SXM4-80GB",    "A100-SXM4-80GB-RoCE", "B200-180GB",
+                         "GB200-NVL72",    "H200-SXM5-141GB", "H200-SXM5-141GB-4", "V100-SXM2-16GB"};
+const Names kModels = {"llama-2-7b",  "llama-3-8b",  "llama-3-70b",      "mixtral-8x7b",
+                       "deepseek-v3", "deepseek-v2", "deepseek-v2-lite", "qwen3-30b-a3b"};
 
 }  // namespace
 
@@ -32,7 +34,8 @@ TEST_CASE("names: a machine by how its name begins, and its words by theirs") {
 }
 
 TEST_CASE("names: who makes a device, and the line it is sold in, may be left out or said") {
-  const Names machines = {"H100-NVL-94GB", "H100-SXM5-80GB", "L4", "L40S", "MI300X", "MI325X", "RTX-3090", "RTX-4090", "RTX-A6000", "TITAN-RTX"};
+  const Names machines = {"H100-NVL-94GB", "H100-SXM5-80GB", "L4",       "L40S",      "MI300X",
+                          "MI325X",        "RTX-3090",       "RTX-4090", "RTX-A6000", "TITAN-RTX"};
   for (const char* name : {"4090", "rtx-4090", "rtx 4090", "GeForce RTX 4090", "NVIDIA GeForce RTX 4090"}) {
     INFO(name);
     CHECK(names_with(name, machines) == Names{"RTX-4090"});

@@ -28,9 +28,7 @@ class CountedMemory final : public RawMemory {
 struct Fixture {
   explicit Fixture(std::size_t limit = 0, std::size_t most = 1024 * kMiB)
       : memory(std::make_unique<CountedMemory>(most), limit) {}
-  std::byte* get(std::size_t bytes, Category c = Category::activations) {
-    return memory.allocate(bytes, c, "block");
-  }
+  std::byte* get(std::size_t bytes, Category c = Category::activations) { return memory.allocate(bytes, c, "block"); }
   Allocator memory;
 };
 
@@ -126,8 +124,7 @@ TEST_CASE("the arena grows into a free block at its top") {
 }
 
 TEST_CASE("a full device says what did not fit, and goes on") {
-  for (const auto& [limit, most] :
-       {std::pair<std::size_t, std::size_t>{8 * kMiB, 1024 * kMiB}, {0, 8 * kMiB}}) {
+  for (const auto& [limit, most] : {std::pair<std::size_t, std::size_t>{8 * kMiB, 1024 * kMiB}, {0, 8 * kMiB}}) {
     Fixture f(limit, most);
     std::byte* a = f.get(6 * kMiB, Category::weights);
     try {
@@ -156,11 +153,9 @@ TEST_CASE("what libraries hold outside the arena counts against the limit, not i
     CHECK(f.memory.library_peak() == 3 * kMiB);
     CHECK_THROWS_WITH(
         f.get(2 * kMiB),
-        Catch::Matchers::Contains(
-            "4.00 MiB reserved of the limit of 8.00 MiB, 3.00 MiB of it held outside the arena"));
-    CHECK_THROWS_WITH(
-        library.resize(5 * kMiB, "scratch of kernels"),
-        Catch::Matchers::Contains("out of memory at scratch of kernels (library), need 5.00 MiB"));
+        Catch::Matchers::Contains("4.00 MiB reserved of the limit of 8.00 MiB, 3.00 MiB of it held outside the arena"));
+    CHECK_THROWS_WITH(library.resize(5 * kMiB, "scratch of kernels"),
+                      Catch::Matchers::Contains("out of memory at scratch of kernels (library), need 5.00 MiB"));
     LibraryMemory other(f.memory);
     CHECK_THROWS_AS(other.resize(2 * kMiB, "another"), OutOfMemory);
     library.resize(1 * kMiB, "workspace");

@@ -56,9 +56,7 @@ TEST_CASE("an arena knows what is in use by category, and the peak keeps those o
   a.take(512, Category::weights, "w");
   a.give(x, 1024, Category::activations);
   a.take(512, Category::gradients, "g");
-  const auto of = [](const MemoryUse& use, Category c) {
-    return use.by_category[static_cast<std::size_t>(c)];
-  };
+  const auto of = [](const MemoryUse& use, Category c) { return use.by_category[static_cast<std::size_t>(c)]; };
   CHECK(a.in_use().total == 1024);
   CHECK(of(a.in_use(), Category::activations) == 0);
   CHECK(of(a.in_use(), Category::gradients) == 512);
@@ -70,8 +68,7 @@ TEST_CASE("an arena knows what is in use by category, and the peak keeps those o
   CHECK(a.peak().total == 1024);
 }
 
-TEST_CASE(
-    "a block beyond the limit, or beyond what the device has, is refused by its name, and nothing changes") {
+TEST_CASE("a block beyond the limit, or beyond what the device has, is refused by its name, and nothing changes") {
   for (const bool limited : {true, false}) {
     Arena a = limited ? arena(8192) : arena(0, 8192);
     a.take(6144, Category::weights, "w");

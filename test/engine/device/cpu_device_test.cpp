@@ -80,12 +80,10 @@ TEST_CASE("a device with a limit runs out of memory at the limit") {
 }
 
 TEST_CASE("the peak of a matrix product is measured in each type") {
-  for (const DType type : {DType::f32, DType::bf16, DType::f16})
-    CHECK(cpu::measure_gemm_peak(type, 0.01) > 1e8);
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) CHECK(cpu::measure_gemm_peak(type, 0.01) > 1e8);
 }
 
-TEST_CASE(
-    "a copy brings values of any type to another place, is counted, and is nothing where it would stay") {
+TEST_CASE("a copy brings values of any type to another place, is counted, and is nothing where it would stay") {
   cpu::CpuDevice device;
   std::vector<std::int64_t> values(100003);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(3 * i);
@@ -108,8 +106,7 @@ TEST_CASE(
   CHECK_THROWS_AS(device.copy(from, device.empty({n}, DType::f32, Category::other, "f32")), Error);
 }
 
-TEST_CASE(
-    "scratch of the CPU's kernels is reported and bound by the device's limit, the arena is not touched") {
+TEST_CASE("scratch of the CPU's kernels is reported and bound by the device's limit, the arena is not touched") {
   constexpr std::size_t limit = std::size_t{8} << 20;
   cpu::CpuDevice device(limit, cpu::Bf16::widened);
   const auto product_of = [&](std::int64_t n) {
@@ -128,7 +125,6 @@ TEST_CASE(
   const Tensor most = full.empty({8 << 20}, DType::u8, Category::other, "most");
   CHECK(full.memory().reserved() == limit);
   cpu::Scratch scratch(full.memory());
-  CHECK_THROWS_WITH(scratch.bytes(64),
-                    Catch::Matchers::Contains("out of memory at scratch of the CPU's kernels"));
+  CHECK_THROWS_WITH(scratch.bytes(64), Catch::Matchers::Contains("out of memory at scratch of the CPU's kernels"));
   CHECK(full.library_bytes() == 0);
 }

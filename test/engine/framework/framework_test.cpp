@@ -41,7 +41,9 @@ std::string refused(const char* name, const std::function<void(ordered_json&)>& 
   return refusal([&] { framework_from_json(json, "broken.json"); });
 }
 
-Framework of(const char* text) { return *framework_of(read_framework(json::parse(text), "test")); }
+Framework of(const char* text) {
+  return *framework_of(read_framework(json::parse(text), "test"));
+}
 
 }  // namespace
 
@@ -77,14 +79,16 @@ TEST_CASE("the engine's own framework keeps what Keeps says by default") {
 }
 
 TEST_CASE("an option changes what its file says: what is kept, host costs, memory") {
-  const Framework plain = of(R"("megatron-core")"), local = of(R"({"preset": "megatron-core", "transformer_engine": false})");
+  const Framework plain = of(R"("megatron-core")"),
+                  local = of(R"({"preset": "megatron-core", "transformer_engine": false})");
   CHECK(local.keeps.global_buffer);
   CHECK_FALSE(plain.keeps.global_buffer);
   CHECK(plain.host.work[HostWork::gemm] > 0);
   CHECK(local.host.work[HostWork::gemm] == 0);
   CHECK(local.memory.always < plain.memory.always);
   CHECK(of(R"({"preset": "megatron-core", "rope_fusion": false})").simulated.size() == 1);
-  CHECK(of(R"({"preset": "megatron-core", "gradient_accumulation_fusion": false})").keeps.weight_gradients == WeightGradients::apart);
+  CHECK(of(R"({"preset": "megatron-core", "gradient_accumulation_fusion": false})").keeps.weight_gradients ==
+        WeightGradients::apart);
 }
 
 TEST_CASE("a preset with another's host keeps what the one keeps and costs what the other costs") {
@@ -108,16 +112,22 @@ TEST_CASE("broken framework files are refused by JSON path") {
              Contains("[broken.json: $.host_us.kernel.value] got 0"));
   CHECK_THAT(refused("megatron-2022.json", [](auto& j) { j["host_us"].erase("message"); }),
              Contains("[broken.json: $.host_us") && Contains("\"message\""));
-  CHECK_THAT(refused("megatron-2022.json", [](auto& j) { j["message_block"] = true; }), Contains("did you mean \"messages_block\"?"));
-  CHECK_THAT(refused("megatron-2022.json", [](auto& j) { j["messages_block"] = "interleaved"; }),
-             Contains("[broken.json: $.messages_block] got \"interleaved\", need true, false or \"unless_interleaved\""));
-  CHECK_THAT(refused("megatron-2022.json", [](auto& j) { j["keeps"]["atention_mask"] = true; }), Contains("did you mean \"attention_mask\"?"));
-  CHECK_THAT(refused("megatron-2022.json", [](auto& j) { j["can"]["zero"] = 0; }), Contains("[broken.json: $.can.zero] wrong type"));
+  CHECK_THAT(refused("megatron-2022.json", [](auto& j) { j["message_block"] = true; }),
+             Contains("did you mean \"messages_block\"?"));
+  CHECK_THAT(
+      refused("megatron-2022.json", [](auto& j) { j["messages_block"] = "interleaved"; }),
+      Contains("[broken.json: $.messages_block] got \"interleaved\", need true, false or \"unless_interleaved\""));
+  CHECK_THAT(refused("megatron-2022.json", [](auto& j) { j["keeps"]["atention_mask"] = true; }),
+             Contains("did you mean \"attention_mask\"?"));
+  CHECK_THAT(refused("megatron-2022.json", [](auto& j) { j["can"]["zero"] = 0; }),
+             Contains("[broken.json: $.can.zero] wrong type"));
   CHECK_THAT(refused("megatron-core.json", [](auto& j) { j["options"]["rope_fusion"]["default"] = "perhaps"; }),
              Contains("[broken.json: $.options.rope_fusion.default]"));
   // What a choice changes is read too.
-  CHECK_THAT(refused("megatron-core.json", [](auto& j) { j["options"]["rope_fusion"]["choices"]["false"]["changes"]["keeps"]["unfused"] = true; }),
-             Contains("[broken.json, rope_fusion false: $.keeps.unfused] unknown key"));
+  CHECK_THAT(
+      refused("megatron-core.json",
+              [](auto& j) { j["options"]["rope_fusion"]["choices"]["false"]["changes"]["keeps"]["unfused"] = true; }),
+      Contains("[broken.json, rope_fusion false: $.keeps.unfused] unknown key"));
   CHECK_THAT(refusal([] { find_framework("megatorn-2022", "framework"); }),
              Contains("[framework] no such framework") && Contains("did you mean \"megatron-2022\"?"));
 }

@@ -47,8 +47,7 @@ void check_gradient(const Json& want, const std::vector<float>& got, double tole
   double sum = 0, squares = 0;
   for (const float g : got) sum += g, squares += static_cast<double>(g) * g;
   CHECK(std::sqrt(squares) == Approx(norm).epsilon(tolerance));
-  CHECK(std::fabs(sum - want.at("sum").get<double>()) <=
-        tolerance * norm * std::sqrt(static_cast<double>(n)));
+  CHECK(std::fabs(sum - want.at("sum").get<double>()) <= tolerance * norm * std::sqrt(static_cast<double>(n)));
   const Json& entries = want.at("entries");
   REQUIRE(!entries.empty());
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -66,8 +65,8 @@ void check_gradients(const Fixture& fixture, SerialRun& run, double tolerance) {
   for (const Json& want : all) {
     const std::string name = want.at("name");
     INFO(name);
-    const auto found = std::find_if(store.all().begin(), store.all().end(),
-                                    [&](const auto& p) { return p->name() == name; });
+    const auto found =
+        std::find_if(store.all().begin(), store.all().end(), [&](const auto& p) { return p->name() == name; });
     REQUIRE(found != store.all().end());
     const Parameter* p = found->get();
     REQUIRE(p->spec.shape.numel() == p->local.numel());
@@ -80,8 +79,7 @@ void check_gradients(const Fixture& fixture, SerialRun& run, double tolerance) {
   CHECK(count == parameter_count(fixture.point.model, 1));
 }
 
-void check_training(const Fixture& fixture, Graph graph, AttentionKind attention,
-                    const Tolerance& tolerance) {
+void check_training(const Fixture& fixture, Graph graph, AttentionKind attention, const Tolerance& tolerance) {
   INFO(fixture.name << ", graph " << name_of(graph) << ", attention " << name_of(attention));
   Point point = fixture.point;
   point.framework = keeps(graph);
@@ -96,8 +94,7 @@ void check_training(const Fixture& fixture, Graph graph, AttentionKind attention
     const StepResult step = run.trainer.step();
     CHECK(!step.skipped);
     CHECK(run.trainer.mean_loss() == Approx(losses[i]).epsilon(tolerance.loss));
-    CHECK(run.trainer.auxiliary_loss().value_or(0) ==
-          Approx(added.empty() ? 0 : added[i]).epsilon(tolerance.loss));
+    CHECK(run.trainer.auxiliary_loss().value_or(0) == Approx(added.empty() ? 0 : added[i]).epsilon(tolerance.loss));
     CHECK(step.gradient_norm == Approx(norms[i]).epsilon(tolerance.norm));
     if (i == 0) check_gradients(fixture, run, tolerance.gradient);
   }
@@ -117,8 +114,8 @@ TEST_CASE("tiny GPT and BERT train as in PyTorch") {
 // RMSNorm, rotary positions, grouped queries, normed queries and keys, latent attention, SwiGLU, squared ReLU, norms last, GELU by erf. Of these transformers computes RMSNorm
 // and rotary angles in float32 itself, which is no more than the engine's own rounding.
 TEST_CASE("tiny LLaMA, Qwen3, DeepSeek, Nemotron and BERT as published train as in transformers") {
-  for (const char* name : {"llama_tiny", "llama_odd", "qwen3_odd", "deepseek_odd", "deepseek_straight",
-                           "nemotron_odd", "bert_post"}) {
+  for (const char* name :
+       {"llama_tiny", "llama_odd", "qwen3_odd", "deepseek_odd", "deepseek_straight", "nemotron_odd", "bert_post"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
@@ -130,7 +127,8 @@ TEST_CASE("tiny LLaMA, Qwen3, DeepSeek, Nemotron and BERT as published train as 
 TEST_CASE("tiny OLMo 2 and GPT-NeoX train as in transformers") {
   for (const char* name : {"olmo2_odd", "gpt_neox_odd"}) {
     const Fixture fixture(name);
-    for (const Graph graph : {Graph::eager, Graph::fused}) check_training(fixture, graph, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
+    for (const Graph graph : {Graph::eager, Graph::fused})
+      check_training(fixture, graph, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
   }
 }
 

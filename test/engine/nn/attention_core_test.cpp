@@ -55,8 +55,7 @@ Passed pass(const Point& point) {
 void check_equal(const Floats& a, const Floats& b) {
   REQUIRE(a.size() == b.size());
   double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    worst = std::max(worst, std::fabs(static_cast<double>(a[i]) - b[i]));
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::fabs(static_cast<double>(a[i]) - b[i]));
   CHECK(worst <= 2e-6);
 }
 

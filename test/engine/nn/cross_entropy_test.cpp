@@ -11,8 +11,7 @@ namespace {
 constexpr std::int64_t kRows = 5, kColumns = 12, kWords = 9;  // the last three columns pad the vocabulary
 
 // inv_weight_sum * sum_i weight_i * (log sum_j<words exp(x_ij) - x_i,label), in double.
-double reference(const Floats& x, const std::vector<std::int64_t>& labels, const Floats& weights,
-                 double inv) {
+double reference(const Floats& x, const std::vector<std::int64_t>& labels, const Floats& weights, double inv) {
   double loss = 0;
   for (std::size_t i = 0; i < kRows; ++i) {
     double sum = 0;

@@ -120,7 +120,8 @@ TEST_CASE("transformer layer that keeps every second product: gradients by diffe
       const auto& attention = dynamic_cast<const Attention::Saved&>(*saved.branches[0].mixer);
       const auto& mlp = dynamic_cast<const Mlp::Saved&>(*saved.branches[1].mixer);
       CHECK((saved.input && attention.q && attention.v && attention.proj.x && mlp.gate));
-      CHECK_FALSE((attention.qkv || attention.k || attention.qkv_linear.x || attention.output || mlp.up || mlp.fc1.x || mlp.fc2.x));
+      CHECK_FALSE((attention.qkv || attention.k || attention.qkv_linear.x || attention.output || mlp.up || mlp.fc1.x ||
+                   mlp.fc2.x));
       for (const Branch::Saved& branch : saved.branches) CHECK_FALSE((branch.norm.x || branch.norm.rstd));
       const Tensor dx = layer.backward(t.context, batch, t.copy(weights), saved);
       const Floats gradient = t.get(dx);
@@ -179,7 +180,8 @@ namespace {
 
 Passed pass_alone(const Point& point, std::int64_t layer_index, bool differences) {
   ModuleTest t(point);
-  const Layer layer(t.store, t.plan, layer_of(t.plan.model, layer_index), t.plan.recompute[static_cast<std::size_t>(layer_index)]);
+  const Layer layer(t.store, t.plan, layer_of(t.plan.model, layer_index),
+                    t.plan.recompute[static_cast<std::size_t>(layer_index)]);
   t.allocate_parameters();
   const MicroBatch batch = t.batch();
   const Tensor x = t.random({6, 2, 16}), weights = t.random({6, 2, 16});
@@ -227,7 +229,11 @@ TEST_CASE("transformer layer of newer families' parts: gradients by differences,
     }
   };
   const std::vector<Recompute> plain = {Recompute::selective, Recompute::full, {{Region::mlp}}},
-                               all = {Recompute::selective, Recompute::full, {{Region::mlp}}, {{Region::norm}}, {{Region::norm, Region::mlp, Region::core_attention}}};
+                               all = {Recompute::selective,
+                                      Recompute::full,
+                                      {{Region::mlp}},
+                                      {{Region::norm}},
+                                      {{Region::norm, Region::mlp, Region::core_attention}}};
   check("llama", R"({"bias": ["qkv"]})", all);
   for (const char* activation : {"geglu", "geglu_erf", "silu"})
     check("llama", fmt::format(R"({{"activation": "{}", "bias": ["dense"]}})", activation), {});

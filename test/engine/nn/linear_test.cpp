@@ -48,8 +48,7 @@ TEST_CASE("linear with bias and GELU: gradients by differences, fused and eager 
     ModuleTest t(p);
     const Linear first(t.store, t.plan,
                        LinearSpec{.name = "first", .in = 5, .out = 7, .role = Role::column, .stddev = 0.02f}),
-        second(t.store, t.plan,
-               LinearSpec{.name = "second", .in = 7, .out = 4, .role = Role::row, .stddev = 0.02f});
+        second(t.store, t.plan, LinearSpec{.name = "second", .in = 7, .out = 4, .role = Role::row, .stddev = 0.02f});
     const ActivationFunction activation(Activation::gelu);
     t.allocate_parameters();
     const Tensor x = t.random({6, 2, 5}), weights = t.random({6, 2, 4});
@@ -94,13 +93,12 @@ TEST_CASE("the activations that products do not fuse: gradients by differences, 
       Linear::Saved saved_first, saved_second;
       ActivationFunction::Saved saved;
       const auto forward = [&] {
-        return second.forward_with_bias(
-            t.context, activation.forward(t.context, first, x, saved_first, saved), saved_second);
+        return second.forward_with_bias(t.context, activation.forward(t.context, first, x, saved_first, saved),
+                                        saved_second);
       };
       const auto f = [&] { return t.dot(weights, forward()); };
       forward();
-      const Tensor dwide =
-          activation.backward(t.context, first, second, t.copy(weights), saved_second, saved);
+      const Tensor dwide = activation.backward(t.context, first, second, t.copy(weights), saved_second, saved);
       CHECK(!saved.x);
       const Tensor dx = first.backward(t.context, dwide, saved_first);
       t.check_gradient("x", f, x, dx);
@@ -111,10 +109,9 @@ TEST_CASE("the activations that products do not fuse: gradients by differences, 
 TEST_CASE("linear on a weight that lives elsewhere has no bias") {
   ModuleTest t(ModuleTest::small("gpt"));
   Parameter* table = add_word_table(t.store, t.plan, {"table", 7, 5, Role::vocabulary, 0.02f});
-  const Linear linear(
-      t.store, t.plan,
-      LinearSpec{.name = "head", .in = 5, .out = 7, .role = Role::column, .bias = false, .tied = true},
-      table);
+  const Linear linear(t.store, t.plan,
+                      LinearSpec{.name = "head", .in = 5, .out = 7, .role = Role::column, .bias = false, .tied = true},
+                      table);
   t.allocate_parameters();
   REQUIRE(t.store.all().size() == 1);
   const Tensor x = t.random({6, 2, 5}), weights = t.random({6, 2, 7});

@@ -59,8 +59,7 @@ double ModuleTest::difference(const std::function<double()>& f, const Tensor& x,
   const Floats start = get(x);
   const auto at = [&](double steps) {
     Floats moved = start;
-    for (std::size_t i = 0; i < moved.size(); ++i)
-      moved[i] += static_cast<float>(steps * kStep * direction[i]);
+    for (std::size_t i = 0; i < moved.size(); ++i) moved[i] += static_cast<float>(steps * kStep * direction[i]);
     set(x, moved);
     return f();
   };
@@ -81,8 +80,7 @@ double ModuleTest::gradient_error(const std::function<double()>& f, const Tensor
     const double slope = difference(f, x, direction), error = std::fabs(slope - said) / allowed;
     if (error <= worst) return;  // NaN is worst
     worst = std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
-    if (where)
-      *where = fmt::format("{}: backward says {}, differences {}; norm {}", place, said, slope, norm);
+    if (where) *where = fmt::format("{}: backward says {}, differences {}; norm {}", place, said, slope, norm);
   };
   // A unit vector: every element moves, together as far as one element alone below.
   Floats direction = draw(static_cast<std::int64_t>(n));

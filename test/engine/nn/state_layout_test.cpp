@@ -25,8 +25,7 @@ const StateLayout::Units kUnits{4, {0, 2}};
 StateLayout layout(const StatePlan& plan, int rank, int size, std::int64_t bucket_elements = 1 << 20,
                    int expert_size = 1) {
   return StateLayout(plan, kItems, kUnits, bucket_elements, 64, [=](Axes data) {
-    return data == kEdp ? StateLayout::Peers{rank % expert_size, expert_size}
-                        : StateLayout::Peers{rank, size};
+    return data == kEdp ? StateLayout::Peers{rank % expert_size, expert_size} : StateLayout::Peers{rank, size};
   });
 }
 
@@ -108,8 +107,8 @@ TEST_CASE("even parts are equal, aligned, and lie in the order of the ranks") {
 }
 
 TEST_CASE("weights in FP8 alone lie behind all others, in buckets of their own") {
-  const std::vector<Item> items = {{1000, kDp, 0},       {70, kDp, 0, false, true}, {300, kDp, 1},
-                                   {64, kDp, 1, false, true}, {500, kEdp, 1, false, true}};
+  const std::vector<Item> items = {
+      {1000, kDp, 0}, {70, kDp, 0, false, true}, {300, kDp, 1}, {64, kDp, 1, false, true}, {500, kEdp, 1, false, true}};
   const auto of = [&](const StatePlan& plan, int rank, int size) {
     return StateLayout(plan, items, {2, {0}}, 1 << 20, 64, [=](Axes) { return StateLayout::Peers{rank, size}; });
   };

@@ -10,12 +10,9 @@ TEST_CASE("adam's 16-bit weights are its main weights, rounded once") {
     constexpr std::int64_t n = 30000;
     OpTest test;
     const Tensor param = test.random({n}, DType::f32, 1), model = test.garbage({n}, type);
-    ops::Adam op{param,
-                 test.random({n}, type, 2),
-                 test.random({n}, DType::f32, 3),
-                 test.random({n}, DType::f32, 4, 0, 1),
-                 model,
-                 0.01f};
+    ops::Adam op{
+        param, test.random({n}, type, 2), test.random({n}, DType::f32, 3), test.random({n}, DType::f32, 4, 0, 1), model,
+        0.01f};
     test.run(op);
     CHECK(OpTest::get(model) == OpTest::get(test.put({n}, type, OpTest::get(param))));
   }

@@ -9,8 +9,7 @@ TEST_CASE("softmax and its gradient agree with PyTorch") {
   Bench bench;
   for (const auto& c : cases("softmax")) {
     CAPTURE(c.at("name"));
-    const Tensor scores = bench.f32(c.at("scores")), dprobs = bench.f32(c.at("dprobs")),
-                 probs = bench.like(scores);
+    const Tensor scores = bench.f32(c.at("scores")), dprobs = bench.f32(c.at("dprobs")), probs = bench.like(scores);
     const float scale = c.at("scale");
     const bool causal = c.at("causal");
     const Tensor keep = bench.u8_if(c, "keep"), hidden = bench.u8(c.at("hidden"));
@@ -49,8 +48,7 @@ TEST_CASE("the attention mask of the eager graph hides what PyTorch's hides") {
 TEST_CASE("fused attention and its gradients agree with PyTorch") {
   Bench bench;
   for (const auto& c : cases("attention")) {
-    const std::int64_t batch = c.at("batch"), heads = c.at("heads"), seq = c.at("seq"),
-                       dim = c.at("head_dim");
+    const std::int64_t batch = c.at("batch"), heads = c.at("heads"), seq = c.at("seq"), dim = c.at("head_dim");
     const Tensor qkv = bench.f32(c.at("qkv")), dout = bench.f32(c.at("dout"));
     ops::AttentionShape shape;
     shape.batch = batch, shape.heads = heads, shape.seq = seq, shape.head_dim = dim;
@@ -63,9 +61,7 @@ TEST_CASE("fused attention and its gradients agree with PyTorch") {
     const auto third = [&](const Tensor& t, std::int64_t i) {
       return ops::Matrix(t, seq, dim, batch * heads * 3 * dim, i * dim, 3 * dim);
     };
-    const auto merged = [&](const Tensor& t) {
-      return ops::Matrix(t, seq, dim, batch * heads * dim, 0, dim);
-    };
+    const auto merged = [&](const Tensor& t) { return ops::Matrix(t, seq, dim, batch * heads * dim, 0, dim); };
 
     for (const bool keep_probs : {false, true}) {
       CAPTURE(c.at("name"), keep_probs);

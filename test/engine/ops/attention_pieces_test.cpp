@@ -8,11 +8,11 @@ TEST_CASE("pieces of attention's gradient keep their score gradients within 256 
   CHECK(attention_pieces(2, 4, 512, false) == AttentionPieces{2, 4});      // all at once
   CHECK(attention_pieces(32, 32, 2048, false) == AttentionPieces{1, 32});  // 256 MiB a sample
   CHECK(attention_pieces(64, 16, 2048, false) == AttentionPieces{2, 16});
-  CHECK(attention_pieces(5, 8, 2048, false) == AttentionPieces{3, 8});     // 3 and 2 rather than 4 and 1
-  CHECK(attention_pieces(1, 32, 8192, false) == AttentionPieces{1, 2});    // 128 MiB a head
-  CHECK(attention_pieces(2, 32, 32768, false) == AttentionPieces{1, 1});   // 2 GiB a head
+  CHECK(attention_pieces(5, 8, 2048, false) == AttentionPieces{3, 8});    // 3 and 2 rather than 4 and 1
+  CHECK(attention_pieces(1, 32, 8192, false) == AttentionPieces{1, 2});   // 128 MiB a head
+  CHECK(attention_pieces(2, 32, 32768, false) == AttentionPieces{1, 1});  // 2 GiB a head
   CHECK(attention_pieces(64, 4, 2048, true) == AttentionPieces{8, 4});
-  CHECK(attention_pieces(16, 4, 8192, true) == AttentionPieces{1, 4});     // heads that share keys stay together
+  CHECK(attention_pieces(16, 4, 8192, true) == AttentionPieces{1, 4});  // heads that share keys stay together
 }
 
 TEST_CASE("every piece's rows start at a multiple of 16 bytes, and the last ends with them") {

@@ -17,10 +17,9 @@ Matrix view(const Tensor& packed, const AttentionShape& s, int which, int parts)
 
 Values attend(OpTest& test, const AttentionShape& s, const Values& qkv) {
   const Tensor packed = test.put({s.seq, s.batch, s.heads * 3, s.head_dim}, DType::f32, qkv),
-               out = test.garbage({s.seq, s.batch, s.heads, s.head_dim}),
-               lse = test.garbage({s.batch, s.heads, s.seq});
-  test.run(ops::Attention{s, view(packed, s, 0, 3), view(packed, s, 1, 3), view(packed, s, 2, 3),
-                          view(out, s, 0, 1), lse, Tensor()});
+               out = test.garbage({s.seq, s.batch, s.heads, s.head_dim}), lse = test.garbage({s.batch, s.heads, s.seq});
+  test.run(ops::Attention{s, view(packed, s, 0, 3), view(packed, s, 1, 3), view(packed, s, 2, 3), view(out, s, 0, 1),
+                          lse, Tensor()});
   return OpTest::get(out);
 }
 
@@ -34,8 +33,7 @@ TEST_CASE("a shard of the heads and samples computes what the whole does") {
   part.batch = 1, part.heads = 2, part.map = {4, 2, 1};
   Values mine, want;
   for (std::int64_t s = 0; s < 33; ++s) {
-    mine.insert(mine.end(), qkv.begin() + ((s * 2 + 1) * 4 + 2) * 24,
-                qkv.begin() + ((s * 2 + 1) * 4 + 4) * 24);
+    mine.insert(mine.end(), qkv.begin() + ((s * 2 + 1) * 4 + 2) * 24, qkv.begin() + ((s * 2 + 1) * 4 + 4) * 24);
     want.insert(want.end(), out.begin() + ((s * 2 + 1) * 4 + 2) * 8, out.begin() + ((s * 2 + 1) * 4 + 4) * 8);
   }
   check_close(attend(test, part, mine), want, 1e-6, 1e-7);

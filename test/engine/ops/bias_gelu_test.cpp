@@ -8,8 +8,7 @@ using namespace mbench::test;
 TEST_CASE("bias_gelu at the ends of its range") {
   OpTest test;
   const double inf = INFINITY;
-  const Tensor x = test.put({1, 6}, DType::f32, {-1e4, -30, 30, 1e4, inf, std::nan("")}),
-               y = test.empty({1, 6});
+  const Tensor x = test.put({1, 6}, DType::f32, {-1e4, -30, 30, 1e4, inf, std::nan("")}), y = test.empty({1, 6});
   test.run(ops::BiasGelu{x, Tensor(), y});
   check_close(OpTest::get(y), {0, 0, 30, 1e4, inf, std::nan("")}, 1e-6, 0);
   const Tensor one = test.put({1, 6}, DType::f32, Values(6, 1.0));

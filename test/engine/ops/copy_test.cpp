@@ -20,12 +20,10 @@ TEST_CASE("copy rounds to nearest even and keeps infinities and NaN") {
     v.insert(v.end(), {INFINITY, -INFINITY, std::nan(""), 1e39, 0.0, -0.0});
     OpTest test;
     const auto n = static_cast<std::int64_t>(v.size());
-    const Tensor x = test.put({n}, DType::f32, v), y = test.empty({n}, type),
-                 expected = test.put({n}, type, v);
+    const Tensor x = test.put({n}, DType::f32, v), y = test.empty({n}, type), expected = test.put({n}, type, v);
     test.run(ops::Copy{x, y});
     for (std::int64_t i = 0; i < n; ++i)
-      if (!std::isnan(v[static_cast<std::size_t>(i)]))
-        REQUIRE(y.as<bf16>()[i].bits == expected.as<bf16>()[i].bits);
+      if (!std::isnan(v[static_cast<std::size_t>(i)])) REQUIRE(y.as<bf16>()[i].bits == expected.as<bf16>()[i].bits);
     CHECK(std::isnan(OpTest::get(y)[v.size() - 4]));
   }
 }

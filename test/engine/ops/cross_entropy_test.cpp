@@ -7,8 +7,8 @@ using namespace mbench::test;
 
 namespace {
 
-double reference(const Values& logits, std::int64_t n, std::int64_t valid,
-                 const std::vector<std::int64_t>& targets, const Values& weight, double inv_weight_sum) {
+double reference(const Values& logits, std::int64_t n, std::int64_t valid, const std::vector<std::int64_t>& targets,
+                 const Values& weight, double inv_weight_sum) {
   double loss = 0;
   for (std::size_t r = 0; r < targets.size(); ++r) {
     const double* x = logits.data() + static_cast<std::int64_t>(r) * n;
@@ -51,16 +51,8 @@ struct Steps {
     const Tensor loss = test.garbage({1});
     test.run(ops::CrossEntropyLoss{sum, target, weight, inv_weight_sum, loss});
     for (std::size_t i = 0; i < logits.size(); ++i) {
-      ops::CrossEntropyGrad grad{keep_exp ? Tensor() : logits[i],
-                                 exps[i],
-                                 max,
-                                 sum,
-                                 targets,
-                                 weight,
-                                 scale,
-                                 first[i],
-                                 valid[i],
-                                 Tensor()};
+      ops::CrossEntropyGrad grad{
+          keep_exp ? Tensor() : logits[i], exps[i], max, sum, targets, weight, scale, first[i], valid[i], Tensor()};
       grad.dlogits = dlogits->at(i) ? dlogits->at(i) : grad.source();  // in place
       test.run(grad);
       dlogits->at(i) = grad.dlogits;

@@ -74,8 +74,7 @@ TEST_CASE("layer_norm and its gradients agree with PyTorch") {
     bench.check("dgamma", dgamma, c.at("dgamma"), tolerance);
     bench.check("dbeta", dbeta, c.at("dbeta"));
     // With the by-passing gradient added, in place of it.
-    bench.run(
-        ops::LayerNormGrad{dy, x, forward.mean, forward.rstd, gamma, residual, residual, dgamma, dbeta});
+    bench.run(ops::LayerNormGrad{dy, x, forward.mean, forward.rstd, gamma, residual, residual, dgamma, dbeta});
     bench.check("dx + residual", residual, c.at("dx_residual"), tolerance);
   }
 }

@@ -13,8 +13,7 @@ TEST_CASE("Philox words agree with numpy's") {
     const auto elements = c.at("elements").get<std::vector<std::uint64_t>>();
     const auto words = c.at("words").get<std::vector<std::uint32_t>>();
     REQUIRE(elements.size() == words.size());
-    for (std::size_t i = 0; i < words.size(); ++i)
-      CHECK(Philox::word(fixture::key_of(c), elements[i]) == words[i]);
+    for (std::size_t i = 0; i < words.size(); ++i) CHECK(Philox::word(fixture::key_of(c), elements[i]) == words[i]);
   }
   // Random123's known answer for a zero counter and key.
   CHECK(Philox::block({}, 0) == std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
@@ -41,8 +40,7 @@ TEST_CASE("initial weights agree with numpy's, whole and in shards") {
     const auto part = bench.values<float>(shard);
     for (std::int64_t i = 0; i < r; ++i)
       for (std::int64_t j = 0; j < n; ++j)
-        CHECK(part[static_cast<std::size_t>(i * n + j)] ==
-              all[static_cast<std::size_t>((row0 + i) * cols + col0 + j)]);
+        CHECK(part[static_cast<std::size_t>(i * n + j)] == all[static_cast<std::size_t>((row0 + i) * cols + col0 + j)]);
   }
 }
 
@@ -50,8 +48,7 @@ TEST_CASE("bias_dropout_add and its gradients agree with PyTorch") {
   Bench bench;
   for (const auto& c : cases("bias_dropout_add")) {
     CAPTURE(c.at("name"));
-    const Tensor x = bench.f32(c.at("x")), bias = bench.f32(c.at("bias")),
-                 residual = bench.f32(c.at("residual"));
+    const Tensor x = bench.f32(c.at("x")), bias = bench.f32(c.at("bias")), residual = bench.f32(c.at("residual"));
     const Tensor dy = bench.f32(c.at("dy"));
     const ops::DropoutSpec dropout{c.at("p"), fixture::key_of(c)};
     const ops::HiddenMap map{c.at("global_seq"), c.at("seq0"), c.at("sample0")};

@@ -44,8 +44,7 @@ TEST_CASE("slices of the sequence, the batch and the heads drop what the whole t
   for (std::int64_t s = 0; s < 6; ++s)
     CHECK(OpTest::get(sample.slice(s, 1)) == OpTest::get(y.part((s * 4 + 2) * 33, {1, 1, 33})));
 
-  const Tensor heads = test.put({2, 4, 9, 9}, DType::f32, Values(2 * 4 * 81, 1.0)),
-               all = test.empty({2, 4, 9, 9});
+  const Tensor heads = test.put({2, 4, 9, 9}, DType::f32, Values(2 * 4 * 81, 1.0)), all = test.empty({2, 4, 9, 9});
   test.run(ops::Dropout{heads, all, Tensor(), spec, ops::HeadMap{4, 0, 0}});
   const Tensor two = test.empty({1, 2, 9, 9});
   test.run(ops::Dropout{heads.part(0, {1, 2, 9, 9}), two, Tensor(), spec, ops::HeadMap{4, 2, 1}});

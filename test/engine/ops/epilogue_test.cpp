@@ -19,8 +19,7 @@ struct Operands {
   OpTest test;
   Tensor a, b;
 
-  Operands(const Sizes& z, DType type)
-      : a(test.random({z.m, z.k}, type, 1)), b(test.random({z.k, z.n}, type, 2)) {}
+  Operands(const Sizes& z, DType type) : a(test.random({z.m, z.k}, type, 1)), b(test.random({z.k, z.n}, type, 2)) {}
   Matmul gemm(const Tensor& c) const { return {Matrix(a), Matrix(b), Matrix(c)}; }
 };
 
@@ -61,8 +60,8 @@ TEST_CASE("an epilogue is charged what its ops are, and does not count towards h
 
 TEST_CASE("epilogues that make no sense are refused") {
   OpTest test;
-  const Tensor a = test.random({4, 4}, DType::f32, 1), b = test.random({4, 4}, DType::f32, 2),
-               c = test.empty({4, 4}), x = test.empty({4, 4}), n = test.empty({4});
+  const Tensor a = test.random({4, 4}, DType::f32, 1), b = test.random({4, 4}, DType::f32, 2), c = test.empty({4, 4}),
+               x = test.empty({4, 4}), n = test.empty({4});
   const Matmul fine{Matrix(a), Matrix(b), Matrix(c)};
   const auto refused = [&](auto change) {
     Matmul op = fine;

@@ -51,15 +51,9 @@ inline Shape shape_of(const Json& tensor) {
 class Bench {
  public:
   // The device's tensor of a fixture's: floats as f32, ids as i64, flags as u8.
-  Tensor f32(const Json& tensor) {
-    return upload<float>(flat_or_shaped(tensor), DType::f32, tensor.at("data"));
-  }
-  Tensor i64(const Json& tensor) {
-    return upload<std::int64_t>(flat_or_shaped(tensor), DType::i64, tensor.at("data"));
-  }
-  Tensor u8(const Json& tensor) {
-    return upload<std::uint8_t>(flat_or_shaped(tensor), DType::u8, tensor.at("data"));
-  }
+  Tensor f32(const Json& tensor) { return upload<float>(flat_or_shaped(tensor), DType::f32, tensor.at("data")); }
+  Tensor i64(const Json& tensor) { return upload<std::int64_t>(flat_or_shaped(tensor), DType::i64, tensor.at("data")); }
+  Tensor u8(const Json& tensor) { return upload<std::uint8_t>(flat_or_shaped(tensor), DType::u8, tensor.at("data")); }
   // Empty where the case has no such tensor.
   Tensor f32_if(const Json& c, const char* key) { return c.contains(key) ? f32(c.at(key)) : Tensor(); }
   Tensor u8_if(const Json& c, const char* key) { return c.contains(key) ? u8(c.at(key)) : Tensor(); }

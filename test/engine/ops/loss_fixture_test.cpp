@@ -27,16 +27,11 @@ void check_shards(Bench& bench, const Json& c, std::int64_t shards, bool keep_ex
   const std::int64_t width = n / shards, valid = c.at("valid");
   const Tensor targets = bench.i64(c.at("targets")), weight = bench.f32_if(c, "weight");
   const float scale = 1 / c.at("weight_sum").get<float>();
-  const auto local_valid = [&](std::int64_t s) {
-    return std::clamp<std::int64_t>(valid - s * width, 0, width);
-  };
-  const auto row_tensor = [&](const std::vector<float>& v) {
-    return bench.f32(Json{{"shape", {rows}}, {"data", v}});
-  };
+  const auto local_valid = [&](std::int64_t s) { return std::clamp<std::int64_t>(valid - s * width, 0, width); };
+  const auto row_tensor = [&](const std::vector<float>& v) { return bench.f32(Json{{"shape", {rows}}, {"data", v}}); };
 
   std::vector<Tensor> logits;
-  std::vector<float> max(static_cast<std::size_t>(rows), -INFINITY), sum(max.size(), 0),
-      target(max.size(), 0);
+  std::vector<float> max(static_cast<std::size_t>(rows), -INFINITY), sum(max.size(), 0), target(max.size(), 0);
   for (std::int64_t s = 0; s < shards; ++s) {
     logits.push_back(bench.f32(columns(c.at("logits"), s * width, (s + 1) * width)));
     const Tensor local = bench.filled({rows}, Bench::kJunk);
@@ -48,11 +43,9 @@ void check_shards(Bench& bench, const Json& c, std::int64_t shards, bool keep_ex
   std::vector<Tensor> exps(logits.size());
   for (std::int64_t s = 0; s < shards; ++s) {
     const auto i = static_cast<std::size_t>(s);
-    const Tensor local_sum = bench.filled({rows}, Bench::kJunk),
-                 local_target = bench.filled({rows}, Bench::kJunk);
+    const Tensor local_sum = bench.filled({rows}, Bench::kJunk), local_target = bench.filled({rows}, Bench::kJunk);
     if (keep_exp) exps[i] = logits[i];  // in place, as the eager graph does
-    bench.run(ops::ExpSum{logits[i], all_max, targets, s * width, local_valid(s), local_sum, local_target,
-                          exps[i]});
+    bench.run(ops::ExpSum{logits[i], all_max, targets, s * width, local_valid(s), local_sum, local_target, exps[i]});
     const auto sums = bench.values<float>(local_sum), found = bench.values<float>(local_target);
     for (std::size_t r = 0; r < max.size(); ++r) sum[r] += sums[r], target[r] += found[r];
   }

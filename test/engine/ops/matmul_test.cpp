@@ -23,8 +23,7 @@ TEST_CASE("matmul of nothing does nothing") {
 
 TEST_CASE("matmul refuses operands that reach past their tensors") {
   OpTest test;
-  const Tensor a = test.random({4, 4}, DType::f32, 1), b = test.random({4, 4}, DType::f32, 2),
-               c = test.empty({4, 4});
+  const Tensor a = test.random({4, 4}, DType::f32, 1), b = test.random({4, 4}, DType::f32, 2), c = test.empty({4, 4});
   CHECK_THROWS_AS(test.run(Matmul{Matrix(a, 4, 4, 4, 1), Matrix(b), Matrix(c)}), Error);
   CHECK_THROWS_AS(test.run(Matmul{Matrix(a, 4, 3, 4), Matrix(b), Matrix(c)}), Error);
 }

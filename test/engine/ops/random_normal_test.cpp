@@ -30,8 +30,8 @@ TEST_CASE("every slice of a tensor has the bits of the whole") {
   struct Slice {
     std::int64_t row0, rows, col0, cols;
   };
-  for (const Slice& s : {Slice{0, 23, 0, 388}, Slice{0, 23, 388, 389}, Slice{5, 7, 0, 777},
-                         Slice{22, 1, 776, 1}, Slice{3, 11, 129, 3}, Slice{1, 2, 255, 258}}) {
+  for (const Slice& s : {Slice{0, 23, 0, 388}, Slice{0, 23, 388, 389}, Slice{5, 7, 0, 777}, Slice{22, 1, 776, 1},
+                         Slice{3, 11, 129, 3}, Slice{1, 2, 255, 258}}) {
     CAPTURE(s.row0, s.rows, s.col0, s.cols);
     const Tensor part = test.garbage({s.rows, s.cols});
     test.run(ops::RandomNormal{part, 1.5f, kKey, cols, s.row0, s.col0});

@@ -14,15 +14,13 @@ TEST_CASE("rows that lie outside of their tensor, or are not as the others, are 
   // 3 tokens of 2 heads of 4 columns and 4 of another kind.
   const Tensor x = test.empty({3, 12}, DType::f32), y = test.empty({3, 8}, DType::f32);
   const Tensor gamma = test.empty({4}, DType::f32), rstd = test.empty({6}, DType::f32);
-  const auto heads = [](const Tensor& t, std::int64_t first) {
-    return Matrix(t, 2, 4, 4, first, t.shape().cols());
-  };
+  const auto heads = [](const Tensor& t, std::int64_t first) { return Matrix(t, 2, 4, 4, first, t.shape().cols()); };
   const ops::RmsNorm fits{heads(x, 4), gamma, heads(y, 0), rstd, 1e-5f, 3};
   CHECK_NOTHROW(fits.check());
   ops::RmsNorm op = fits;
   op.x = heads(x, 5);
-  CHECK_THROWS_WITH(
-      op.check(), Contains("rms_norm") && Contains("x reaches past its tensor, got end 37, need at most 36"));
+  CHECK_THROWS_WITH(op.check(),
+                    Contains("rms_norm") && Contains("x reaches past its tensor, got end 37, need at most 36"));
   op = fits, op.batch = 4;
   CHECK_THROWS_WITH(op.check(), Contains("x reaches past its tensor"));
   op = fits, op.y = Matrix(y, 1, 4, 4, 0, 8);

@@ -51,7 +51,12 @@ TEST_CASE("a balanced choice visits all experts equally often, and none twice fo
 
 TEST_CASE("how many balanced tokens visit each part of the experts is what the choice of each says") {
   OpTest test;
-  for (const auto& [n, k, parts] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{8, 2, 4}, {8, 4, 4}, {12, 8, 4}, {64, 6, 8}, {128, 8, 8}, {5, 5, 1}})
+  for (const auto& [n, k, parts] : {std::tuple<std::int64_t, std::int64_t, std::int64_t>{8, 2, 4},
+                                    {8, 4, 4},
+                                    {12, 8, 4},
+                                    {64, 6, 8},
+                                    {128, 8, 8},
+                                    {5, 5, 1}})
     for (const std::int64_t tokens : {std::int64_t{1}, n / std::gcd(n, k), 2 * n + 1}) {
       CAPTURE(n, k, parts, tokens);
       const Experts experts = balanced(test, tokens, 1, n, k, {tokens, 0, 0});

@@ -107,8 +107,7 @@ TEST_CASE("both factorisations part the same ranks") {
       CHECK(group[static_cast<std::size_t>(place.back())] == rank);
     }
     places.insert(place);
-    CHECK(mesh.members(rank, {Axis::tp, Axis::cp, Axis::dp}) ==
-          mesh.members(rank, {Axis::etp, Axis::ep, Axis::edp}));
+    CHECK(mesh.members(rank, {Axis::tp, Axis::cp, Axis::dp}) == mesh.members(rank, {Axis::etp, Axis::ep, Axis::edp}));
   }
   CHECK(static_cast<int>(places.size()) == mesh.world());
 }

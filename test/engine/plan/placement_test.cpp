@@ -107,9 +107,7 @@ TEST_CASE("a pair of placements resolves to the collective that does it") {
       CHECK(holds(carry_out(resolve(Axis::tp, from, to), lay_out(x, from)), x, to));
     }
   }
-  const auto what = [](const Placement& from, const Placement& to) {
-    return resolve(Axis::tp, from, to).what;
-  };
+  const auto what = [](const Placement& from, const Placement& to) { return resolve(Axis::tp, from, to).what; };
   CHECK(what(partial, replicate) == Collective::all_reduce);
   CHECK(what(partial, shard(0)) == Collective::reduce_scatter);
   CHECK(what(shard(0), replicate) == Collective::all_gather);
@@ -124,8 +122,7 @@ TEST_CASE("a transition carries values there and gradients back") {
     for (const Placement& b : kPlaces)
       for (const Placement& c : kPlaces)
         for (const Placement& d : kPlaces) {
-          const Flow from{Spread(Axis::tp, a), Spread(Axis::tp, b)},
-              to{Spread(Axis::tp, c), Spread(Axis::tp, d)};
+          const Flow from{Spread(Axis::tp, a), Spread(Axis::tp, b)}, to{Spread(Axis::tp, c), Spread(Axis::tp, d)};
           if (!possible(a, c) || !possible(d, b)) continue;
           INFO(str(a) << "/" << str(b) << " to " << str(c) << "/" << str(d));
           const Transition t = Transition::between(from, to, Mesh(kRanks, 1, 1, 1));
@@ -144,11 +141,9 @@ TEST_CASE("the conjugates that strategies use") {
     Flow from, to;
     Collective forward, backward;
   };
-  const auto flow = [](Placement value, Placement gradient) {
-    return Flow{}.with(Axis::tp, value, gradient);
-  };
-  const Flow whole = flow(replicate, replicate), copied = flow(replicate, partial),
-             summed = flow(partial, replicate), along_seq = flow(shard(0), shard(0));
+  const auto flow = [](Placement value, Placement gradient) { return Flow{}.with(Axis::tp, value, gradient); };
+  const Flow whole = flow(replicate, replicate), copied = flow(replicate, partial), summed = flow(partial, replicate),
+             along_seq = flow(shard(0), shard(0));
   for (const Case& c : {Case{whole, copied, Collective::none, Collective::all_reduce},
                         Case{summed, whole, Collective::all_reduce, Collective::none},
                         Case{along_seq, copied, Collective::all_gather, Collective::reduce_scatter},

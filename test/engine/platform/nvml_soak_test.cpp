@@ -41,7 +41,8 @@ TEST_CASE("a soak's windows have a GPU's clock, power, heat and what held the cl
     values.tells_temperature = false;
     REQUIRE(log.add(0.6, 0.5, 2.4) != nullptr);
     REQUIRE(log.add(0.6, 0.5, 3.0) != nullptr);
-    const Soak soak = soak_from_json(nlohmann::json::parse(soak_to_json(log.soak()).dump()), "test");  // as a row keeps it
+    const Soak soak =
+        soak_from_json(nlohmann::json::parse(soak_to_json(log.soak()).dump()), "test");  // as a row keeps it
     REQUIRE(soak.windows.size() == 5);
     CHECK(soak.windows[0].clock_mhz == 1980);
     CHECK(soak.windows[0].least_clock_mhz == 1980);
@@ -63,7 +64,14 @@ TEST_CASE("a soak on a CPU's clocks has no words for heat or throttling, and its
   Soak soak;
   soak.seconds = 1;
   soak.steps = 2;
-  soak.windows = {{.end_s = 1, .steps = 2, .median_ms = 3, .worst_ms = 4, .samples_per_s = 5, .clock_mhz = 2400, .least_clock_mhz = 2300, .throttle = {}}};
+  soak.windows = {{.end_s = 1,
+                   .steps = 2,
+                   .median_ms = 3,
+                   .worst_ms = 4,
+                   .samples_per_s = 5,
+                   .clock_mhz = 2400,
+                   .least_clock_mhz = 2300,
+                   .throttle = {}}};
   const auto json = soak_to_json(soak);
   CHECK_FALSE(json.contains("hottest_c"));
   CHECK_FALSE(json.contains("throttle"));

@@ -34,14 +34,17 @@ TEST_CASE("the schema describes every field and every choice of an enumeration")
     INFO(field.key);
     CHECK(schema.at(field.key).at("description") == field.doc);
     if (!schema.at(field.key).contains("oneOf")) continue;
-    for (const auto& choice : schema.at(field.key).at("oneOf")) CHECK(!choice.at("description").get<std::string>().empty());
+    for (const auto& choice : schema.at(field.key).at("oneOf"))
+      CHECK(!choice.at("description").get<std::string>().empty());
   }
   CHECK(schema.at("schedule").at("oneOf").size() == 3);
 }
 
 TEST_CASE("what bears on no more than some parts of a step goes to its default, and nothing else") {
-  Point p = point_from_json(R"({"model": "mixtral-bytes-tiny", "tp": 2, "pp": 4, "dp": 2, "ep": 2, "zero": 3, "recompute": "full",
-    "schedule": "gpipe", "optimizer": "sgd", "moments_in_bf16": true, "memory_limit": 5, "offload": "all"})"_json, "test");
+  Point p = point_from_json(
+      R"({"model": "mixtral-bytes-tiny", "tp": 2, "pp": 4, "dp": 2, "ep": 2, "zero": 3, "recompute": "full",
+    "schedule": "gpipe", "optimizer": "sgd", "moments_in_bf16": true, "memory_limit": 5, "offload": "all"})"_json,
+      "test");
   const Point state = at_default(p, {BearsOn::state});
   CHECK(state.zero == Zero::none);
   CHECK(state.offload == Offload::none);
@@ -79,8 +82,10 @@ TEST_CASE("points that differ in a layout have other hashes, those that differ i
 
 TEST_CASE("help says of a field what the table has, and refuses what is none with the nearest") {
   const std::string text = describe_field("cp_communication");
-  CHECK_THAT(text, Contains("ring") && Contains("all_to_all") && Contains("Ulysses") && Contains("default  ring") && Contains("bears on micro batch"));
-  CHECK_THAT(describe_field("seq"), Contains("unit     tokens") && Contains("1 to 16777216") && Contains("default  1024"));
+  CHECK_THAT(text, Contains("ring") && Contains("all_to_all") && Contains("Ulysses") && Contains("default  ring") &&
+                       Contains("bears on micro batch"));
+  CHECK_THAT(describe_field("seq"),
+             Contains("unit     tokens") && Contains("1 to 16777216") && Contains("default  1024"));
   CHECK_THAT(describe_field("zero"), !Contains("](") && !Contains("`"));
   for (const PointField& field : point_fields()) {
     CHECK_THAT(list_fields(), Contains("  " + field.key + " "));

@@ -15,10 +15,14 @@ using nlohmann::json;
 namespace {
 
 Point point_of(const std::string& fields) {
-  return point_from_json(json::parse(R"({"model": "gpt-bytes-tiny", "seq": 64)" + (fields.empty() ? "" : ", " + fields) + "}"), "p.json: $");
+  return point_from_json(
+      json::parse(R"({"model": "gpt-bytes-tiny", "seq": 64)" + (fields.empty() ? "" : ", " + fields) + "}"),
+      "p.json: $");
 }
 
-std::string text_of(const std::string& fields) { return name_of(point_of(fields).framework); }
+std::string text_of(const std::string& fields) {
+  return name_of(point_of(fields).framework);
+}
 
 std::string refusal(const std::string& fields) {
   try {
@@ -35,10 +39,12 @@ std::string refusal(const std::string& fields) {
 TEST_CASE("a framework is a name or an object, written as short as it can be") {
   CHECK(text_of("") == "mbench");
   CHECK(write_framework(point_of(R"("framework": "megatron-core")").framework) == "megatron-core");
-  CHECK(write_framework(point_of(R"("framework": {"preset": "megatron-core", "host": "megatron-core", "rope_fusion": true})").framework) ==
-        "megatron-core");
+  CHECK(write_framework(
+            point_of(R"("framework": {"preset": "megatron-core", "host": "megatron-core", "rope_fusion": true})")
+                .framework) == "megatron-core");
   const auto changed = point_of(R"("framework": {"preset": "megatron-core", "host": "mbench", "rope_fusion": false})");
-  CHECK(json(write_framework(changed.framework)) == R"({"preset": "megatron-core", "host": "mbench", "rope_fusion": false})"_json);
+  CHECK(json(write_framework(changed.framework)) ==
+        R"({"preset": "megatron-core", "host": "mbench", "rope_fusion": false})"_json);
   CHECK(name_of(changed.framework) == "megatron-core, host mbench, rope_fusion false");
   CHECK(point_of(R"("framework": "megatron-core, host mbench, rope_fusion false")") == changed);
   CHECK(point_from_json(json(point_to_json(changed)), "again: $") == changed);
@@ -49,15 +55,21 @@ TEST_CASE("former words say what they said: graph what is kept, framework the ho
   CHECK(text_of(R"("graph": "eager", "framework": "megatron")") == "megatron-2022");
   CHECK(text_of(R"("framework": "megatron", "graph": "eager")") == "megatron-2022");
   CHECK(text_of(R"("framework": "megatron")") == "mbench, host megatron-2022");
-  CHECK(text_of(R"("framework": "megatron_core", "graph": "megatron_core", "grouped_experts": false)") == "megatron-core, grouped_experts false");
-  CHECK(text_of(R"("grouped_experts": false, "graph": "megatron_core")") == "megatron-core, host mbench, grouped_experts false");
-  CHECK(text_of(R"("framework": "torchtitan", "cross_entropy_fusion": "torch")") == "torchtitan, cross_entropy_fusion torch");
+  CHECK(text_of(R"("framework": "megatron_core", "graph": "megatron_core", "grouped_experts": false)") ==
+        "megatron-core, grouped_experts false");
+  CHECK(text_of(R"("grouped_experts": false, "graph": "megatron_core")") ==
+        "megatron-core, host mbench, grouped_experts false");
+  CHECK(text_of(R"("framework": "torchtitan", "cross_entropy_fusion": "torch")") ==
+        "torchtitan, cross_entropy_fusion torch");
   CHECK(text_of(R"("framework": "internevo")") == "mbench, host internevo-2023");
-  CHECK(text_of(R"("framework": "internevo", "graph": "megatron_core", "gradient_accumulation_fusion": false, "mask_in_batch": false)") ==
-        "internevo-2023");
+  CHECK(
+      text_of(
+          R"("framework": "internevo", "graph": "megatron_core", "gradient_accumulation_fusion": false, "mask_in_batch": false)") ==
+      "internevo-2023");
   // A part holds whichever comes first, it or the framework.
   CHECK(text_of(R"("grouped_experts": false, "framework": "megatron-core")") == "megatron-core, grouped_experts false");
-  CHECK(text_of(R"("framework": "megatron-core", "framework.grouped_experts": false)") == "megatron-core, grouped_experts false");
+  CHECK(text_of(R"("framework": "megatron-core", "framework.grouped_experts": false)") ==
+        "megatron-core, grouped_experts false");
   CHECK(text_of(R"("framework": "./mine.json", "graph": "eager")") == "megatron-2022, host ./mine.json");
 }
 
@@ -71,19 +83,25 @@ TEST_CASE("a point is written in former words too, and has the id that they gave
   CHECK(words.at("framework") == "megatron-core, deterministic true");
   CHECK_FALSE(point_to_json(p).contains("graph"));
   // Ids of stored baselines, as they were before a framework was one field.
-  const auto id = [](const std::string& fields) { return point_id(point_of(fields + R"(, "device": "sim:1xA100-SXM4-80GB")")); };
+  const auto id = [](const std::string& fields) {
+    return point_id(point_of(fields + R"(, "device": "sim:1xA100-SXM4-80GB")"));
+  };
   CHECK(id(R"("graph": "eager")") == "1511987e0ed0d6ea");
   CHECK(id(R"("graph": "megatron_core", "framework": "megatron_core", "rope_fusion": false)") == "d5423d56a84f1baa");
   CHECK(id(R"("framework": {"preset": "megatron-core", "rope_fusion": false})") == "d5423d56a84f1baa");
-  CHECK(id(R"("framework": "internevo", "graph": "megatron_core", "gradient_accumulation_fusion": false, "mask_in_batch": false)") ==
-        "2bb84a1c3b7f773b");
+  CHECK(
+      id(R"("framework": "internevo", "graph": "megatron_core", "gradient_accumulation_fusion": false, "mask_in_batch": false)") ==
+      "2bb84a1c3b7f773b");
 }
 
 TEST_CASE("every pair of former words and options comes back from what it is now") {
   for (const char* graph : {"fused", "eager", "megatron_core"})
     for (const char* framework : {"mbench", "megatron", "megatron_core", "torchtitan", "internevo"})
       for (const auto& options : std::vector<std::map<std::string, std::string>>{
-               {}, {{"cross_entropy_fusion", "none"}}, {{"gradient_accumulation_fusion", "false"}, {"mask_in_batch", "false"}}, {{"deterministic", "true"}}}) {
+               {},
+               {{"cross_entropy_fusion", "none"}},
+               {{"gradient_accumulation_fusion", "false"}, {"mask_in_batch", "false"}},
+               {{"deterministic", "true"}}}) {
         const FormerWords words{graph, framework, options};
         const FrameworkSpec spec = from_former(words, "test");
         INFO(name_of(spec));
@@ -94,11 +112,14 @@ TEST_CASE("every pair of former words and options comes back from what it is now
 }
 
 TEST_CASE("what no framework has is refused where it stands") {
-  CHECK_THAT(refusal(R"("framework": "megatron-cor")"), Contains("[p.json: $.framework]") && Contains("did you mean \"megatron-core\"?"));
+  CHECK_THAT(refusal(R"("framework": "megatron-cor")"),
+             Contains("[p.json: $.framework]") && Contains("did you mean \"megatron-core\"?"));
   CHECK_THAT(refusal(R"("framework": {"preset": "megatron-core", "rope_fussion": false})"),
              Contains("[p.json: $.framework.rope_fussion]") && Contains("did you mean \"rope_fusion\"?"));
-  CHECK_THAT(refusal(R"("framework": {"preset": "megatron-core", "rope_fusion": 3})"), Contains("[p.json: $.framework.rope_fusion]"));
-  CHECK_THAT(refusal(R"("framework": {"preset": "megatron-core", "rope_fusion": "false"})"), Contains("[p.json: $.framework.rope_fusion]"));
+  CHECK_THAT(refusal(R"("framework": {"preset": "megatron-core", "rope_fusion": 3})"),
+             Contains("[p.json: $.framework.rope_fusion]"));
+  CHECK_THAT(refusal(R"("framework": {"preset": "megatron-core", "rope_fusion": "false"})"),
+             Contains("[p.json: $.framework.rope_fusion]"));
   CHECK_THAT(refusal(R"("framework": {"host": "nobody"})"), Contains("[p.json: $.framework.host] no such framework"));
   CHECK_THAT(refusal(R"("framework": 7)"), Contains("wrong type"));
   CHECK_THAT(refusal(R"("framework": "megatron-core, deterministic")"), Contains("need an option and its value"));

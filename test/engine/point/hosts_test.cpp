@@ -11,7 +11,8 @@ using Catch::Contains;
 
 namespace {
 
-Host host_of(const std::string& name, const std::string& cpu = "AMD EPYC", std::map<std::string, std::string> variables = {}) {
+Host host_of(const std::string& name, const std::string& cpu = "AMD EPYC",
+             std::map<std::string, std::string> variables = {}) {
   Host h;
   h.name = name;
   h.cpu = cpu;
@@ -40,8 +41,8 @@ TEST_CASE("ranks of one host become one host") {
 }
 
 TEST_CASE("a host keeps the variables in which it differs from the first") {
-  const std::vector<Host> hosts =
-      merge_hosts({host_of("h1", "A", {{"NCCL_DEBUG", "INFO"}, {"PATH", "/bin"}}), host_of("h2", "A", {{"PATH", "/bin"}, {"UCX_TLS", "tcp"}})});
+  const std::vector<Host> hosts = merge_hosts({host_of("h1", "A", {{"NCCL_DEBUG", "INFO"}, {"PATH", "/bin"}}),
+                                               host_of("h2", "A", {{"PATH", "/bin"}, {"UCX_TLS", "tcp"}})});
   CHECK(hosts[0].variables.empty());
   CHECK(hosts[1].variables == std::map<std::string, std::string>{{"NCCL_DEBUG", ""}, {"UCX_TLS", "tcp"}});
 }

@@ -1,10 +1,10 @@
-#include "engine/point/fields.h"
 #include "engine/point/metrics.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/point/fields.h"
 #include "engine/point/published.h"
 #include "engine/point/result.h"
 #include "test/catch.h"
@@ -61,8 +61,7 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "partial_losses",
                                           "soak_windows",
                                           "iteration_ms_interval"};
-  CHECK(std::vector<std::string>(keys.end() - static_cast<std::ptrdiff_t>(names.size()), keys.end()) ==
-        names);
+  CHECK(std::vector<std::string>(keys.end() - static_cast<std::ptrdiff_t>(names.size()), keys.end()) == names);
   for (const std::string& name : names) CHECK(row.at(name).is_null());
 }
 
@@ -82,17 +81,18 @@ TEST_CASE("each measure is read into its own place and nowhere else") {
                                     {"activations", 4}, {"workspace", 5}, {"other", 6}};
     nlohmann::json time;
     for (const std::string_view part : kTimePartNames) time[std::string(part)] = time.size() + 0.5;
-    const nlohmann::json soak = {{"seconds", 9.5},  {"steps", 30}, {"window_steps", {10, 20}}, {"end_s", {4, 9.5}}, {"median_ms", {3, 4}},
-                                 {"worst_ms", {5, 6}}, {"samples_per_s", {7.5, 8.5}}, {"clock_mhz", {2000, nullptr}}};
+    const nlohmann::json soak = {
+        {"seconds", 9.5},      {"steps", 30},        {"window_steps", {10, 20}},    {"end_s", {4, 9.5}},
+        {"median_ms", {3, 4}}, {"worst_ms", {5, 6}}, {"samples_per_s", {7.5, 8.5}}, {"clock_mhz", {2000, nullptr}}};
     const nlohmann::json interval = {{"low", 1.5}, {"high", 2.5}, {"rows", 7}, {"about", "models"}};
     const nlohmann::json rate = {{"mean", 1.5}, {"stddev", 2.5}};
     const nlohmann::json gemms = nlohmann::json::parse(R"({"count": 2, "separate": 1, "gemms": [
         {"gemm": "8 x 8", "chosen": "separate", "fused_us": 2.5, "separate_us": 2.0},
         {"gemm": "8 x 16", "chosen": "fused", "fused_us": 1.0, "separate_us": 3.0}]})");
     bool read = false;
-    for (const nlohmann::json& value : {nlohmann::json(7), nlohmann::json("words"),
-                                        nlohmann::json({1.5, 2.5}), nlohmann::json::array({{1.5, 2.5, 3.5}, {0.0001}}), statistics, anatomy, time,
-                                        soak, rate, gemms, interval}) {
+    for (const nlohmann::json& value :
+         {nlohmann::json(7), nlohmann::json("words"), nlohmann::json({1.5, 2.5}),
+          nlohmann::json::array({{1.5, 2.5, 3.5}, {0.0001}}), statistics, anatomy, time, soak, rate, gemms, interval}) {
       PointResult r = empty;
       try {
         metric.read(r, value, "r: $." + metric.name);

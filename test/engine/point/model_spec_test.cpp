@@ -12,8 +12,11 @@ using namespace mbench;
 
 TEST_CASE("the vocabulary is padded to what the field says, or to what the framework does") {
   Point p;
-  p.model = read_model(nlohmann::json::parse(R"({"family": "llama", "layers": 32, "hidden": 3072, "heads": 32, "ffn": 8192, "vocab": 32064,
-                                       "positions": 4096})"), "test");
+  p.model =
+      read_model(nlohmann::json::parse(
+                     R"({"family": "llama", "layers": 32, "hidden": 3072, "heads": 32, "ffn": 8192, "vocab": 32064,
+                                       "positions": 4096})"),
+                 "test");
   const auto count = [&] { return parameter_count(p.model, p.tp, p.vocab_multiple_used()); };
   CHECK(count() == 3821472768);
   p.vocab_multiple = 1;  // as Hugging Face has Phi-3-mini
@@ -72,8 +75,7 @@ TEST_CASE("attention of published models has their number of weights") {
     std::int64_t n = 0;
     for (const WeightSpec& w : weights_of(layer_of(m, 0)))
       for (const char* own : {"down", "q_norm", "kv_norm", "q", "kv", "proj"})
-        if (w.name == fmt::format("layers.0.{}.weight", own) ||
-            w.name == fmt::format("layers.0.{}.gamma", own))
+        if (w.name == fmt::format("layers.0.{}.weight", own) || w.name == fmt::format("layers.0.{}.gamma", own))
           n += w.shape.numel();
     return n;
   };
@@ -94,16 +96,14 @@ TEST_CASE("attention of published models has their number of weights") {
   CHECK(parameter_count(qwen3, 1) == 596049920);
   CHECK(read_model(nlohmann::json::parse(write_model(qwen3).dump()), "m: $") == qwen3);
   CHECK(model_identity(qwen3).at("qk_norm") == true);
-  const ModelSpec v2 =
-      read_model(nlohmann::json::parse(R"({"preset": "deepseek-v2", "v_head_dim": 64})"), "m: $");
+  const ModelSpec v2 = read_model(nlohmann::json::parse(R"({"preset": "deepseek-v2", "v_head_dim": 64})"), "m: $");
   CHECK(read_model(nlohmann::json::parse(write_model(v2).dump()), "m: $") == v2);
   CHECK(model_identity(v2).at("q_lora_rank") == 1536);
 }
 
 TEST_CASE("depths of multi-token prediction: DeepSeek-V3 has 11.5 B weights more") {
   const ModelSpec v3 = find_preset("deepseek-v3", "test");
-  const ModelSpec ahead =
-      read_model(nlohmann::json::parse(R"({"preset": "deepseek-v3", "mtp_layers": 1})"), "m: $");
+  const ModelSpec ahead = read_model(nlohmann::json::parse(R"({"preset": "deepseek-v3", "mtp_layers": 1})"), "m: $");
   // "11.5B unique parameters" (README_WEIGHTS of the published model): a layer with 256 experts and a shared one, the
   // projection of 2 x 7168, norms; table and logits are the model's.
   const std::int64_t more = parameter_count(ahead, 1) - parameter_count(v3, 1);
@@ -151,23 +151,54 @@ TEST_CASE("sizes of heads that do not fit one another are refused with their pla
 
 TEST_CASE("presets of published decoders have their published number of parameters") {
   // Of the published weights, tied tables counted once and no words added.
-  const std::pair<const char*, std::int64_t> published[] = {
-      {"gpt2-124m", 124439808},         {"qwen2.5-0.5b", 494032768},      {"qwen2.5-1.5b", 1543714304},
-      {"qwen2.5-3b", 3085938688},       {"qwen2.5-7b", 7615616512},       {"qwen2.5-14b", 14770033664},
-      {"qwen2.5-32b", 32763876352},     {"qwen2.5-72b", 72706203648},     {"qwen3-0.6b", 596049920},
-      {"qwen3-1.7b", 1720574976},       {"qwen3-4b", 4022468096},         {"qwen3-8b", 8190735360},
-      {"qwen3-14b", 14768307200},       {"qwen3-32b", 32762123264},       {"qwen1.5-moe-a2.7b", 14315784192},
-      {"gemma-2b", 2506172416},         {"gemma-7b", 8537680896},         {"gemma-2-2b", 2614341888},
-      {"gemma-2-9b", 9241705984},       {"gemma-2-27b", 27227128320},     {"gemma-3-1b", 999885952},
-      {"mistral-7b", 7241732096},       {"mistral-small-24b", 23572403200}, {"phi-3-mini", 3821079552},
-      {"phi-4", 14659507200},           {"llama-3.2-1b", 1235814400},     {"llama-3.2-3b", 3212749824},
-      {"olmo-2-1b", 1484916736},        {"olmo-2-7b", 7298617344},        {"olmo-2-13b", 13716198400},
-      {"olmo-2-32b", 32234279936},      {"falcon-7b", 6921720704},        {"falcon-40b", 41303293952},
-      {"command-r", 34980831232},       {"mpt-7b", 6649286656},           {"bloom-7b1", 7069016064},
-      {"gpt-j-6b", 6050882784},         {"pythia-6.9b", 6857302016},      {"starcoder2-3b", 3030371328},
-      {"starcoder2-15b", 15957889024},  {"smollm2-135m", 134515008},      {"smollm2-360m", 361821120},
-      {"smollm2-1.7b", 1711376384},     {"smollm3-3b", 3075098624},       {"yi-34b", 34388917248},
-      {"internlm2-7b", 7737708544},     {"glm-4-9b", 9399951360},         {"glm-4-9b-0414", 9400279040}};
+  const std::pair<const char*, std::int64_t> published[] = {{"gpt2-124m", 124439808},
+                                                            {"qwen2.5-0.5b", 494032768},
+                                                            {"qwen2.5-1.5b", 1543714304},
+                                                            {"qwen2.5-3b", 3085938688},
+                                                            {"qwen2.5-7b", 7615616512},
+                                                            {"qwen2.5-14b", 14770033664},
+                                                            {"qwen2.5-32b", 32763876352},
+                                                            {"qwen2.5-72b", 72706203648},
+                                                            {"qwen3-0.6b", 596049920},
+                                                            {"qwen3-1.7b", 1720574976},
+                                                            {"qwen3-4b", 4022468096},
+                                                            {"qwen3-8b", 8190735360},
+                                                            {"qwen3-14b", 14768307200},
+                                                            {"qwen3-32b", 32762123264},
+                                                            {"qwen1.5-moe-a2.7b", 14315784192},
+                                                            {"gemma-2b", 2506172416},
+                                                            {"gemma-7b", 8537680896},
+                                                            {"gemma-2-2b", 2614341888},
+                                                            {"gemma-2-9b", 9241705984},
+                                                            {"gemma-2-27b", 27227128320},
+                                                            {"gemma-3-1b", 999885952},
+                                                            {"mistral-7b", 7241732096},
+                                                            {"mistral-small-24b", 23572403200},
+                                                            {"phi-3-mini", 3821079552},
+                                                            {"phi-4", 14659507200},
+                                                            {"llama-3.2-1b", 1235814400},
+                                                            {"llama-3.2-3b", 3212749824},
+                                                            {"olmo-2-1b", 1484916736},
+                                                            {"olmo-2-7b", 7298617344},
+                                                            {"olmo-2-13b", 13716198400},
+                                                            {"olmo-2-32b", 32234279936},
+                                                            {"falcon-7b", 6921720704},
+                                                            {"falcon-40b", 41303293952},
+                                                            {"command-r", 34980831232},
+                                                            {"mpt-7b", 6649286656},
+                                                            {"bloom-7b1", 7069016064},
+                                                            {"gpt-j-6b", 6050882784},
+                                                            {"pythia-6.9b", 6857302016},
+                                                            {"starcoder2-3b", 3030371328},
+                                                            {"starcoder2-15b", 15957889024},
+                                                            {"smollm2-135m", 134515008},
+                                                            {"smollm2-360m", 361821120},
+                                                            {"smollm2-1.7b", 1711376384},
+                                                            {"smollm3-3b", 3075098624},
+                                                            {"yi-34b", 34388917248},
+                                                            {"internlm2-7b", 7737708544},
+                                                            {"glm-4-9b", 9399951360},
+                                                            {"glm-4-9b-0414", 9400279040}};
   for (const auto& [name, count] : published) {
     INFO(name);
     CHECK(parameter_count(find_preset(name, "test"), 1, 1) == count);
@@ -189,7 +220,8 @@ TEST_CASE("parts by layer: rules, the last one counting, in and out of JSON") {
   CHECK(model_identity(m).at("layers_of").size() == 2);
   CHECK_FALSE(model_identity(find_preset("llama-2-7b", "test")).contains("layers_of"));
   // Experts in every second layer: Llama 4 Maverick, in the fields of its published configuration.
-  const ModelSpec maverick = read(R"({"family": "mixtral", "layers": 48, "hidden": 5120, "heads": 40, "kv_heads": 8, "ffn": 16384, "vocab": 202048,
+  const ModelSpec maverick = read(
+      R"({"family": "mixtral", "layers": 48, "hidden": 5120, "heads": 40, "kv_heads": 8, "ffn": 16384, "vocab": 202048,
       "positions": 4096, "experts": 128, "active_experts": 1, "expert_ffn": 8192, "shared_experts": 1, "layers_of": [{"every": 2, "experts": 0}],
       "routing": {"score": "sigmoid", "normalise": false}})");
   CHECK(parameter_count(maverick, 1, 1) == 400711848960);
@@ -205,7 +237,8 @@ TEST_CASE("parts by layer: rules, the last one counting, in and out of JSON") {
     return "";
   };
   using Catch::Contains;
-  CHECK_THAT(why(R"({"preset": "llama-2-7b", "layers_of": [{"every": 2, "norm": "layer_norm"}]})"), Contains("layers_of[0].norm") && Contains("all layers have the same"));
+  CHECK_THAT(why(R"({"preset": "llama-2-7b", "layers_of": [{"every": 2, "norm": "layer_norm"}]})"),
+             Contains("layers_of[0].norm") && Contains("all layers have the same"));
   CHECK_THAT(why(R"({"preset": "llama-2-7b", "layers_of": [{"every": 2}]})"), Contains("changes no part"));
   CHECK_THAT(why(R"({"preset": "llama-2-7b", "layers_of": [{"experts": 0}]})"), Contains("without experts"));
   CHECK_THAT(why(R"({"preset": "llama-2-7b", "layers_of": {"every": 2}})"), Contains("need a list"));
@@ -216,9 +249,11 @@ TEST_CASE("biases of some layers") {
   const ModelSpec qkv = read(R"({"preset": "llama-2-7b", "bias": ["qkv"]})");
   CHECK(parameter_count(qkv, 1) - parameter_count(find_preset("llama-2-7b", "test"), 1) == 32 * 3 * 4096);
   CHECK(model_identity(qkv).at("bias") == nlohmann::json::parse(R"(["qkv"])"));
-  CHECK(read(R"({"preset": "llama-2-7b", "bias": ["qkv", "proj", "dense", "experts"]})") == read(R"({"preset": "llama-2-7b", "bias": true})"));
+  CHECK(read(R"({"preset": "llama-2-7b", "bias": ["qkv", "proj", "dense", "experts"]})") ==
+        read(R"({"preset": "llama-2-7b", "bias": true})"));
   CHECK(read(R"({"preset": "llama-2-7b", "bias": []})") == find_preset("llama-2-7b", "test"));
-  CHECK_THROWS_WITH(read(R"({"preset": "llama-2-7b", "bias": ["qvk"]})"), Catch::Contains("bias[0]") && Catch::Contains("qkv"));
+  CHECK_THROWS_WITH(read(R"({"preset": "llama-2-7b", "bias": ["qvk"]})"),
+                    Catch::Contains("bias[0]") && Catch::Contains("qkv"));
 }
 
 TEST_CASE("large GPT presets are as large as their names say") {
@@ -255,18 +290,16 @@ TEST_CASE("the list of weights: GPT's and BERT's, in the order in which a rank h
     ModelSpec m = find_preset(preset, "test");
     m.layers = 1;
     std::vector<std::string> all;
-    for (const WeightSpec& w : weights_of(m, m.padded_vocab(1)))
-      all.push_back(w.name + (w.tied ? " (tied)" : ""));
+    for (const WeightSpec& w : weights_of(m, m.padded_vocab(1))) all.push_back(w.name + (w.tied ? " (tied)" : ""));
     return all;
   };
-  const std::vector<std::string> layer = {
-      "layers.0.norm1.gamma", "layers.0.norm1.beta", "layers.0.qkv.weight",  "layers.0.qkv.bias",
-      "layers.0.proj.weight", "layers.0.proj.bias",  "layers.0.norm2.gamma", "layers.0.norm2.beta",
-      "layers.0.fc1.weight",  "layers.0.fc1.bias",   "layers.0.fc2.weight",  "layers.0.fc2.bias"};
+  const std::vector<std::string> layer = {"layers.0.norm1.gamma", "layers.0.norm1.beta",  "layers.0.qkv.weight",
+                                          "layers.0.qkv.bias",    "layers.0.proj.weight", "layers.0.proj.bias",
+                                          "layers.0.norm2.gamma", "layers.0.norm2.beta",  "layers.0.fc1.weight",
+                                          "layers.0.fc1.bias",    "layers.0.fc2.weight",  "layers.0.fc2.bias"};
   std::vector<std::string> gpt = {"embedding.word", "embedding.position"};
   gpt.insert(gpt.end(), layer.begin(), layer.end());
-  for (const char* name : {"final_norm.gamma", "final_norm.beta", "lm_head.weight (tied)"})
-    gpt.push_back(name);
+  for (const char* name : {"final_norm.gamma", "final_norm.beta", "lm_head.weight (tied)"}) gpt.push_back(name);
   CHECK(names("gpt-bytes-tiny") == gpt);
   const std::vector<std::string> bert = names("bert-bytes-tiny");
   CHECK(bert.size() == 3 + 12 + 12);
@@ -300,8 +333,7 @@ TEST_CASE("rotary frequencies, and LLaMA 3.1's slower ones") {
   CHECK(slowed[31] < unscaled[31]);  // 3,620, between them
   CHECK(slowed[31] > unscaled[31] / 8);
   const auto read = [](const std::string& rope_text) {
-    return read_model(nlohmann::json::parse(R"({"preset": "llama-2-7b", "rope": )" + rope_text + "}"),
-                      "m: $");
+    return read_model(nlohmann::json::parse(R"({"preset": "llama-2-7b", "rope": )" + rope_text + "}"), "m: $");
   };
   CHECK(read(R"({"base": 10000})") == find_preset("llama-2-7b", "test"));
   const ModelSpec other = read(R"({"base": 1000, "scaling": {"factor": 4}})");
@@ -319,10 +351,10 @@ TEST_CASE("rotary frequencies, and LLaMA 3.1's slower ones") {
   CHECK(yarn.frequencies(128)[0] == 1);
   CHECK(yarn.frequencies(128)[63] == Approx(RopeSpec().frequencies(128)[63] / 32));
   CHECK(yarn.magnitude() == Approx(0.1 * std::log(32) + 1));
-  CHECK(read(write_model(read(R"({"scaling": {"type": "yarn", "factor": 32}})")).at("rope").dump()) == read(R"({"scaling": {"type": "yarn", "factor": 32}})"));
+  CHECK(read(write_model(read(R"({"scaling": {"type": "yarn", "factor": 32}})")).at("rope").dump()) ==
+        read(R"({"scaling": {"type": "yarn", "factor": 32}})"));
   CHECK_THROWS_WITH(read(R"({"base": 10000, "fractoin": 0.5})"),
                     Catch::Contains("m: $.rope") && Catch::Contains("fraction"));
-  CHECK_THROWS_WITH(
-      read(R"({"scaling": {"factor": 4, "low_frequency_factor": 4}})"),
-      Catch::Contains("high_frequency_factor") && Catch::Contains("need more than the low one"));
+  CHECK_THROWS_WITH(read(R"({"scaling": {"factor": 4, "low_frequency_factor": 4}})"),
+                    Catch::Contains("high_frequency_factor") && Catch::Contains("need more than the low one"));
 }

@@ -20,7 +20,8 @@ TEST_CASE("every outcome has its line: a name of its own, and whether it is a fa
   // What a sweep does not run again, and what makes its exit code 3.
   for (const Outcome done : {Outcome::ok, Outcome::oom, Outcome::infeasible, Outcome::unsupported})
     CHECK(is_done(done));
-  for (const Outcome failed : {Outcome::timeout, Outcome::crashed, Outcome::wrong, Outcome::launch_failed, Outcome::partial})
+  for (const Outcome failed :
+       {Outcome::timeout, Outcome::crashed, Outcome::wrong, Outcome::launch_failed, Outcome::partial})
     CHECK(is_failure(failed));
   CHECK(outcome_of(ErrorKind::out_of_memory) == Outcome::oom);
   CHECK_FALSE(outcome_of(ErrorKind::bad_input));

@@ -17,7 +17,8 @@ PipelineLayout parse(const std::string& text) {
 std::string shown(const PipelineLayout& layout) {
   std::string text;
   for (const StageParts& s : layout)
-    text += fmt::format("[{}{}{}{}]", s.embedding ? "E" : "", s.layers, s.depths > 0 ? fmt::format("m{}", s.depths) : "", s.loss ? "L" : "");
+    text += fmt::format("[{}{}{}{}]", s.embedding ? "E" : "", s.layers,
+                        s.depths > 0 ? fmt::format("m{}", s.depths) : "", s.loss ? "L" : "");
   return text;
 }
 
@@ -39,7 +40,7 @@ TEST_CASE("a layout's letters stand for parts, and what is repeated is written o
   CHECK(shown(parse("E|t,t|,|tL")) == "[E0][2][0][1L]");
   CHECK(shown(parse("(E)*1(t|t)*2L")) == "[E1][2][1L]");
   CHECK(shown(parse("Et*2(|t*3)*2|L")) == "[E2][3][3][0L]");
-  CHECK(shown(parse("Et|*2tL")) == "[E1][0][1L]");  // as Megatron-Core's pattern for x*n has it
+  CHECK(shown(parse("Et|*2tL")) == "[E1][0][1L]");    // as Megatron-Core's pattern for x*n has it
   CHECK(shown(parse("Et*0|t*2,1L")) == "[E0][21L]");  // commas go first
   const PipelineLayout published = parse("Et*3|(tt|)*29,m|L");
   CHECK(published.size() == 32);
@@ -57,11 +58,14 @@ TEST_CASE("a layout is one text, however it was written") {
   CHECK(text("Ettt|tt|tt|tt|tt,m|L") == "Et*3|(tt|)*3ttm|L");
   CHECK(text("Ett|(ttt|)*12ttL") == "Ett|(t*3|)*12ttL");
   CHECK(text("") == "");
-  CHECK(text(json::parse(R"([["embedding", "decoder"], [], [" Decoder ", "decoder", "mtp"], ["loss"]])")) == "Et||ttm|L");
+  CHECK(text(json::parse(R"([["embedding", "decoder"], [], [" Decoder ", "decoder", "mtp"], ["loss"]])")) ==
+        "Et||ttm|L");
   CHECK(text(json::parse(R"([["E", "t"], ["t", "m", "L"]])")) == "Et|tmL");
   // A point keeps that text, so that two spellings are one point.
   const auto point = [](const char* layout) {
-    return point_from_json({{"model", "gpt-bytes-tiny"}, {"seq", 64}, {"global_batch", 4}, {"pp", 3}, {"pipeline_layout", layout}}, "p: $");
+    return point_from_json(
+        {{"model", "gpt-bytes-tiny"}, {"seq", 64}, {"global_batch", 4}, {"pp", 3}, {"pipeline_layout", layout}},
+        "p: $");
   };
   CHECK(point("Et*1,|t|(t)*2L") == point("Et|t|ttL"));
   CHECK(point_to_json(point("Et*1|t|ttL")).at("pipeline_layout") == "Et|t|ttL");
@@ -91,13 +95,15 @@ TEST_CASE("what is no layout is refused by what is wrong with it") {
   CHECK_THAT(refusal("Etm|mL"), Contains("multi-token prediction on two stages"));
   CHECK_THAT(refusal(3), Contains("need a text or a list of lists"));
   CHECK_THAT(refusal(json::parse(R"(["Et", "L"])")), Contains("p[0]") && Contains("need a list of embedding"));
-  CHECK_THAT(refusal(json::parse(R"([["embedding", "encoder"], ["loss"]])")), Contains("p[0][1]") && Contains("no such part, got \"encoder\""));
+  CHECK_THAT(refusal(json::parse(R"([["embedding", "encoder"], ["loss"]])")),
+             Contains("p[0][1]") && Contains("no such part, got \"encoder\""));
   CHECK_THAT(refusal(json::array()), Contains("no stages"));
 }
 
 TEST_CASE("a layout that is made to be long is refused before it is written out") {
   using Catch::Contains;
-  for (const char* text : {"Et*999999999999999999999999|L", "E(t*60000)*60000|L", "E(tttt|)*4000000000L", "E|*65537L", "E(t|)*65536t*65536L"})
+  for (const char* text : {"Et*999999999999999999999999|L", "E(t*60000)*60000|L", "E(tttt|)*4000000000L", "E|*65537L",
+                           "E(t|)*65536t*65536L"})
     CHECK_THAT(refusal(text), Contains("too long") && Contains("at most 65536"));
   CHECK(refusal("E(t|)*30000L") == "");
   CHECK_THAT(refusal(std::string(200000, '(')), Contains("a ( within another"));

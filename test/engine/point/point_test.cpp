@@ -1,6 +1,4 @@
-#include "engine/point/fields.h"
 #include "engine/point/point.h"
-#include "engine/point/point_builder.h"
 
 #include <functional>
 #include <map>
@@ -8,6 +6,8 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/point/fields.h"
+#include "engine/point/point_builder.h"
 #include "test/catch.h"
 #include "test/graphs.h"
 
@@ -96,10 +96,13 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.env == std::map<std::string, std::string>{{"NCCL_P2P_DISABLE", "1"}, {"A", "b c"}});
   CHECK(p.framework.preset == "megatron-2022");
   CHECK(p.framework.host.empty());
-  CHECK(p.framework.options ==
-        std::map<std::string, std::string>{{"cross_entropy_fusion", "none"}, {"deterministic", "true"}, {"gradient_accumulation_fusion", "false"},
-                                           {"grouped_experts", "false"}, {"mask_in_batch", "false"}, {"rope_fusion", "false"},
-                                           {"transformer_engine", "false"}});
+  CHECK(p.framework.options == std::map<std::string, std::string>{{"cross_entropy_fusion", "none"},
+                                                                  {"deterministic", "true"},
+                                                                  {"gradient_accumulation_fusion", "false"},
+                                                                  {"grouped_experts", "false"},
+                                                                  {"mask_in_batch", "false"},
+                                                                  {"rope_fusion", "false"},
+                                                                  {"transformer_engine", "false"}});
   CHECK(p.machine == std::map<std::string, double>{{"network.gbps_per_device", 94}});
   CHECK(p.device == "sim:8xv100");
   const nlohmann::ordered_json written = point_to_json(p);
@@ -136,9 +139,8 @@ TEST_CASE("a model of experts and grouped heads is read and written back, and it
     CHECK(point_id(other) != point_id(p));
   }
   CHECK(point_to_json(point_of(R"({"model": "deepseek-v3"})")).at("model") == "deepseek-v3");
-  CHECK_THAT(
-      refusal(R"({"model": {"preset": "mixtral-8x7b", "active_experts": 9}})"),
-      Catch::Contains("[p.json: $.model.active_experts] experts that a token visits, got 9, need 1 to 8"));
+  CHECK_THAT(refusal(R"({"model": {"preset": "mixtral-8x7b", "active_experts": 9}})"),
+             Catch::Contains("[p.json: $.model.active_experts] experts that a token visits, got 9, need 1 to 8"));
 }
 
 TEST_CASE("every strategy sets both its fields, and contradictions are refused") {
@@ -149,8 +151,7 @@ TEST_CASE("every strategy sets both its fields, and contradictions are refused")
   };
   for (const Case& c :
        {Case{"baseline", false, Recompute::none}, Case{"sequence_parallel", true, Recompute::none},
-        Case{"selective", false, Recompute::selective},
-        Case{"sequence_parallel+selective", true, Recompute::selective},
+        Case{"selective", false, Recompute::selective}, Case{"sequence_parallel+selective", true, Recompute::selective},
         Case{"full", false, Recompute::full}}) {
     const Point p = point_from_json(json{{"model", "gpt-bytes-tiny"}, {"strategy", c.name}}, "p: $");
     INFO(c.name);
@@ -160,18 +161,14 @@ TEST_CASE("every strategy sets both its fields, and contradictions are refused")
   }
   CHECK(point_of(R"({"model": "gpt-bytes-tiny", "strategy": "full", "recompute": "full"})").recompute ==
         Recompute::full);
-  CHECK(
-      refusal(R"({"model": "gpt-bytes-tiny", "strategy": "full", "recompute": "none"})") ==
-      "[p.json: $.recompute] contradicts the strategy \"full\", got \"none\", need \"full\" or no strategy");
-  CHECK(
-      refusal(R"({"model": "gpt-bytes-tiny", "strategy": "full", "sequence_parallel": true})") ==
-      "[p.json: $.sequence_parallel] contradicts the strategy \"full\", got true, need false or no strategy");
+  CHECK(refusal(R"({"model": "gpt-bytes-tiny", "strategy": "full", "recompute": "none"})") ==
+        "[p.json: $.recompute] contradicts the strategy \"full\", got \"none\", need \"full\" or no strategy");
+  CHECK(refusal(R"({"model": "gpt-bytes-tiny", "strategy": "full", "sequence_parallel": true})") ==
+        "[p.json: $.sequence_parallel] contradicts the strategy \"full\", got true, need false or no strategy");
 }
 
 TEST_CASE("what is wrong with a point is said with its path and the nearest choice") {
-  const auto with = [](const std::string& fields) {
-    return refusal(R"({"model": "gpt-bytes-tiny", )" + fields + "}");
-  };
+  const auto with = [](const std::string& fields) { return refusal(R"({"model": "gpt-bytes-tiny", )" + fields + "}"); };
   using Catch::Contains;
   CHECK_THAT(with(R"("sequence_paralel": true)"),
              Contains("[p.json: $.sequence_paralel] unknown key, got \"sequence_paralel\"") &&
@@ -182,18 +179,16 @@ TEST_CASE("what is wrong with a point is said with its path and the nearest choi
   CHECK_THAT(with(R"("seq": 99999999999999999999)"), Contains("[p.json: $.seq]"));
   CHECK_THAT(with(R"("seq": 18446744073709551615)"), Contains("[p.json: $.seq] out of range"));
   CHECK(with(R"("dropout": 1)") == "[p.json: $.dropout] out of range, got 1, need a number from 0 to 0.999");
-  CHECK(with(R"("learning_rate": -1)") ==
-        "[p.json: $.learning_rate] out of range, got -1, need a number of 0 or more");
+  CHECK(with(R"("learning_rate": -1)") == "[p.json: $.learning_rate] out of range, got -1, need a number of 0 or more");
   CHECK(with(R"("seed": -1)").find("[p.json: $.seed] wrong type, got -1") == 0);
-  CHECK(with(R"("sequence_parallel": 1)") ==
-        "[p.json: $.sequence_parallel] wrong type, got 1, need true or false");
+  CHECK(with(R"("sequence_parallel": 1)") == "[p.json: $.sequence_parallel] wrong type, got 1, need true or false");
   CHECK(with(R"("recompute": "ful")") ==
         "[p.json: $.recompute] no such choice, got \"ful\", need one of none, "
-        "selective, full, layer, core_attention, mla_up_proj, mlp, moe, moe_act, norm, alternate_products; did you mean \"full\"?");
+        "selective, full, layer, core_attention, mla_up_proj, mlp, moe, moe_act, norm, alternate_products; did you "
+        "mean \"full\"?");
   CHECK(with(R"("recompute": ["mlp", "layer"])") ==
         "[p.json: $.recompute] the region layer holds all others, need it alone, or the others without it");
-  CHECK_THAT(with(R"("recompute": ["mpl"])"),
-             Contains("[p.json: $.recompute[0]] no such choice, got \"mpl\""));
+  CHECK_THAT(with(R"("recompute": ["mpl"])"), Contains("[p.json: $.recompute[0]] no such choice, got \"mpl\""));
   CHECK(point_of(R"({"model": "gpt-bytes-tiny", "recompute": ["norm", "mlp"]})").recompute ==
         point_of(R"({"model": "gpt-bytes-tiny", "recompute": "mlp+norm"})").recompute);
   CHECK_THAT(with(R"("precision": "fp32")"), Contains("need one of f32, tf32, bf16, fp16, fp8"));
@@ -202,14 +197,13 @@ TEST_CASE("what is wrong with a point is said with its path and the nearest choi
   CHECK_THAT(with(R"("strategy": "selectiv")"), Contains("did you mean \"selective\"?"));
   CHECK_THAT(with(R"("data": "text:")"), Contains("need synthetic, text:FILE or tokens:FILE"));
   CHECK_THAT(with(R"("device": "sim:x")"), Contains("need cpu, cuda or sim:<N>x<MACHINE>"));
-  CHECK_THAT(with(R"("memory_limit": "2 gallons")"),
-             Contains("[p.json: $.memory_limit] not a size in bytes"));
+  CHECK_THAT(with(R"("memory_limit": "2 gallons")"), Contains("[p.json: $.memory_limit] not a size in bytes"));
   for (const char* too_much : {"\"1e300TiB\"", "\"1e7 TiB\"", "18446744073709551615", "2e18"})
-    CHECK_THAT(with(fmt::format(R"("memory_limit": {})", too_much)), Contains("[p.json: $.memory_limit] ") && Contains("1e"));
+    CHECK_THAT(with(fmt::format(R"("memory_limit": {})", too_much)),
+               Contains("[p.json: $.memory_limit] ") && Contains("1e"));
   CHECK_THAT(with(R"("env": {"A=B": "1"})"), Contains("[p.json: $.env.A=B]"));
-  CHECK(
-      with(R"("env": {"A": "b\u0000c"})") ==
-      "[p.json: $.env.A] no value for an environment variable, got a U+0000 in \"b\\u0000c\", which ends it");
+  CHECK(with(R"("env": {"A": "b\u0000c"})") ==
+        "[p.json: $.env.A] no value for an environment variable, got a U+0000 in \"b\\u0000c\", which ends it");
   CHECK_THAT(with(R"("env": {"A": []})"), Contains("[p.json: $.env.A] wrong type, got []"));
   CHECK_THAT(with(R"("iterations": null)"), Contains("[p.json: $.iterations] wrong type, got null"));
   CHECK(refusal("{}") == "[p.json: $] \"model\" is missing, need the name of a preset or an object");
@@ -220,8 +214,7 @@ TEST_CASE("what is wrong with a point is said with its path and the nearest choi
              Contains("[p.json: $.model.layer] unknown key") && Contains("did you mean \"layers\"?"));
   CHECK_THAT(refusal(R"({"model": {"layers": 3}})"), Contains("[p.json: $.model] \"family\" is missing"));
   CHECK_THAT(refusal(R"({"model": {"family": "gpt", "layers": 3}})"), Contains("\"hidden\" is missing"));
-  CHECK_THAT(refusal(R"({"model": {"preset": "gpt2-345m", "heads": 0}})"),
-             Contains("[p.json: $.model.heads]"));
+  CHECK_THAT(refusal(R"({"model": {"preset": "gpt2-345m", "heads": 0}})"), Contains("[p.json: $.model.heads]"));
 }
 
 TEST_CASE("an id names the configuration, not its labels") {
@@ -286,12 +279,18 @@ TEST_CASE("a precision is a name, or an object of what differs from a preset") {
   CHECK(p.moments_in_bf16);
   CHECK_FALSE(p.main_weights_in_bf16);
   CHECK(json(point_to_json(p).at("precision")) == R"({"preset": "bf16", "gradients": "bf16", "moments": "bf16"})"_json);
-  CHECK(point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, "moments_in_bf16": true, "precision": "bf16", "gradients_in_bf16": true})") == p);
+  CHECK(
+      point_of(
+          R"({"model": "gpt-bytes-tiny", "seq": 64, "moments_in_bf16": true, "precision": "bf16", "gradients_in_bf16": true})") ==
+      p);
   CHECK(point_id(p) == "621d70af6bdfd856");
   // f32 is what bf16 has; fp16 says it by a flag.
-  CHECK(point_of(R"({"model": "gpt-bytes-tiny", "precision": {"preset": "bf16", "gradients": "f32"}})").gradients_in_f32 == false);
-  CHECK(point_of(R"({"model": "gpt-bytes-tiny", "precision": {"preset": "fp16", "gradients": "f32"}})").gradients_in_f32);
-  CHECK(point_to_json(point_of(R"({"model": "gpt-bytes-tiny", "precision": {"preset": "bf16", "gradients": "f32"}})")).at("precision") == "bf16");
+  CHECK(point_of(R"({"model": "gpt-bytes-tiny", "precision": {"preset": "bf16", "gradients": "f32"}})")
+            .gradients_in_f32 == false);
+  CHECK(
+      point_of(R"({"model": "gpt-bytes-tiny", "precision": {"preset": "fp16", "gradients": "f32"}})").gradients_in_f32);
+  CHECK(point_to_json(point_of(R"({"model": "gpt-bytes-tiny", "precision": {"preset": "bf16", "gradients": "f32"}})"))
+            .at("precision") == "bf16");
   // What is refused later is written and read back.
   const Point wrong = point_of(R"({"model": "gpt-bytes-tiny", "precision": "bf16", "gradients_in_f32": true})");
   CHECK(wrong.gradients_in_f32);
@@ -299,7 +298,8 @@ TEST_CASE("a precision is a name, or an object of what differs from a preset") {
   const auto refused = [](const char* precision) {
     return refusal(fmt::format(R"({{"model": "gpt-bytes-tiny", "precision": {}}})", precision));
   };
-  CHECK_THAT(refused(R"({"preset": "bf16", "gradients": "fp16"})"), Contains("[p.json: $.precision.gradients]") && Contains("need f32 or bf16"));
+  CHECK_THAT(refused(R"({"preset": "bf16", "gradients": "fp16"})"),
+             Contains("[p.json: $.precision.gradients]") && Contains("need f32 or bf16"));
   CHECK_THAT(refused(R"({"preset": "fp16", "gradients": "bf16"})"), Contains("need fp16 or f32"));
   CHECK_THAT(refused(R"({"gradients": "f32"})"), Contains("\"preset\" is missing"));
   CHECK_THAT(refused(R"({"preset": "bf16", "gradient": "f32"})"), Contains("did you mean \"gradients\"?"));

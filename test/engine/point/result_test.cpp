@@ -1,6 +1,3 @@
-#include "engine/base/atomic_file.h"
-#include "engine/point/result_file.h"
-
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,8 +9,10 @@
 #include <fstream>
 #include <functional>
 
+#include "engine/base/atomic_file.h"
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
+#include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"
 
@@ -55,12 +54,14 @@ PointResult full_result() {
   r.time_anatomy_ms = TimeAnatomy{{1, 0.25, 0.5, 0.125, 0, 0.125}};
   r.reserved_memory_mib = 16, r.device_memory_mib = 24576, r.library_memory_mib = 1.75;
   r.communication_fraction = 0.1, r.bubble_fraction = 0.2;
-  r.gemm_epilogues = {{"16 x 32 x 8, bf16 to bf16, bias", true, 12.5, 14.25}, {"8 x 8 x 8, bf16 to f32, gradient of bias", false, 3, 2}};
+  r.gemm_epilogues = {{"16 x 32 x 8, bf16 to bf16, bias", true, 12.5, 14.25},
+                      {"8 x 8 x 8, bf16 to f32, gradient of bias", false, 3, 2}};
   r.losses = {5.5, -0.25};
   r.gradient_norms = {1, 0.5};
   r.auxiliary_losses = {0.125, 0.25};
   r.skipped_steps = 1, r.parameters = 216000, r.power_w = 45.5, r.utilization = 0.9;
-  r.step_ms_by_rank = {3, 3, 2.5, 3}, r.compute_ms_by_rank = {{1.5, 0.5, {1, 2}}, {2, 0, {1.5, 2.25}}, {0.5, 0, {0.5, 0.1234}}, {1, 0, {1, 1}}};
+  r.step_ms_by_rank = {3, 3, 2.5, 3},
+  r.compute_ms_by_rank = {{1.5, 0.5, {1, 2}}, {2, 0, {1.5, 2.25}}, {0.5, 0, {0.5, 0.1234}}, {1, 0, {1, 1}}};
   r.clock_mhz = 1980, r.throttle_reasons = "sw_power_cap";
   return r;
 }
@@ -109,8 +110,8 @@ TEST_CASE("a result is read back as it was written, unknown as null") {
   empty.outcome = Outcome::oom;
   empty.reason = "weights: need 3 GiB";
   const nlohmann::ordered_json sparse = result_to_json(empty);
-  for (const char* key : {"iteration_ms", "samples_per_s", "mfu", "peak_memory_mib", "memory_anatomy_mib",
-                          "losses", "peak_source", "parameters"})
+  for (const char* key : {"iteration_ms", "samples_per_s", "mfu", "peak_memory_mib", "memory_anatomy_mib", "losses",
+                          "peak_source", "parameters"})
     CHECK(sparse.at(key).is_null());
   const PointResult back = result_from_json(nlohmann::json(sparse), "r: $");
   CHECK(back.outcome == Outcome::oom);
@@ -173,13 +174,11 @@ TEST_CASE("what is wrong with a result file is said with file and place") {
   CHECK_THAT(refusal(R"({"schema": "mbench.results/1"})"), Contains("\"points\" is missing"));
   CHECK_THAT(refusal(R"({"schema": "mbench.results/1", "schema": "mbench.results/1"})"),
              Contains("the key \"schema\" stands twice"));
-  CHECK_THAT(refusal(file_of(row + "," + row)),
-             Contains("$.points[1].id] stands twice") && Contains("$.points[0]"));
+  CHECK_THAT(refusal(file_of(row + "," + row)), Contains("$.points[1].id] stands twice") && Contains("$.points[0]"));
   CHECK_THAT(refusal(file_of("3")), Contains("$.points[0]] wrong type, got 3"));
   CHECK_THAT(refusal(file_of("{}")), Contains("$.points[0]] \"id\" is missing"));
   CHECK_THAT(refusal(file_of(R"({"id": "a"})")), Contains("\"outcome\" is missing"));
-  CHECK_THAT(refusal(file_of(R"({"id": "a", "outcome": "fine"})")),
-             Contains("$.points[0].outcome] no such choice"));
+  CHECK_THAT(refusal(file_of(R"({"id": "a", "outcome": "fine"})")), Contains("$.points[0].outcome] no such choice"));
   nlohmann::json changed = nlohmann::json::parse(row);
   changed["mfu"] = "high";
   CHECK_THAT(refusal(file_of(changed.dump())), Contains("$.points[0].mfu] wrong type, got \"high\""));
@@ -188,8 +187,7 @@ TEST_CASE("what is wrong with a result file is said with file and place") {
   CHECK_THAT(refusal(file_of(changed.dump())), Contains("$.points[0].iteration_ms] \"p95\" is missing"));
   changed = nlohmann::json::parse(row);
   changed["iteration_ms"]["samples"][1] = nullptr;
-  CHECK_THAT(refusal(file_of(changed.dump())),
-             Contains("$.points[0].iteration_ms.samples[1]] wrong type, got null"));
+  CHECK_THAT(refusal(file_of(changed.dump())), Contains("$.points[0].iteration_ms.samples[1]] wrong type, got null"));
   changed = nlohmann::json::parse(row);
   changed["tp"] = -2;
   CHECK_THAT(refusal(file_of(changed.dump())), Contains("$.points[0].tp] out of range, got -2"));
@@ -199,8 +197,7 @@ TEST_CASE("what is wrong with a result file is said with file and place") {
   CHECK(read_result_file(path).points.size() == 1);
 }
 
-TEST_CASE(
-    "a result file that ends early, goes on after its end or says a thing twice is refused with its place") {
+TEST_CASE("a result file that ends early, goes on after its end or says a thing twice is refused with its place") {
   const Folder folder;
   const std::string path = folder / "r.json";
   const auto refusal = [&](std::string_view text) {
@@ -221,8 +218,7 @@ TEST_CASE(
     std::string text = whole;
     return text.insert(text.find(before), more);
   };
-  CHECK_THAT(refusal(with("\"tp\"", "\"tp\": 1, ")),
-             Contains("r.json: $.points] the key \"tp\" stands twice"));
+  CHECK_THAT(refusal(with("\"tp\"", "\"tp\": 1, ")), Contains("r.json: $.points] the key \"tp\" stands twice"));
   CHECK_THAT(refusal(with("\"cores\"", "\"cores\": 1, ")),
              Contains("r.json: $.environment] the key \"cores\" stands twice"));
   CHECK_THAT(refusal(with("\"cores\"", "\"far\": 1e999, ")), Contains("not JSON that can be held"));
@@ -246,8 +242,7 @@ TEST_CASE("when a file cannot be written the old one stands and the message says
       write_file_atomically(path, std::string(5000, 'x'));
     } catch (const Error& e) {
       const std::string message = e.what();
-      if (message.find("results.md] could not be written: File too large, need 4.88 KiB") !=
-              std::string::npos &&
+      if (message.find("results.md] could not be written: File too large, need 4.88 KiB") != std::string::npos &&
           message.find("the older file stands") != std::string::npos)
         code = 0;
     }
@@ -261,7 +256,6 @@ TEST_CASE("when a file cannot be written the old one stands and the message says
 
   CHECK_THAT(refusal_of([&] { write_file_atomically(folder / "no/such/f", "x"); }),
              Contains("no/such/f] could not be written: No such file"));
-  CHECK_THAT(refusal_of([] { write_file_atomically("/dev/null", "x"); }),
-             Contains("[/dev/null] not a plain file"));
+  CHECK_THAT(refusal_of([] { write_file_atomically("/dev/null", "x"); }), Contains("[/dev/null] not a plain file"));
   CHECK(fs::is_character_file("/dev/null"));
 }

@@ -1,7 +1,7 @@
-#include "engine/point/point.h"
 #include "engine/point/sizes.h"
 
 #include "engine/base/error.h"
+#include "engine/point/point.h"
 #include "test/catch.h"
 
 using namespace mbench;
@@ -51,9 +51,8 @@ TEST_CASE("a step of more micro batches than a program gets through is infeasibl
   p.global_batch = 1 << 21;
   CHECK(refusal(p).empty());
   p.pp = 2;
-  CHECK_THAT(refusal(p),
-             Contains("[sizes] micro batches times stages, got 2097152 x 2, need at most 2097152: a larger "
-                      "micro_batch or more dp"));
+  CHECK_THAT(refusal(p), Contains("[sizes] micro batches times stages, got 2097152 x 2, need at most 2097152: a larger "
+                                  "micro_batch or more dp"));
   p.dp = 2;
   CHECK(refusal(p).empty());
 }

@@ -94,8 +94,7 @@ TEST_CASE("what the engine executes is what the formula says, plus what is compu
     CHECK(executed(p, Recompute::full, Graph::eager, keep) == model_flops(p) + core + layer_weights);
     CHECK(executed(p, Recompute::none, Graph::fused, keep) == model_flops_causal(p));
     CHECK(executed(p, Recompute::selective, Graph::fused, keep) == model_flops_causal(p) + fused_core);
-    CHECK(executed(p, Recompute::full, Graph::fused, keep) ==
-          model_flops_causal(p) + fused_core + layer_weights);
+    CHECK(executed(p, Recompute::full, Graph::fused, keep) == model_flops_causal(p) + fused_core + layer_weights);
     // Flash computes the scores once more in its backward: half of a core's forward.
     CHECK(executed(p, Recompute::none, Graph::fused, flash) == model_flops_causal(p) + fused_core / 2);
   }
@@ -123,9 +122,12 @@ TEST_CASE("attention of other parts executes what the formula says, with the wei
   Point windowed = tiny("llama");
   windowed.attention = AttentionKind::flash;
   const double plain = model_flops(windowed), plain_causal = model_flops_causal(windowed);
-  windowed.model = read_model(nlohmann::json::parse(fmt::format(R"({{"family": "llama", "layers": {}, "hidden": {}, "heads": {}, "ffn": {},
-      "vocab": {}, "positions": {}, "layers_of": [{{"every": 2, "window": 4}}]}})", windowed.model.layers, windowed.model.hidden,
-      windowed.model.heads, windowed.model.ffn, windowed.model.vocab, windowed.model.positions)), "model");
+  windowed.model = read_model(
+      nlohmann::json::parse(fmt::format(R"({{"family": "llama", "layers": {}, "hidden": {}, "heads": {}, "ffn": {},
+      "vocab": {}, "positions": {}, "layers_of": [{{"every": 2, "window": 4}}]}})",
+                                        windowed.model.layers, windowed.model.hidden, windowed.model.heads,
+                                        windowed.model.ffn, windowed.model.vocab, windowed.model.positions)),
+      "model");
   const double a_key = 6 * 2 * 32 * 4 * 16;  // of all tokens
   REQUIRE(windowed.model.layers == 3);
   CHECK(plain - model_flops(windowed) == 2 * a_key * (16 - 4));

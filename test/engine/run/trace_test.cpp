@@ -34,8 +34,7 @@ Simulation traced(const Point& p) {
 json trace_of(const Simulation& s) {
   std::vector<RankTimeline> ranks;
   for (std::size_t stage = 0; stage < s.timeline_by_stage.size(); ++stage)
-    ranks.push_back(
-        {static_cast<int>(2 * stage), fmt::format("stage \"{}\"", stage), s.timeline_by_stage[stage]});
+    ranks.push_back({static_cast<int>(2 * stage), fmt::format("stage \"{}\"", stage), s.timeline_by_stage[stage]});
   return json::parse(chrome_trace(ranks));
 }
 
@@ -47,8 +46,7 @@ std::vector<TimelineSpan> on_track(const Timeline& timeline, Track::Kind kind) {
 }
 
 const TimelineSpan& named(const std::vector<TimelineSpan>& spans, const std::string& name) {
-  const auto it =
-      std::find_if(spans.begin(), spans.end(), [&](const TimelineSpan& s) { return s.name == name; });
+  const auto it = std::find_if(spans.begin(), spans.end(), [&](const TimelineSpan& s) { return s.name == name; });
   INFO(name);
   REQUIRE(it != spans.end());
   return *it;
@@ -164,8 +162,7 @@ TEST_CASE("phases are named by what is done to which micro batch, and of which c
   Point p = pipeline();
   const auto names = [](const Simulation& s, int stage) {
     std::multiset<std::string> all;
-    for (const TimelineSpan& span :
-         on_track(s.timeline_by_stage[static_cast<std::size_t>(stage)], Track::phase))
+    for (const TimelineSpan& span : on_track(s.timeline_by_stage[static_cast<std::size_t>(stage)], Track::phase))
       all.insert(span.name);
     return all;
   };
@@ -196,9 +193,9 @@ TEST_CASE("parts of a trace that ranks wrote by themselves join to a whole file"
   a.add(Track::phase, "forward 0", 10, 11);
   a.add(Track::compute, "odd \"name\" \\ \n", 10.5, 10.75);
   b.add(Track::compute, "matmul", 100.25, 100.5);
-  const json joined = json::parse(
-      chrome_file({chrome_events({0, "a", a}, start_of(a)), chrome_events({1, "b", b}, start_of(b)),
-                   chrome_events({2, "none", none}, start_of(none))}));
+  const json joined =
+      json::parse(chrome_file({chrome_events({0, "a", a}, start_of(a)), chrome_events({1, "b", b}, start_of(b)),
+                               chrome_events({2, "none", none}, start_of(none))}));
   std::vector<json> spans;
   for (const json& e : joined.at("traceEvents"))
     if (e.at("ph") == "X") spans.push_back(e);

@@ -23,17 +23,21 @@ Point flash_point() {
 
 }  // namespace
 
-TEST_CASE("the workspace of flash attention's gradient: pieces of 256 MiB or a group of heads, on GPUs and by the engine alone") {
+TEST_CASE(
+    "the workspace of flash attention's gradient: pieces of 256 MiB or a group of heads, on GPUs and by the engine "
+    "alone") {
   const Machine gpu = find_machine("H100-SXM5-80GB", "test");
   Point p = flash_point();
   CHECK(attention_workspace(strategies::make_plan(p), gpu) >> 20 == 512);  // 4 heads that share a key head
   p.seq = 2048, p.micro_batch = p.global_batch = 16;
-  CHECK(attention_workspace(strategies::make_plan(p), gpu) == (std::uint64_t{256} << 20) + 8 * 4 * 2048 * 4);  // row sums with them
+  CHECK(attention_workspace(strategies::make_plan(p), gpu) ==
+        (std::uint64_t{256} << 20) + 8 * 4 * 2048 * 4);  // row sums with them
   p.tp = 4;
   CHECK(attention_workspace(strategies::make_plan(p), gpu) >> 20 == 256);
   p.micro_batch = p.global_batch = 1;
   CHECK(attention_workspace(strategies::make_plan(p), gpu) >> 20 == 64);
-  p.micro_batch = p.global_batch = 16, p.framework.options["deterministic_attention"] = "false";  // the queries' gradients in f32, and row sums
+  p.micro_batch = p.global_batch = 16,
+  p.framework.options["deterministic_attention"] = "false";  // the queries' gradients in f32, and row sums
   CHECK(attention_workspace(strategies::make_plan(p), gpu) == std::uint64_t{16} * 8 * 2048 * (128 + 1) * 4);
   Point other = flash_point();
   other.attention = AttentionKind::core;

@@ -88,8 +88,7 @@ TEST_CASE("a kernel is slower for as long as a collective runs beside it") {
   CHECK(beside_copies.kernel(10, TimePart::gemms).end == 11);
 }
 
-TEST_CASE(
-    "a collective waits for the compute stream and for those before it on its own stream, not on another's") {
+TEST_CASE("a collective waits for the compute stream and for those before it on its own stream, not on another's") {
   HostTimes t;
   t.collective = 1;
   VirtualClock clock(t);

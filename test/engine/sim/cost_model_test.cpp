@@ -92,9 +92,7 @@ TEST_CASE("one tile more than a full wave costs a wave more") {
 }
 
 TEST_CASE("a ragged edge costs a whole tile") {
-  const auto seconds = [](std::int64_t m) {
-    return product(round_machine(), {m, 90 * kTile, 256, 1, DType::f16});
-  };
+  const auto seconds = [](std::int64_t m) { return product(round_machine(), {m, 90 * kTile, 256, 1, DType::f16}); };
   CHECK(seconds(kTile - 100) == seconds(kTile));
 }
 
@@ -120,8 +118,7 @@ TEST_CASE("splitting along k helps a product of few tiles that is tall in k, and
   const GemmSize flat{kTile, kTile, 64, 1, DType::f16};
   CHECK(product(round_machine(), flat) == Approx(wave(64) + kLatency));
   // A full wave is not split either.
-  CHECK(product(round_machine(), {10 * kTile, 20 * kTile, 65536, 1, DType::f16}) ==
-        Approx(2 * wave(65536) + kLatency));
+  CHECK(product(round_machine(), {10 * kTile, 20 * kTile, 65536, 1, DType::f16}) == Approx(2 * wave(65536) + kLatency));
 }
 
 TEST_CASE("the best tile of the machine counts") {
@@ -141,15 +138,13 @@ TEST_CASE("no kernel takes less than the kernel latency") {
   CHECK(model.attention_seconds({}, {1, 4, true}, DType::f16, false) > kLatency);
 }
 
-TEST_CASE(
-    "everything else takes its bytes at the bandwidth or its FLOPs at the f32 peak, whichever is longer") {
+TEST_CASE("everything else takes its bytes at the bandwidth or its FLOPs at the f32 peak, whichever is longer") {
   CostModel model(round_machine(), plain_framework(), 1);
   CHECK(model.streaming_seconds({1e9, 1e9, false}) == Approx(1e9 / kBandwidth + kLatency));
   CHECK(model.streaming_seconds({1e12, 1e9, false}) == Approx(1e12 / (kFlops / 8) + kLatency));
   Framework slow = plain_framework();
   slow.traffic_efficiency = 0.5;
-  CHECK(CostModel(round_machine(), slow, 1).streaming_seconds({0, 1e9, false}) ==
-        Approx(2e9 / kBandwidth + kLatency));
+  CHECK(CostModel(round_machine(), slow, 1).streaming_seconds({0, 1e9, false}) == Approx(2e9 / kBandwidth + kLatency));
   // A framework's products are the library's, not its own.
   CHECK(CostModel(eager_to_compute(), slow, 1).gemm_seconds(kThin, cost_of(kThin)) ==
         product(eager_to_compute(), kThin));
@@ -171,7 +166,9 @@ TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's 
   CHECK(h100.attention_on(AttentionKernels::cudnn) == &h100.attention);
 }
 
-TEST_CASE("attention of a framework that runs the first FlashAttention takes that one's shares, and a machine without them is refused") {
+TEST_CASE(
+    "attention of a framework that runs the first FlashAttention takes that one's shares, and a machine without them "
+    "is refused") {
   Machine machine = round_machine();
   machine.attention.flash_attention_1 = AttentionSpeed{0.25, 0.125, {}};
   Framework framework = plain_framework();
@@ -192,10 +189,12 @@ TEST_CASE("attention of a framework that runs the first FlashAttention takes tha
 
 TEST_CASE("fused attention is slower by its shape, as far as the machine's curves say") {
   const auto curve = [](int head_dim, bool causal, std::vector<double> forward) {
-    return nlohmann::json{{"head_dim", head_dim}, {"causal", causal}, {"positions", {2048, 8192}}, {"forward_tflops", forward},
+    return nlohmann::json{{"head_dim", head_dim},          {"causal", causal},
+                          {"positions", {2048, 8192}},     {"forward_tflops", forward},
                           {"backward_tflops", {100, 200}}, {"source", "test"}};
   };
-  const auto curves = nlohmann::json::array({curve(128, true, {400, 500}), curve(128, false, {600, 600}), curve(64, true, {200, 300})});
+  const auto curves =
+      nlohmann::json::array({curve(128, true, {400, 500}), curve(128, false, {600, 600}), curve(64, true, {200, 300})});
   const auto rates = sim::AttentionRates::from_json(curves, "m");
   CHECK(rates.forward({}) == Approx(1));
   CHECK(rates.forward({128, 2048, true}) == Approx(0.8));
@@ -213,23 +212,26 @@ TEST_CASE("fused attention is slower by its shape, as far as the machine's curve
   Machine machine = round_machine();
   machine.attention.by_shape = rates;
   const CostModel model(machine, plain_framework(), 1);
-  CHECK(model.attention_seconds({128, 2048, true}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.5 * 0.8 * kFlops) + kLatency));
-  CHECK(model.attention_seconds({128, 2048, true}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.25 * 0.5 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({128, 2048, true}, {1e12, 1e6, true}, DType::f16, false) ==
+        Approx(1e12 / (0.5 * 0.8 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({128, 2048, true}, {1e12, 1e6, true}, DType::f16, true) ==
+        Approx(1e12 / (0.25 * 0.5 * kFlops) + kLatency));
 
   using Catch::Matchers::Contains;
-  CHECK_THROWS_WITH(sim::AttentionRates::from_json(nlohmann::json::array({curve(64, true, {1, 2})}), "m"), Contains("[m]") && Contains("no rate of head_dim 128"));
-  CHECK_THROWS_WITH(sim::AttentionRates::from_json(nlohmann::json::array({curve(128, true, {1, 2, 3})}), "m"), Contains("[m[0].forward_tflops]") && Contains("got 3 of them, need 2"));
+  CHECK_THROWS_WITH(sim::AttentionRates::from_json(nlohmann::json::array({curve(64, true, {1, 2})}), "m"),
+                    Contains("[m]") && Contains("no rate of head_dim 128"));
+  CHECK_THROWS_WITH(sim::AttentionRates::from_json(nlohmann::json::array({curve(128, true, {1, 2, 3})}), "m"),
+                    Contains("[m[0].forward_tflops]") && Contains("got 3 of them, need 2"));
   auto falling = curve(128, true, {1, 2});
   falling["positions"] = {8192, 2048};
-  CHECK_THROWS_WITH(sim::AttentionRates::from_json(nlohmann::json::array({falling}), "m"), Contains("[m[0].positions[1]]") && Contains("ascending"));
+  CHECK_THROWS_WITH(sim::AttentionRates::from_json(nlohmann::json::array({falling}), "m"),
+                    Contains("[m[0].positions[1]]") && Contains("ascending"));
 }
 
 TEST_CASE("fused attention takes its shares of the peak, forward and backward") {
   CostModel model(round_machine(), plain_framework(), 1);
-  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) ==
-        Approx(1e12 / (0.5 * kFlops) + kLatency));
-  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) ==
-        Approx(1e12 / (0.25 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.5 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) == Approx(1e12 / (0.25 * kFlops) + kLatency));
   CHECK(model.attention_seconds({}, {1, 1e9, true}, DType::f16, false) == Approx(1e9 / kBandwidth + kLatency));
 }
 
@@ -247,8 +249,7 @@ TEST_CASE("a rank that has a share of the device has that share of every rate") 
   CostModel whole(round_machine(), plain_framework(), 1), half(round_machine(), plain_framework(), 0.5);
   CHECK(half.streaming_seconds({0, 1e9, false}) == Approx(2e9 / kBandwidth + kLatency));
   const GemmSize s{80 * kTile, 80 * kTile, 8192, 1, DType::f16};
-  CHECK(half.gemm_seconds(s, cost_of(s)) ==
-        Approx(2 * whole.gemm_seconds(s, cost_of(s))).epsilon(1e-3));
+  CHECK(half.gemm_seconds(s, cost_of(s)) == Approx(2 * whole.gemm_seconds(s, cost_of(s))).epsilon(1e-3));
 }
 
 TEST_CASE("products of f32 run on the units for tf32 where the point says so") {
@@ -260,8 +261,7 @@ TEST_CASE("products of f32 run on the units for tf32 where the point says so") {
   const Cost cost{1, 1, true};
   CostModel plain(m, plain_framework(), 1), tf32(m, plain_framework(), 1, Precision::tf32);
   // Of sustained peaks, 1/8 and 0.5 * 0.8.
-  CHECK((plain.gemm_seconds(f32, cost) - kLatency) / (tf32.gemm_seconds(f32, cost) - kLatency) ==
-        Approx(0.4 / 0.125));
+  CHECK((plain.gemm_seconds(f32, cost) - kLatency) / (tf32.gemm_seconds(f32, cost) - kLatency) == Approx(0.4 / 0.125));
   CHECK(tf32.gemm_seconds(f16, cost) == plain.gemm_seconds(f16, cost));
   CHECK(tf32.attention_seconds({}, {1e12, 1e6, true}, DType::f32, false) ==
         Approx(1e12 / (0.5 * kFlops / 2) + kLatency));

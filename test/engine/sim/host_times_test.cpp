@@ -33,7 +33,8 @@ Point mixture() {
 
 double seconds(const Point& p, const Framework& framework, const Machine& machine = ideal_machine()) {
   const double replayed = simulated(p, machine, framework).result.iteration_ms->mean * kMilli;
-  const double run = simulate_point(p, plan_on(framework, p), machine, 4096, {.replay = false}).result.iteration_ms->mean;
+  const double run =
+      simulate_point(p, plan_on(framework, p), machine, 4096, {.replay = false}).result.iteration_ms->mean;
   CHECK(replayed == run * kMilli);
   return replayed;
 }
@@ -68,7 +69,9 @@ TEST_CASE("the host goes through the weight tensors of which its rank owns somet
   CHECK(own < all / 2);
 }
 
-TEST_CASE("a mixture of experts is charged in each layer of each micro batch, forward and backward, and recomputed once more") {
+TEST_CASE(
+    "a mixture of experts is charged in each layer of each micro batch, forward and backward, and recomputed once "
+    "more") {
   Point p = mixture();
   CHECK(times(p, HostWork::mixture) == 2 * 8 * 8);
   CHECK(times(gpt(), HostWork::mixture) == 0);
@@ -90,7 +93,8 @@ TEST_CASE("layers that are not Transformer Engine's are not charged its products
   p.framework.options["grouped_experts"] = "false";
   CHECK(times(p, HostWork::gemm) == ((2 + 1 + 2 * 4) * 8 + 1) * 3 * 8);
   CHECK(find_framework("megatron-core", "test").host.work[HostWork::gemm] > 0);
-  CHECK(framework_of({.preset = "megatron-core", .options = {{"transformer_engine", "false"}}})->host.work[HostWork::gemm] == 0);
+  CHECK(framework_of({.preset = "megatron-core", .options = {{"transformer_engine", "false"}}})
+            ->host.work[HostWork::gemm] == 0);
 }
 
 TEST_CASE("a micro batch is broadcast over tp, to the stages of a pipeline that need it") {
@@ -104,7 +108,8 @@ TEST_CASE("a micro batch is broadcast over tp, to the stages of a pipeline that 
   };
   for (const auto& [tp, pp, times] : {std::tuple(1, 1, 0), {2, 1, 5}, {2, 2, 3}}) {
     const HostTimes t = micro_batch(tp, pp, 5);
-    CHECK(t.work[HostWork::micro_batch] - micro_batch(tp, pp, 0).work[HostWork::micro_batch] == Approx(times * t.collective).epsilon(1e-9));
+    CHECK(t.work[HostWork::micro_batch] - micro_batch(tp, pp, 0).work[HostWork::micro_batch] ==
+          Approx(times * t.collective).epsilon(1e-9));
   }
 }
 
@@ -133,7 +138,8 @@ TEST_CASE("without interleaved stages alone the host waits at messages, where th
     return seconds(p, framework, machine);
   };
   for (const int virtual_stages : {1, 2}) {
-    const double always = step(MessagesBlock::always, virtual_stages), never = step(MessagesBlock::never, virtual_stages);
+    const double always = step(MessagesBlock::always, virtual_stages),
+                 never = step(MessagesBlock::never, virtual_stages);
     CHECK(always > never);
     CHECK(step(MessagesBlock::unless_interleaved, virtual_stages) == (virtual_stages == 1 ? always : never));
   }

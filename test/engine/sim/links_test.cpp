@@ -111,8 +111,7 @@ TEST_CASE("across nodes the slowest level's bandwidth counts and every level's l
   const double network = 1.5 * kGiB / 8 / kNetwork, inside = 1.75 * kGiB / kBus;
   REQUIRE(network > inside);
   CHECK(kDirect.all_reduce(kGiB, {8, 4}) == Approx(kBase + 2 * 7 * kStep + 2 * 3 * kHop + network));
-  CHECK(kDirect.all_gather(kGiB, {8, 4}) ==
-        Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * kGiB / 8 / kNetwork));
+  CHECK(kDirect.all_gather(kGiB, {8, 4}) == Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * kGiB / 8 / kNetwork));
   // With a network as fast as that, the node's link is the slower part.
   Machine fast = round_machine();
   fast.network.bandwidth = 1000e9;
@@ -149,30 +148,34 @@ TEST_CASE("all-reduce in switches and all-to-all go at the rates that a machine 
   const Links plain(kMachine, true), switched(kSwitched, true);
   const Links::Reach node{8, 1}, pair{2, 1}, nodes{8, 4};
   CHECK(switched.all_reduce(kGiB, node) == Approx(kBase + 2 * kStep + 2 * kGiB * 7 / 8 / (2 * kBus)));
-  CHECK(switched.all_reduce(kGiB, pair) ==
-        plain.all_reduce(kGiB, pair));  // two devices have no switch to add up in
+  CHECK(switched.all_reduce(kGiB, pair) == plain.all_reduce(kGiB, pair));  // two devices have no switch to add up in
   CHECK(switched.all_gather(kGiB, node) == plain.all_gather(kGiB, node));
   CHECK(switched.all_to_all(kGiB, node) == Approx(kBase + 7 * kStep + kGiB * 7 / 8 / (kBus / 2)));
-  CHECK(switched.all_to_all(kGiB, nodes) ==
-        Approx(kBase + 7 * kStep + 3 * kHop + kGiB * 3 / 4 / (kNetwork / 4)));
+  CHECK(switched.all_to_all(kGiB, nodes) == Approx(kBase + 7 * kStep + 3 * kHop + kGiB * 3 / 4 / (kNetwork / 4)));
 }
 
-TEST_CASE("rows that are forwarded: within a node as all-to-all, across nodes once for each, at the rates that a machine has for them") {
+TEST_CASE(
+    "rows that are forwarded: within a node as all-to-all, across nodes once for each, at the rates that a machine has "
+    "for them") {
   const Links plain(kMachine, true), switched(kSwitched, true);
   const std::vector<std::int64_t> eight(8, 100), more(32, 100);
   constexpr double kRow = 1 << 20, kAll = 800 * kRow;
   CHECK(plain.forwarded(kRow, eight, eight, 800, {8, 1}) == Approx(plain.all_to_all(kRow, eight, eight, {8, 1})));
   // 3200 rows to ranks, 1600 to nodes, of which three quarters leave this one.
-  CHECK(plain.forwarded(kRow, more, more, 1600, {8, 4}) == Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * 1600 * kRow / kNetwork));
+  CHECK(plain.forwarded(kRow, more, more, 1600, {8, 4}) ==
+        Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * 1600 * kRow / kNetwork));
   CHECK(plain.forwarded(kRow, more, more, 1600, {8, 4}) < plain.all_to_all(kRow, more, more, {8, 4}));
   // Few nodes' rows leave the links within a node to wait for.
-  CHECK(plain.forwarded(kRow, more, more, 32, {8, 4}) == Approx(kBase + 7 * kStep + 3 * kHop + 4 * kAll * 7 / 8 / kBus));
+  CHECK(plain.forwarded(kRow, more, more, 32, {8, 4}) ==
+        Approx(kBase + 7 * kStep + 3 * kHop + 4 * kAll * 7 / 8 / kBus));
   CHECK(switched.forwarded(kRow, eight, eight, 800, {8, 1}) == Approx(kBase + 7 * kStep + kAll * 7 / 8 / (kBus / 2)));
   Machine kernels = switched_machine();
   kernels.node.links[1].forwarding_bandwidth = kBus * 3 / 4;
   kernels.network.forwarding = kNetwork / 2;
   const Links forwarding(kernels, true);
-  CHECK(forwarding.forwarded(kRow, eight, eight, 800, {8, 1}) == Approx(kBase + 7 * kStep + kAll * 7 / 8 / (kBus * 3 / 4)));
-  CHECK(forwarding.forwarded(kRow, more, more, 1600, {8, 4}) == Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * 1600 * kRow / (kNetwork / 2)));
+  CHECK(forwarding.forwarded(kRow, eight, eight, 800, {8, 1}) ==
+        Approx(kBase + 7 * kStep + kAll * 7 / 8 / (kBus * 3 / 4)));
+  CHECK(forwarding.forwarded(kRow, more, more, 1600, {8, 4}) ==
+        Approx(kBase + 7 * kStep + 3 * kHop + 0.75 * 1600 * kRow / (kNetwork / 2)));
   CHECK(forwarding.all_to_all(kGiB, {8, 4}) == switched.all_to_all(kGiB, {8, 4}));
 }

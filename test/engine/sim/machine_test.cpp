@@ -81,8 +81,11 @@ TEST_CASE("every built-in machine has rates in the order that hardware has them"
     const Precision half = peak(Precision::bf16) > 0 ? Precision::bf16 : Precision::fp16;
     CHECK(peak(half) == Approx(peak(Precision::fp16)));
     CHECK(peak(half) > peak(Precision::f32));
-    if (peak(Precision::tf32) > 0) CHECK((peak(Precision::tf32) >= peak(Precision::f32) && peak(Precision::tf32) * 2 <= peak(half) * 1.02));  // datasheets round
-    if (peak(Precision::fp8) > 0) CHECK((peak(Precision::fp8) >= 1.99 * peak(half) && rate(Precision::fp8) > rate(half)));
+    if (peak(Precision::tf32) > 0)
+      CHECK((peak(Precision::tf32) >= peak(Precision::f32) &&
+             peak(Precision::tf32) * 2 <= peak(half) * 1.02));  // datasheets round
+    if (peak(Precision::fp8) > 0)
+      CHECK((peak(Precision::fp8) >= 1.99 * peak(half) && rate(Precision::fp8) > rate(half)));
     CHECK(rate(half) > rate(Precision::f32));
     for (const double share : {m.attention.forward, m.attention.backward}) {
       CHECK(share <= m.gemm.sustained[static_cast<std::size_t>(half)]);  // exponentials stand between its products
@@ -103,7 +106,8 @@ TEST_CASE("no link of a built-in machine is faster than what its matrix of links
     // NVLinks of a device: through a switch all of them reach each other device, without one a part of them.
     int switched = 0, direct = 0;
     for (const std::string& word : m.node.topology[0])
-      if (word.starts_with("NV")) switched = std::max(switched, std::stoi(word.substr(2))), direct += std::stoi(word.substr(2));
+      if (word.starts_with("NV"))
+        switched = std::max(switched, std::stoi(word.substr(2))), direct += std::stoi(word.substr(2));
     // One way: 25 GB/s a link of NVLink 2 to 4, 50 of NVLink 5, which came with Blackwell; 76.5 of xGMI, 64 of PCIe 5 x16.
     const double blackwell = m.device.peak_flops[static_cast<std::size_t>(Precision::fp8)] > 4e15 ? 2 : 1;
     const double nvlink = (switched >= 8 ? switched : direct) * 25e9 * blackwell;
@@ -184,10 +188,9 @@ TEST_CASE("what is counted is refused where it is no whole number, and memory th
 }
 
 TEST_CASE("an unknown precision is refused with the nearest one") {
-  CHECK_THAT(
-      refused([](auto& j) { j["device"]["peak_tflops"]["fp61"] = j["device"]["peak_tflops"]["fp16"]; }),
-      Contains("[broken.json: $.device.peak_tflops.fp61] unknown precision, got \"fp61\"") &&
-          Contains("did you mean \"fp16\"?"));
+  CHECK_THAT(refused([](auto& j) { j["device"]["peak_tflops"]["fp61"] = j["device"]["peak_tflops"]["fp16"]; }),
+             Contains("[broken.json: $.device.peak_tflops.fp61] unknown precision, got \"fp61\"") &&
+                 Contains("did you mean \"fp16\"?"));
   CHECK_THAT(refused([](auto& j) { j["gemm"]["sustained"].erase("fp16"); }),
              Contains("[broken.json: $.gemm.sustained] missing fp16"));
 }
@@ -267,15 +270,14 @@ TEST_CASE("a node's matrix of links is one word for all, or rows that agree with
 }
 
 TEST_CASE("memory outside the allocator that leaves nothing is refused") {
-  CHECK_THAT(
-      refused([](auto& j) { j["device"]["memory_outside_allocator_mib"]["value"] = 16152; }),
-      Contains("[broken.json: $.device.memory_outside_allocator_mib] leaves nothing of the 16152 MiB"));
+  CHECK_THAT(refused([](auto& j) { j["device"]["memory_outside_allocator_mib"]["value"] = 16152; }),
+             Contains("[broken.json: $.device.memory_outside_allocator_mib] leaves nothing of the 16152 MiB"));
 }
 
 TEST_CASE("a machine is found by name or by path, and a name that is none by the nearest") {
   const std::string unknown = refusal([] { find_machine("V100-SXM9-16GB", "--on"); });
-  CHECK_THAT(unknown, Contains("[--on] no such machine, got \"V100-SXM9-16GB\"") &&
-                          Contains("did you mean \"V100-SXM2-16GB\""));
+  CHECK_THAT(unknown,
+             Contains("[--on] no such machine, got \"V100-SXM9-16GB\"") && Contains("did you mean \"V100-SXM2-16GB\""));
   CHECK(find_machine((kRoot / "machines/TITAN-RTX.json").string(), "--on").name == "TITAN-RTX");
   CHECK_THAT(refusal([] { find_machine("nowhere/at-all.json", "--on"); }),
              Contains("[nowhere/at-all.json] cannot be read"));
@@ -286,8 +288,8 @@ TEST_CASE("a simulated device is a count and a machine") {
   CHECK(eight.count == 8);
   CHECK(eight.machine == "V100-SXM2-16GB");
   CHECK(parse_simulated("sim:1024x./box/mine.json", "--on").machine == "./box/mine.json");
-  for (const char* bad : {"", "sim:", "cpu", "sim:8", "sim:x", "sim:8x", "sim:0xcpu", "sim:-1xcpu",
-                          "sim:1e3xcpu", "sim:99999999xcpu", "sim:4 xcpu", "8xcpu"}) {
+  for (const char* bad : {"", "sim:", "cpu", "sim:8", "sim:x", "sim:8x", "sim:0xcpu", "sim:-1xcpu", "sim:1e3xcpu",
+                          "sim:99999999xcpu", "sim:4 xcpu", "8xcpu"}) {
     INFO(bad);
     CHECK_THAT(refusal([&] { parse_simulated(bad, "--on"); }),
                Contains(std::string("[--on] no simulated machine, got \"") + bad + "\"") &&

@@ -37,13 +37,15 @@ TEST_CASE("measured tables are read between their points and beyond them") {
   CHECK(m.tables(8).second == Approx(2));
   CHECK(m.seconds(Call::all_reduce, 2048, DType::f32, 2).value() == Approx(16e-6));
   CHECK_FALSE(m.seconds(Call::all_gather, 2048, DType::f32, 2));
-  CHECK(measured_to_json(m, "a test") == measured_to_json(measured_from_json(measured_to_json(m, "a test"), "again: $"), "a test"));
+  CHECK(measured_to_json(m, "a test") ==
+        measured_to_json(measured_from_json(measured_to_json(m, "a test"), "again: $"), "a test"));
 }
 
 TEST_CASE("measured tables that cannot be are refused where they are wrong") {
   auto broken = tables();
   broken["by_ranks"][0]["products"][0]["gflops"] = {1, 2};
-  CHECK_THROWS_WITH(measured_from_json(broken, "m: $"), Contains("by_ranks[0].products[0].gflops") && Contains("need 4"));
+  CHECK_THROWS_WITH(measured_from_json(broken, "m: $"),
+                    Contains("by_ranks[0].products[0].gflops") && Contains("need 4"));
   broken = tables();
   broken["calls"][0]["us"] = {0};
   CHECK_THROWS_WITH(measured_from_json(broken, "m: $"), Contains("calls[0].us[0]"));

@@ -72,7 +72,8 @@ TEST_CASE("what a later stage keeps of micro batches in flight is told by their 
   const Recorded r = recorded(pipeline(4, "megatron-core"));
   const auto made_in = [&](std::size_t stage) {
     std::set<std::string> all;
-    for (const sim::TensorsAtPeak& t : sim::peak_by_tensor(r.plan, r.recording, r.recording.classes.classes[stage], r.caching).tensors)
+    for (const sim::TensorsAtPeak& t :
+         sim::peak_by_tensor(r.plan, r.recording, r.recording.classes.classes[stage], r.caching).tensors)
       all.insert(t.made_by);
     return all;
   };
@@ -81,7 +82,9 @@ TEST_CASE("what a later stage keeps of micro batches in flight is told by their 
   CHECK(made_in(2).count("forward of 4 micro batches") == 0);
 }
 
-TEST_CASE("a snapshot has the reserved memory in its segments, the allocated one in their blocks, and a trace that ends where it began") {
+TEST_CASE(
+    "a snapshot has the reserved memory in its segments, the allocated one in their blocks, and a trace that ends "
+    "where it began") {
   for (const char* framework : {"mbench", "megatron-core", "torchtitan"}) {
     INFO(framework);
     const Point p = pipeline(1, framework);
@@ -131,8 +134,11 @@ TEST_CASE("a snapshot has the reserved memory in its segments, the allocated one
 TEST_CASE("a pickle is what Python's protocol 2 says") {
   using namespace std::string_literals;
   CHECK(to_pickle(nullptr) == "\x80\x02N."s);
-  CHECK(to_pickle({{"a", 1}, {"b", {true, -2}}}) == "\x80\x02}(X\x01\0\0\0aJ\x01\0\0\0X\x01\0\0\0b](\x88J\xfe\xff\xff\xff"s "eu."s);
+  CHECK(to_pickle({{"a", 1}, {"b", {true, -2}}}) ==
+        "\x80\x02}(X\x01\0\0\0aJ\x01\0\0\0X\x01\0\0\0b](\x88J\xfe\xff\xff\xff"s
+        "eu."s);
   CHECK(to_pickle(0.5) == "\x80\x02G\x3f\xe0\0\0\0\0\0\0."s);
   CHECK(to_pickle(std::uint64_t{1} << 46) == "\x80\x02\x8a\x09\0\0\0\0\0\x40\0\0\0."s);
-  CHECK(to_pickle(std::int64_t{-1} - (std::int64_t{1} << 40)) == "\x80\x02\x8a\x09\xff\xff\xff\xff\xff\xfe\xff\xff\xff."s);
+  CHECK(to_pickle(std::int64_t{-1} - (std::int64_t{1} << 40)) ==
+        "\x80\x02\x8a\x09\xff\xff\xff\xff\xff\xfe\xff\xff\xff."s);
 }

@@ -31,9 +31,8 @@ SimNetwork::Bytes bytes_of(const std::vector<double>& values) {
   const auto bytes = std::as_bytes(std::span(values));
   return {bytes.begin(), bytes.end()};
 }
-std::vector<std::vector<double>> meet(SimNetwork& network, const std::string& name,
-                                      const std::vector<int>& stages, int me,
-                                      const std::vector<double>& values) {
+std::vector<std::vector<double>> meet(SimNetwork& network, const std::string& name, const std::vector<int>& stages,
+                                      int me, const std::vector<double>& values) {
   std::vector<std::vector<double>> all;
   for (const SimNetwork::Bytes& bytes : network.meet(name, stages, me, bytes_of(values))) {
     all.emplace_back(bytes.size() / sizeof(double));

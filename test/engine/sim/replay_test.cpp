@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "engine/point/result.h"
+#include "engine/run/trace.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recordings.h"
-#include "engine/run/trace.h"
 #include "engine/sim/replay_memory.h"
 #include "sweeps/spec.h"
 #include "test/catch.h"
@@ -20,7 +20,8 @@ using namespace mbench::test;
 namespace {
 
 // All that a simulation tells, or why it tells nothing. Doubles are written with all their digits.
-std::string reported(const Point& p, const Machine& machine, const Framework& framework, bool replay, sim::Recordings* recordings = nullptr) {
+std::string reported(const Point& p, const Machine& machine, const Framework& framework, bool replay,
+                     sim::Recordings* recordings = nullptr) {
   try {
     const Simulation s = simulate_point(p, plan_on(framework, p), machine, 1 << 20,
                                         {.trace = false, .replay = replay, .recordings = recordings});
@@ -36,13 +37,14 @@ std::string reported(const Point& p, const Machine& machine, const Framework& fr
 }
 
 // Where some micro batches' weight gradients are deferred the step is run as a whole.
-bool has_tapes(const Point& p) { return !p.defer_embedding_wgrad; }
+bool has_tapes(const Point& p) {
+  return !p.defer_embedding_wgrad;
+}
 
 // With the engine's own allocator: PyTorch's is replayed over more steps than are run (allocator/replayed_caching_test.cpp).
 void check_same(const Point& p, const Machine& machine, Framework framework) {
   framework.memory.caching = false;
-  if (has_tapes(p))
-    REQUIRE(sim::record(strategies::make_plan(p), machine.node.devices, nullptr, nullptr));
+  if (has_tapes(p)) REQUIRE(sim::record(strategies::make_plan(p), machine.node.devices, nullptr, nullptr));
   const std::string run = reported(p, machine, framework, false), replayed = reported(p, machine, framework, true);
   CHECK(replayed == run);
   // The same by a recording that was made on a machine with other memory.
@@ -60,7 +62,8 @@ std::vector<std::string> spans_of(const Point& p, const Machine& machine, const 
   for (std::size_t stage = 0; stage < s.timeline_by_stage.size(); ++stage) {
     const double zero = start_of(s.timeline_by_stage[stage]);
     for (const TimelineSpan& span : s.timeline_by_stage[stage].spans())
-      all.push_back(fmt::format("{} {} {}: {} to {}", stage, span.track.name(), span.name, span.begin - zero, span.end - zero));
+      all.push_back(
+          fmt::format("{} {} {}: {} to {}", stage, span.track.name(), span.name, span.begin - zero, span.end - zero));
   }
   std::sort(all.begin(), all.end());
   return all;
@@ -136,8 +139,7 @@ TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run
   const Framework framework = find_framework("megatron-2022", "test");
   for (const int per_node : {1, 3, 8}) {
     machine.node.devices = per_node;
-    for (const ScheduleKind schedule :
-         {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved})
+    for (const ScheduleKind schedule : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved})
       for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
         for (const Recompute recompute : {Recompute::none, Recompute::full}) {
           Point p = pipeline(4, 48);
@@ -145,8 +147,7 @@ TEST_CASE("a replay of long pipelines, on nodes that cut them anyhow, is the run
           p.virtual_stages = schedule == ScheduleKind::interleaved ? 2 : 1;
           p.framework = keeps(graph);
           p.recompute = recompute;
-          INFO(per_node << " a node, " << name_of(schedule) << ", " << name_of(graph) << ", "
-                        << name_of(recompute));
+          INFO(per_node << " a node, " << name_of(schedule) << ", " << name_of(graph) << ", " << name_of(recompute));
           check_same(p, machine, framework);
           check_outline(p, machine, framework);
           p.tp = 2, p.dp = 2, p.sequence_parallel = true;
@@ -183,8 +184,7 @@ TEST_CASE("a replay of stages that hold different numbers of layers is the run o
 }
 
 TEST_CASE("a replay of published runs is the run of them") {
-  for (const char* name :
-       {"megatron-345m-bert-tp2-pp2", "megatron-345m-gpt2-tp8-pp1", "megatron-530b-a100"}) {
+  for (const char* name : {"megatron-345m-bert-tp2-pp2", "megatron-345m-gpt2-tp8-pp1", "megatron-530b-a100"}) {
     sweeps::SpecOptions options;
     options.path = fmt::format("{}/configs/published/{}.json", MBENCH_SOURCE_DIR, name);
     options.device = "sim:4096xA100-SXM4-80GB";
@@ -203,15 +203,17 @@ TEST_CASE("a replay is out of memory where the run is, with the same words") {
   Point p = pipeline(4, 32);
   const Simulation fits = simulate_point(p, plan_on(framework, p), machine, 4);
   for (std::size_t stage = 0; stage < 4; ++stage)
-    for (const std::size_t less : {std::size_t{0}, std::size_t{1}, fits.reserved_by_stage[stage] / 3,
-                                   fits.reserved_by_stage[stage] * 9 / 10}) {
+    for (const std::size_t less :
+         {std::size_t{0}, std::size_t{1}, fits.reserved_by_stage[stage] / 3, fits.reserved_by_stage[stage] * 9 / 10}) {
       p.memory_limit = fits.reserved_by_stage[stage] - less;
       INFO(p.memory_limit);
       check_same(p, machine, framework);
     }
 }
 
-TEST_CASE("a replay counts the steady state: where the first step leaves what later ones find, these peak higher, and take as long") {
+TEST_CASE(
+    "a replay counts the steady state: where the first step leaves what later ones find, these peak higher, and take "
+    "as long") {
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
   for (const std::int64_t micro_batches : {1, 2, 4, 12}) {
@@ -245,8 +247,7 @@ TEST_CASE("a forecast of memory is what a simulation without time takes") {
   const Plan plan = plan_on(find_framework("mbench", "test"), p);
   const MemoryForecast forecast = forecast_memory(plan);
   const Simulation run =
-      simulate_point(p, plan, find_machine("A100-SXM4-80GB", "test"), 4,
-                     {.trace = false, .replay = false});
+      simulate_point(p, plan, find_machine("A100-SXM4-80GB", "test"), 4, {.trace = false, .replay = false});
   REQUIRE(forecast.peak_by_stage.size() == 4);
   for (std::size_t s = 0; s < 4; ++s) {
     CHECK(forecast.peak_by_stage[s].by_category == run.peak_by_stage[s].by_category);

@@ -44,15 +44,24 @@ ErrorKind kind_of(const Point& point, const std::string& machine, int devices) {
 }  // namespace
 
 TEST_CASE("a small step is simulated on every built-in machine, faster on faster ones") {
-  const auto ms = [](const std::string& machine, std::int64_t tp = 1) { return step_ms(simulated(gpt(tp, 1, 1), machine)); };
+  const auto ms = [](const std::string& machine, std::int64_t tp = 1) {
+    return step_ms(simulated(gpt(tp, 1, 1), machine));
+  };
   for (const std::string& machine : machine_names()) {
     if (find_machine(machine, "test").immediate) continue;
     INFO(machine);
     CHECK((ms(machine, 2) > 1 && ms(machine, 2) < 10000));
   }
-  for (const auto& [fast, slow] : {std::pair("B300-288GB", "H100-SXM5-80GB"), {"GB300-NVL72", "GH200-96GB"}, {"H100-SXM5-80GB", "H20-SXM5-96GB"},
-                                   {"H100-NVL-94GB", "RTX-4090"}, {"RTX-4090", "RTX-3090"}, {"RTX-5090", "RTX-4090"}, {"A100-SXM4-80GB", "A10G"},
-                                   {"L20", "L4"}, {"MI325X", "MI300X"}, {"MI355X", "MI325X"}}) {
+  for (const auto& [fast, slow] : {std::pair("B300-288GB", "H100-SXM5-80GB"),
+                                   {"GB300-NVL72", "GH200-96GB"},
+                                   {"H100-SXM5-80GB", "H20-SXM5-96GB"},
+                                   {"H100-NVL-94GB", "RTX-4090"},
+                                   {"RTX-4090", "RTX-3090"},
+                                   {"RTX-5090", "RTX-4090"},
+                                   {"A100-SXM4-80GB", "A10G"},
+                                   {"L20", "L4"},
+                                   {"MI325X", "MI300X"},
+                                   {"MI355X", "MI325X"}}) {
     INFO(fast << " and " << slow);
     CHECK(ms(fast) < ms(slow));
   }
@@ -127,8 +136,7 @@ TEST_CASE("a step that does not fit names the first rank that is full, the same 
   for (const auto& [limit, rank] :
        {std::pair{fits.reserved_by_stage[0], "[rank 4] "}, std::pair{std::size_t{64} << 20, "[rank 0] "}}) {
     const std::string first = refusal(limit);
-    CHECK_THAT(first,
-               Catch::StartsWith(rank) && Contains("out of memory at") && Contains(format_bytes(limit)));
+    CHECK_THAT(first, Catch::StartsWith(rank) && Contains("out of memory at") && Contains(format_bytes(limit)));
     for (int i = 0; i < 20; ++i) CHECK(refusal(limit) == first);
   }
 }
@@ -196,10 +204,13 @@ TEST_CASE("rotary positions without a kernel cost a host-bound step the calls of
   // Queries and keys, forward and backward, 12 calls each, of every layer of two micro batches.
   const double calls = 2.0 * 2 * 12 * static_cast<double>(p.model.layers) * 2;
   CHECK(step_ms(simulated(p, machine, framework, 1)) - fused ==
-        Approx(1e3 * calls * (machine.host.launch + framework.host.work[HostWork::call] / machine.host.speed)).epsilon(1e-6));
+        Approx(1e3 * calls * (machine.host.launch + framework.host.work[HostWork::call] / machine.host.speed))
+            .epsilon(1e-6));
 }
 
-TEST_CASE("deterministic algorithms cost a host-bound step a share of each op, and a device-bound one the filling of new tensors") {
+TEST_CASE(
+    "deterministic algorithms cost a host-bound step a share of each op, and a device-bound one the filling of new "
+    "tensors") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
   const Framework framework = find_framework("megatron-core", "test");
   REQUIRE(framework.host.fill > 0);
@@ -213,7 +224,8 @@ TEST_CASE("deterministic algorithms cost a host-bound step a share of each op, a
     return std::pair(step_ms(plain), step_ms(filled));
   };
   Point small = gpt(1, 1, 1);
-  small.framework = keeps(Graph::megatron_core), small.device = "sim:1xH100-SXM5-80GB", small.precision = Precision::bf16;
+  small.framework = keeps(Graph::megatron_core), small.device = "sim:1xH100-SXM5-80GB",
+  small.precision = Precision::bf16;
   Point large = small;
   small.model.hidden = 64, small.model.heads = 4, small.model.ffn = 256;
   small.seq = 64, small.micro_batch = small.global_batch = 1;
@@ -267,7 +279,8 @@ TEST_CASE("where state is sharded within nodes and replicated between them, less
       return std::any_of(spans.begin(), spans.end(), [&](const auto& s) { return s.name == what; });
     };
     CHECK((reported("reduce_scatter dp") && reported("all_gather dp") && reported("all_reduce dp_replicate")));
-    CHECK_FALSE((reported("reduce_scatter dp_replicate") || reported("all_gather dp_replicate") || reported("all_reduce dp")));
+    CHECK_FALSE(
+        (reported("reduce_scatter dp_replicate") || reported("all_gather dp_replicate") || reported("all_reduce dp")));
     double sum = 0;
     for (const double ms : two.result.time_anatomy_ms->ms) sum += ms;
     CHECK(sum == Approx(step_ms(two)).epsilon(1e-9));
@@ -355,8 +368,7 @@ TEST_CASE("where nothing runs beside collectives over tp, a step takes longer") 
   p.sequence_parallel = true;
   for (const bool replay : {true, false}) {
     const auto seconds = [&](const Framework& framework) {
-      return simulate_point(p, plan_on(framework, p), machine, 8, {.replay = replay})
-          .result.iteration_ms->mean;
+      return simulate_point(p, plan_on(framework, p), machine, 8, {.replay = replay}).result.iteration_ms->mean;
     };
     CHECK(seconds(blocking) > 1.005 * seconds(free));
     p.tp = 1, p.sequence_parallel = false;
@@ -388,7 +400,9 @@ TEST_CASE("with tp_comm_overlap most of what layers exchange over tp travels bes
   }
 }
 
-TEST_CASE("where each product gathers its input, layers exchange 14 times over tp instead of 10, and with full recompute 21 instead of 14") {
+TEST_CASE(
+    "where each product gathers its input, layers exchange 14 times over tp instead of 10, and with full recompute 21 "
+    "instead of 14") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
   Framework framework = ideal_framework();
   framework.tensor_collectives_block = true;  // so that all of it shows
@@ -399,7 +413,8 @@ TEST_CASE("where each product gathers its input, layers exchange 14 times over t
     double ms[2];
     for (const int i : {0, 1}) {
       p.model.layers = 2 + 2 * i;
-      ms[i] = (*simulate_point(p, plan_on(framework, p), machine, 8).result.time_anatomy_ms)[TimePart::communication_tp];
+      ms[i] =
+          (*simulate_point(p, plan_on(framework, p), machine, 8).result.time_anatomy_ms)[TimePart::communication_tp];
     }
     return ms[1] - ms[0];
   };

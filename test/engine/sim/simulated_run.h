@@ -64,13 +64,12 @@ inline Plan plan_on(const Framework& host, const Point& point) {
   return plan;
 }
 
-inline Simulation simulated(const Point& point, const Machine& machine, const Framework& framework,
-                            int devices = 4096, bool trace = false) {
+inline Simulation simulated(const Point& point, const Machine& machine, const Framework& framework, int devices = 4096,
+                            bool trace = false) {
   return simulate_point(point, plan_on(framework, point), machine, devices, {.trace = trace});
 }
 
-inline Simulation simulated(const Point& point, const std::string& machine,
-                            const std::string& framework = "mbench") {
+inline Simulation simulated(const Point& point, const std::string& machine, const std::string& framework = "mbench") {
   return simulated(point, find_machine(machine, "test"), find_framework(framework, "test"));
 }
 

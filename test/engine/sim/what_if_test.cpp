@@ -10,8 +10,8 @@ using Catch::Contains;
 TEST_CASE("a figure is set by its path, and nothing else changes") {
   const Machine own = find_machine("H100-SXM5-80GB", "test");
   const Machine other = find_machine(
-      "H100-SXM5-80GB", {{"network.gbps_per_device", 94}, {"node.links[0].bus_gbps", 500}, {"device.memory_mib", 160000}},
-      "test");
+      "H100-SXM5-80GB",
+      {{"network.gbps_per_device", 94}, {"node.links[0].bus_gbps", 500}, {"device.memory_mib", 160000}}, "test");
   CHECK(other.network.bandwidth == 94e9);
   CHECK(own.network.bandwidth == 47e9);
   CHECK(other.node.links.at(0).bandwidth == 500e9);

@@ -35,8 +35,7 @@ const Machine& machine() {
 struct Stage {
   Stage(SimNetwork& network, int stage, int ranks, const HostTimes& times = host_times())
       : clock(times),
-        device("A100", 0, std::make_unique<sim::CostModel>(machine(), find_framework("mbench", "test"), 1.0),
-               clock),
+        device("A100", 0, std::make_unique<sim::CostModel>(machine(), find_framework("mbench", "test"), 1.0), clock),
         world(stage * ranks, network.stages() * ranks, network, links, clock) {}
   Tensor tensor(std::int64_t rows) { return device.empty({rows, 1024}, DType::f32, Category::other, "x"); }
   // A kernel of that time, on an idle stream.
@@ -158,10 +157,12 @@ TEST_CASE("a started all_to_all runs beside what is computed until it is waited 
 TEST_CASE("what is reduced behind another collective begins where that ends, and both run beside what is computed") {
   SimNetwork network(1, 16);
   Stage s(network, 0, 16);
-  const auto within = s.world.group(s.device, Axes{Axis::dp}, first(8)), between = s.world.group(s.device, Axes{Axis::dp_replicate}, {0, 8});
+  const auto within = s.world.group(s.device, Axes{Axis::dp}, first(8)),
+             between = s.world.group(s.device, Axes{Axis::dp_replicate}, {0, 8});
   const Tensor whole = s.tensor(8 * 4096), part = whole.slice(0, 4096);
   const double first_half = s.links.all_gather(static_cast<double>(whole.bytes()), {8, 1}),
-               second_half = s.links.all_reduce(static_cast<double>(part.bytes()), {1, 2}), both = first_half + second_half;
+               second_half = s.links.all_reduce(static_cast<double>(part.bytes()), {1, 2}),
+               both = first_half + second_half;
   CHECK(std::min(first_half, second_half) > 3 * kCall);
   for (const double kernel : {0.1 * first_half, first_half + 0.5 * second_half, 10 * both}) {
     INFO(kernel / both);
@@ -216,7 +217,8 @@ TEST_CASE("what a framework enqueues by one call costs its host the first kernel
     call.reset();
     return end - begin;
   };
-  const double kernel = sim::CostModel(machine(), find_framework("mbench", "test"), 1.0).streaming_seconds(ops::Fill{z, 0}.cost());
+  const double kernel =
+      sim::CostModel(machine(), find_framework("mbench", "test"), 1.0).streaming_seconds(ops::Fill{z, 0}.cost());
   REQUIRE(kernel > 0);
   // The host is behind the device either way, so that each kernel begins when it has been enqueued.
   REQUIRE(1.25 * kernel < kLaunch);
@@ -260,8 +262,7 @@ TEST_CASE("messages of a tag go to receives in the order these were started, how
   from->start_send(x, 1, 7)->wait();
   sender.compute(1);
   from->start_send(x, 1, 8)->wait();
-  const auto early = to->start_receive(y, 0, 7), late = to->start_receive(y, 0, 7),
-             other = to->start_receive(y, 0, 8);
+  const auto early = to->start_receive(y, 0, 7), late = to->start_receive(y, 0, 7), other = to->start_receive(y, 0, 8);
   early->wait();
   CHECK(receiver.clock.now() < 0.1);
   other->wait();
@@ -289,7 +290,6 @@ TEST_CASE("the stages of a simulated job gather bytes of any length, each for al
       network.leave(stage);
     });
   for (std::thread& t : threads) t.join();
-  for (const auto& all : seen)
-    CHECK(all == std::vector<std::vector<std::int64_t>>{{}, {}, {1, 1, 1}, {1, 1, 1}});
+  for (const auto& all : seen) CHECK(all == std::vector<std::vector<std::int64_t>>{{}, {}, {1, 1, 1}, {1, 1, 1}});
   CHECK(largest == std::vector<double>{1, 1});
 }

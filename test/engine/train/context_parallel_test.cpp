@@ -49,8 +49,7 @@ Counted of_a_layer(std::int64_t cp, CpCommunication way, int rank) {
   return {more.sent - less.sent, more.activations - less.activations, more.parameters - less.parameters};
 }
 
-constexpr CpCommunication kWays[] = {CpCommunication::all_gather, CpCommunication::ring,
-                                     CpCommunication::all_to_all};
+constexpr CpCommunication kWays[] = {CpCommunication::all_gather, CpCommunication::ring, CpCommunication::all_to_all};
 
 }  // namespace
 
@@ -67,7 +66,7 @@ TEST_CASE("what attention sends over cp is what the closed forms say, on every r
         const double sent = (layer.sent - 4 * layer.parameters) / kMicroBatches;
         // Keys and values there; keys and values there again, and their gradients back.
         if (way == CpCommunication::ring) CHECK(sent == 3 * (k - 1) * kv);
-        if (way == CpCommunication::all_gather) CHECK(sent == 3 * k * kv);  // of which (k - 1) / k travels
+        if (way == CpCommunication::all_gather) CHECK(sent == 3 * k * kv);          // of which (k - 1) / k travels
         if (way == CpCommunication::all_to_all) CHECK(sent == 2 * (q + kv + out));  // likewise
       }
   }
@@ -111,9 +110,7 @@ TEST_CASE("in a ring keys and values travel beside attention, all but the last o
   };
   const double share = 2.0 * seq / cp * 2 * kKvHeads * kWidth, shifts = 3 * (cp - 1) * layers;
   // What a link of half the bandwidth adds to the step, of what it adds to the shifts.
-  const auto exposed = [&](double fast) {
-    return (seconds(fast / 2) - seconds(fast)) / (shifts * share / fast);
-  };
+  const auto exposed = [&](double fast) { return (seconds(fast / 2) - seconds(fast)) / (shifts * share / fast); };
   CHECK(exposed(machine.node.p2p_bandwidth) == Approx(1.0 / 9).epsilon(0.05));
   CHECK(exposed(1e8) > 0.9);  // where attention is over long before
 }

@@ -164,8 +164,7 @@ TEST_CASE("every BERT sample has a word to predict, and none in its padding") {
     }
   }
   const auto source = open_data("synthetic", model.vocab, 3, 77);
-  CHECK_THROWS_WITH(make_batch(*source, model, 77, 0, 0, 1, 3),
-                    Catch::Contains("[seq]") && Catch::Contains("need 4"));
+  CHECK_THROWS_WITH(make_batch(*source, model, 77, 0, 0, 1, 3), Catch::Contains("[seq]") && Catch::Contains("need 4"));
 }
 
 TEST_CASE("token files of every format give their tokens") {
@@ -174,10 +173,8 @@ TEST_CASE("token files of every format give their tokens") {
   check_ramp("tokens:" + folder.write("raw.bin", little_endian(values, 2)), 20, 256);
   check_ramp("tokens:" + folder.write("raw.u32", little_endian(values, 4)), 20, 256);
   check_ramp("tokens:" + folder.write("raw.uint32", little_endian(values, 4)), 20, 100000);
-  check_ramp("tokens:" + folder.write("a.bin", with_header(20240520, 1, 20, little_endian(values, 2))), 20,
-             256);
-  check_ramp("tokens:" + folder.write("b.bin", with_header(20240801, 7, 20, little_endian(values, 4))), 20,
-             256);
+  check_ramp("tokens:" + folder.write("a.bin", with_header(20240520, 1, 20, little_endian(values, 2))), 20, 256);
+  check_ramp("tokens:" + folder.write("b.bin", with_header(20240801, 7, 20, little_endian(values, 4))), 20, 256);
   check_ramp("text:" + folder.write("c.txt", little_endian(values, 1)), 20, 256);
 }
 
@@ -220,8 +217,7 @@ TEST_CASE("data files that cannot be trained on are refused by name") {
              Contains("got 22 bytes, need a multiple of 4"));
 
   const std::string foreign = folder.write("foreign.bin", little_endian({1, 2, 99, 4, 5}, 2));
-  CHECK_THAT(refusal("tokens:" + foreign, 99),
-             Contains(foreign) && Contains("token 2") && Contains("got 99"));
+  CHECK_THAT(refusal("tokens:" + foreign, 99), Contains(foreign) && Contains("token 2") && Contains("got 99"));
   CHECK(refusal("tokens:" + foreign, 100) == "accepted");
   CHECK_THAT(refusal("text:" + folder.write("high.txt", {1, 2, 3, 200, 5}), 128),
              Contains("got 200, need less than 128"));

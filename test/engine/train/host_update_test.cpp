@@ -74,8 +74,8 @@ TEST_CASE("an update on the host is the device's, however it is cut into chunks"
         const auto weights = some_values(n, 1), gradients = some_values(n, 0.1f);
         here.push_back({tensor_of(*device, weights, DType::f32), zeros(*device, n), zeros(*device, n),
                         type == DType::f32 ? Tensor() : tensor_of(*device, weights, type)});
-        there.push_back({tensor_of(host, weights, DType::f32), zeros(host, n), zeros(host, n),
-                         tensor_of(*device, weights, type)});
+        there.push_back(
+            {tensor_of(host, weights, DType::f32), zeros(host, n), zeros(host, n), tensor_of(*device, weights, type)});
         pieces.push_back({tensor_of(*device, gradients, type), there.back().model});
       }
       HostUpdate update(*device, kFirst, type, type == DType::f32 ? std::nullopt : std::optional(type), chunk);

@@ -29,8 +29,8 @@ std::int64_t bytes_of_a_layer(Point p) {
   for (int i = 0; i < 2; ++i) {
     p.model.layers = 3 + i;
     const MemoryForecast forecast = forecast_memory(strategies::make_plan(p));
-    bytes[i] = static_cast<std::int64_t>(
-        forecast.peak_by_stage[0].by_category[static_cast<int>(Category::activations)]);
+    bytes[i] =
+        static_cast<std::int64_t>(forecast.peak_by_stage[0].by_category[static_cast<int>(Category::activations)]);
   }
   return bytes[1] - bytes[0];
 }

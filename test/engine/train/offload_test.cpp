@@ -65,7 +65,8 @@ constexpr std::int64_t kNorm = static_cast<std::int64_t>(Arena::kRounding);
 
 }  // namespace
 
-TEST_CASE("offload: 12 bytes a parameter of optimizer state lie in host memory, and a step copies gradients and weights") {
+TEST_CASE(
+    "offload: 12 bytes a parameter of optimizer state lie in host memory, and a step copies gradients and weights") {
   struct Stage {
     Zero zero;
     int weights, gradients, optimizer;  // over how many ranks each is sharded

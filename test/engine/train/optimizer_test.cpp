@@ -34,9 +34,7 @@ WeightSpec named(const char* name, const Shape& shape) {
 class OptimizerTest : public ModuleTest {
  public:
   explicit OptimizerTest(const Point& point) : ModuleTest(point) {
-    const auto add = [&](const char* name, const Shape& shape) {
-      return store.add(named(name, shape), {}, {});
-    };
+    const auto add = [&](const char* name, const Shape& shape) { return store.add(named(name, shape), {}, {}); };
     add("matrix", {3, 70});
     add("copy", {4, 5})->counted = false;
     add("bias", {7});
@@ -116,8 +114,7 @@ class OptimizerTest : public ModuleTest {
       INFO(p.name());
       const Floats now = get(main(p));
       double worst = 0;
-      for (std::size_t e = 0; e < now.size(); ++e)
-        worst = std::max(worst, std::fabs(now[e] - reference[i].value[e]));
+      for (std::size_t e = 0; e < now.size(); ++e) worst = std::max(worst, std::fabs(now[e] - reference[i].value[e]));
       CHECK(worst < 2e-6);
       if (p.value.dtype() != DType::f32) check_rounded(p, now);
     }
@@ -133,8 +130,8 @@ class OptimizerTest : public ModuleTest {
     device->read(p.value, std::as_writable_bytes(std::span(bits)));
     std::size_t different = 0;
     for (std::size_t e = 0; e < bits.size(); ++e)
-      different += bits[e] != (p.value.dtype() == DType::f16 ? from_float<f16>(main[e]).bits
-                                                             : from_float<bf16>(main[e]).bits);
+      different +=
+          bits[e] != (p.value.dtype() == DType::f16 ? from_float<f16>(main[e]).bits : from_float<bf16>(main[e]).bits);
     CHECK(different == 0);
   }
 };

@@ -51,8 +51,7 @@ void check_against_library(const std::string& optimizer, double tolerance) {
       std::vector<Shape> shapes;
       for (const Json& tensor : c.at("start")) shapes.push_back(fixture::shape_of(tensor));
       Parameters t(point, shapes);
-      for (std::size_t i = 0; i < shapes.size(); ++i)
-        t.set(t.main(i), c.at("start")[i].at("data").get<Floats>());
+      for (std::size_t i = 0; i < shapes.size(); ++i) t.set(t.main(i), c.at("start")[i].at("data").get<Floats>());
       REQUIRE(c.at("steps").size() == 5);
       for (const Json& step : c.at("steps")) {
         for (std::size_t i = 0; i < shapes.size(); ++i)
@@ -127,8 +126,8 @@ TEST_CASE("one launch for each parameter computes the same bits as one for all t
         launches.push_back(run.device->meter().launches - before);
         std::vector<float> all;
         for (const auto& parameter : run.trainer.parameters().all()) {
-          const auto values = floats_of(
-              *run.device, run.trainer.parameters().main().part(parameter->offset, parameter->local));
+          const auto values =
+              floats_of(*run.device, run.trainer.parameters().main().part(parameter->offset, parameter->local));
           all.insert(all.end(), values.begin(), values.end());
         }
         weights.push_back(std::move(all));

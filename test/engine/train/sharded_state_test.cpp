@@ -68,9 +68,9 @@ TEST_CASE("model state takes what the paper says, on every rank") {
     int weights, gradients, optimizer;  // over how many ranks each is sharded
   };
   constexpr int k = kRanks;
-  for (const Stage& stage : {Stage{Zero::none, false, 1, 1, 1}, Stage{Zero::stage_1, false, 1, 1, k},
-                             Stage{Zero::stage_2, false, 1, k, k}, Stage{Zero::stage_3, false, k, k, k},
-                             Stage{Zero::fsdp, false, k, k, k}, Stage{Zero::fsdp, true, k, 1, k}})
+  for (const Stage& stage :
+       {Stage{Zero::none, false, 1, 1, 1}, Stage{Zero::stage_1, false, 1, 1, k}, Stage{Zero::stage_2, false, 1, k, k},
+        Stage{Zero::stage_3, false, k, k, k}, Stage{Zero::fsdp, false, k, k, k}, Stage{Zero::fsdp, true, k, 1, k}})
     for (const Precision precision : kPrecisions)
       for (int rank = 0; rank < kRanks; ++rank) {
         INFO("zero " << name_of(stage.zero) << ", " << name_of(precision) << ", rank " << rank);
@@ -112,8 +112,7 @@ TEST_CASE("stages 1 and 2 send what data parallelism does, stage 3 half as much 
       const Bytes bytes = bytes_of(precision);
       const auto n = static_cast<double>(parameter_count(point_of(precision, Zero::none).model, 1));
       const double weights = n * static_cast<double>(bytes.weights),
-                   gradients = n * static_cast<double>(bytes.gradients),
-                   times = static_cast<double>(micro_batches);
+                   gradients = n * static_cast<double>(bytes.gradients), times = static_cast<double>(micro_batches);
       CHECK(sent(Zero::none) == gradients);  // all-reduced: counts twice on the wire
       CHECK(sent(Zero::stage_1) == gradients + weights + norm);
       CHECK(sent(Zero::stage_2) == times * gradients + weights + norm);
@@ -135,8 +134,7 @@ TEST_CASE(
   const double norm = 4;
   for (const Precision precision : kPrecisions)
     for (const std::int64_t micro_batches : {1, 3})
-      for (const Zero zero :
-           {Zero::stage_1, Zero::stage_2, Zero::stage_3, Zero::fsdp, Zero::oss, Zero::oss_sdp}) {
+      for (const Zero zero : {Zero::stage_1, Zero::stage_2, Zero::stage_3, Zero::fsdp, Zero::oss, Zero::oss_sdp}) {
         INFO(name_of(precision) << ", " << micro_batches << " micro batches, zero " << name_of(zero));
         Point p = point_of(precision, zero, micro_batches);
         p.optimizer_instances = kCopies;
@@ -144,17 +142,16 @@ TEST_CASE(
         const Bytes bytes = bytes_of(precision);
         const auto n = static_cast<double>(c.parameters);
         const double weights = n * static_cast<double>(bytes.weights),
-                     gradients = n * static_cast<double>(bytes.gradients),
-                     times = static_cast<double>(micro_batches), own = gradients / kSharers;
+                     gradients = n * static_cast<double>(bytes.gradients), times = static_cast<double>(micro_batches),
+                     own = gradients / kSharers;
         CHECK(c.sent == other_copy.sent);
         CHECK(c.between_steps.by_category == other_copy.between_steps.by_category);
         if (zero == Zero::stage_1) CHECK(c.sent == gradients + own + weights + norm);
         if (zero == Zero::stage_2) CHECK(c.sent == times * gradients + own + weights + norm);
         if (zero == Zero::stage_3 || zero == Zero::fsdp)
           CHECK(c.sent == times * (gradients + 2 * weights) + own + norm);
-        if (zero == Zero::oss)
-          CHECK(c.sent == gradients + weights + norm);             // gradients over all ranks at once
-        if (zero == Zero::oss || zero == Zero::oss_sdp) continue;  // whose owners have unequal parts
+        if (zero == Zero::oss) CHECK(c.sent == gradients + weights + norm);  // gradients over all ranks at once
+        if (zero == Zero::oss || zero == Zero::oss_sdp) continue;            // whose owners have unequal parts
         const auto held = [&](Category category) {
           return static_cast<double>(c.between_steps.by_category[static_cast<std::size_t>(category)]);
         };
@@ -164,8 +161,7 @@ TEST_CASE(
         const bool sharded_weights = zero == Zero::stage_3 || zero == Zero::fsdp;
         CHECK(held(Category::weights) ==
               Approx(sharded_weights ? weights / kSharers : weights).margin(Arena::kRounding));
-        CHECK(held(Category::gradients) ==
-              Approx(zero == Zero::stage_1 ? gradients : own).margin(Arena::kRounding));
+        CHECK(held(Category::gradients) == Approx(zero == Zero::stage_1 ? gradients : own).margin(Arena::kRounding));
       }
 }
 

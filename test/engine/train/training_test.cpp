@@ -52,8 +52,7 @@ TEST_CASE("GPT learns real text") {
     CHECK(*r.skipped_steps <= (precision == Precision::fp16 ? 5 : 0));
     // Half of the way: later a learning rate this high lets the rounding of 16 bits, and the order of the
     // threads' sums, decide about single steps.
-    CHECK(mean(r.losses, 9, 3) ==
-          Approx(mean(f32, 9, 3)).epsilon(precision == Precision::fp16 ? 0.06 : 0.01));
+    CHECK(mean(r.losses, 9, 3) == Approx(mean(f32, 9, 3)).epsilon(precision == Precision::fp16 ? 0.06 : 0.01));
   }
 }
 

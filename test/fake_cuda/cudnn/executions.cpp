@@ -45,9 +45,9 @@ std::string device_for_cudnn() {
       R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"totalGlobalMem":{},)"
       R"("smClockRateKHz":{},"memClockRateKHz":{},"l2CacheSize":{},"cudaDeviceId":0,"deviceVer":{},)"
       R"("driverVer":{},"deviceName":"{}"}})",
-      hopper ? 132 : 108, hopper ? 232448 : 166912, hopper ? 150000000000 : 85000000000,
-      hopper ? 1980000 : 1410000, hopper ? 3201000 : 1593000, hopper ? 62914560 : 41943040, capability * 10,
-      CUDART_VERSION, hopper ? "NVIDIA H200" : "NVIDIA A100-SXM4-80GB");
+      hopper ? 132 : 108, hopper ? 232448 : 166912, hopper ? 150000000000 : 85000000000, hopper ? 1980000 : 1410000,
+      hopper ? 3201000 : 1593000, hopper ? 62914560 : 41943040, capability * 10, CUDART_VERSION,
+      hopper ? "NVIDIA H200" : "NVIDIA A100-SXM4-80GB");
 }
 
 std::size_t& cudnn_version() {
@@ -86,8 +86,7 @@ cudnnStatus_t __wrap_cudnnBackendSetAttribute(cudnnBackendDescriptor_t to, cudnn
     fake_cuda::packs()[to].workspace = fake_cuda::list_of<const void*>(values, count).at(0);
   return __real_cudnnBackendSetAttribute(to, name, type, count, values);
 }
-cudnnStatus_t __wrap_cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t,
-                                         cudnnBackendDescriptor_t arguments) {
+cudnnStatus_t __wrap_cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t arguments) {
   const auto found = fake_cuda::packs().find(arguments);
   if (found == fake_cuda::packs().end()) return CUDNN_STATUS_BAD_PARAM;
   const fake_cuda::Pack pack = found->second;

@@ -24,8 +24,8 @@ enum class Mask { none, causal, padded };
 constexpr Mask kMasks[] = {Mask::none, Mask::causal, Mask::padded};
 
 // As the engine's tensors lie: q, k and v in one [seq, batch, heads, 3 d], out in [seq, batch, heads * d].
-FlashShape shape_of(std::int64_t batch, std::int64_t heads, std::int64_t seq, std::int64_t d, Mask mask,
-                    DType type, bool gradient) {
+FlashShape shape_of(std::int64_t batch, std::int64_t heads, std::int64_t seq, std::int64_t d, Mask mask, DType type,
+                    bool gradient) {
   FlashShape s;
   s.type = type, s.batch = batch, s.heads = heads, s.seq = seq, s.head_dim = d, s.scale = 0.125f;
   s.key_heads = heads, s.v_dim = d;
@@ -37,9 +37,8 @@ FlashShape shape_of(std::int64_t batch, std::int64_t heads, std::int64_t seq, st
 }
 
 std::string label(const FlashShape& s, int capability) {
-  return fmt::format("{}: {} x {} x {} x {} {}{}{}{}", capability, s.batch, s.heads, s.seq, s.head_dim,
-                     name_of(s.type), s.causal ? " causal" : "", s.padded ? " padded" : "",
-                     s.gradient ? " gradient" : "");
+  return fmt::format("{}: {} x {} x {} x {} {}{}{}{}", capability, s.batch, s.heads, s.seq, s.head_dim, name_of(s.type),
+                     s.causal ? " causal" : "", s.padded ? " padded" : "", s.gradient ? " gradient" : "");
 }
 
 // What a plan may want besides: cuDNN 9.19 asks for 256 bytes.
@@ -62,8 +61,7 @@ TEST_CASE("cuDNN has plans for every head size, length and mask, compiled for th
       for (const Mask mask : kMasks)
         for (const bool gradient : {false, true}) {
           const std::int64_t seq = lengths[turn / 2 % 4];
-          const FlashShape s =
-              shape_of(2, 4, seq, d, mask, turn / 2 % 3 == 0 ? DType::f16 : DType::bf16, gradient);
+          const FlashShape s = shape_of(2, 4, seq, d, mask, turn / 2 % 3 == 0 ? DType::f16 : DType::bf16, gradient);
           ++turn;
           INFO(label(s, capability));
           fake_cuda::loaded_kernels().clear();
@@ -71,11 +69,9 @@ TEST_CASE("cuDNN has plans for every head size, length and mask, compiled for th
           REQUIRE(!fake_cuda::loaded_kernels().empty());
           for (const fake_cuda::LoadedKernel& kernel : fake_cuda::loaded_kernels()) {
             CHECK(kernel.capability == capability);
-            CHECK_THAT(kernel.name,
-                       Contains(fmt::format("sm{}_flash_{}prop", capability, gradient ? "b" : "f")));
+            CHECK_THAT(kernel.name, Contains(fmt::format("sm{}_flash_{}prop", capability, gradient ? "b" : "f")));
           }
-          const std::int64_t bytes = workspace_of(*plan),
-                             kept = gradient ? s.row_sum_bytes() + score_bytes(s) : 0;
+          const std::int64_t bytes = workspace_of(*plan), kept = gradient ? s.row_sum_bytes() + score_bytes(s) : 0;
           CHECK(bytes >= kept);
           CHECK(bytes <= kept + kSlack);
         }
@@ -169,13 +165,10 @@ struct FakeFlash {
   std::int64_t batch, heads, seq, d = 64;
   Tensor qkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),
          dqkv = test.empty({seq, batch, heads, 3 * d}, DType::bf16),
-         out = test.empty({seq, batch, heads*d}, DType::bf16),
-         dout = test.empty({seq, batch, heads*d}, DType::bf16), lse = test.empty({batch, heads, seq}),
-         keep = test.empty({batch, seq}, DType::u8);
+         out = test.empty({seq, batch, heads*d}, DType::bf16), dout = test.empty({seq, batch, heads*d}, DType::bf16),
+         lse = test.empty({batch, heads, seq}), keep = test.empty({batch, seq}, DType::u8);
 
-  ops::Matrix part(const Tensor& x, std::int64_t i) const {
-    return {x, seq, d, batch * heads * 3 * d, i * d, 3 * d};
-  }
+  ops::Matrix part(const Tensor& x, std::int64_t i) const { return {x, seq, d, batch * heads * 3 * d, i * d, 3 * d}; }
   ops::Matrix whole(const Tensor& x) const { return {x, seq, d, batch * heads * d, 0, d}; }
   ops::AttentionShape shape(Mask mask) const {
     ops::AttentionShape s;
@@ -253,7 +246,8 @@ TEST_CASE("a gradient whose workspace would be too large starts in pieces, which
     std::int64_t batch, heads, seq;
     std::vector<std::pair<std::int64_t, std::int64_t>> begin;  // sample, head
   };
-  for (const Pieces& z : {Pieces{2, 3, 8192, {{0, 0}, {0, 2}, {1, 0}, {1, 2}}}, Pieces{6, 4, 4096, {{0, 0}, {2, 0}, {4, 0}}}})
+  for (const Pieces& z :
+       {Pieces{2, 3, 8192, {{0, 0}, {0, 2}, {1, 0}, {1, 2}}}, Pieces{6, 4, 4096, {{0, 0}, {2, 0}, {4, 0}}}})
     for (const Mask mask : {Mask::causal, Mask::padded}) {
       FakeFlash p(z.batch, z.heads, z.seq);
       fake_cuda::executions().clear();
@@ -269,7 +263,9 @@ TEST_CASE("a gradient whose workspace would be too large starts in pieces, which
         const auto [b, a] = z.begin[i];
         INFO("piece " << i << ", sample " << b << ", head " << a);
         const auto& tensors = plans[1 + i].tensors;
-        const auto at = [](const Tensor& t, std::int64_t elements) { return static_cast<const void*>(t.data() + 2 * elements); };
+        const auto at = [](const Tensor& t, std::int64_t elements) {
+          return static_cast<const void*>(t.data() + 2 * elements);
+        };
         const std::int64_t packed = (b * z.heads + a) * 3 * p.d, whole = (b * z.heads + a) * p.d;
         CHECK(tensors.at(kFlashQ) == at(p.qkv, packed));
         CHECK(tensors.at(kFlashK) == at(p.qkv, packed + p.d));
@@ -280,8 +276,7 @@ TEST_CASE("a gradient whose workspace would be too large starts in pieces, which
         CHECK(tensors.at(kFlashDK) == at(p.dqkv, packed + p.d));
         CHECK(tensors.at(kFlashDV) == at(p.dqkv, packed + 2 * p.d));
         CHECK(tensors.at(kFlashLse) == static_cast<const void*>(p.lse.data() + 4 * (b * z.heads + a) * z.seq));
-        if (mask == Mask::padded)
-          CHECK(reinterpret_cast<std::uintptr_t>(tensors.at(kFlashKeyLengths)) % 16 == 0);
+        if (mask == Mask::padded) CHECK(reinterpret_cast<std::uintptr_t>(tensors.at(kFlashKeyLengths)) % 16 == 0);
       }
       REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
     }

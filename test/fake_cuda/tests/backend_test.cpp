@@ -43,9 +43,10 @@ TEST_CASE("products with other rows in each step are not measured, those of one 
   Tensors t(*gpu);
   constexpr std::int64_t rows = 1024, in = 512, out = 256;
   ops::GroupedMatmul op;
-  op.x = t.in({rows, in}, DType::bf16), op.w = t.in({2, out, in}, DType::bf16), op.y = t.inout({rows, out}, DType::bf16);
+  op.x = t.in({rows, in}, DType::bf16), op.w = t.in({2, out, in}, DType::bf16),
+  op.y = t.inout({rows, out}, DType::bf16);
   for (const auto gemm : {ops::GroupedMatmul::Gemm::forward, ops::GroupedMatmul::Gemm::input_gradient,
-                             ops::GroupedMatmul::Gemm::weight_gradient})
+                          ops::GroupedMatmul::Gemm::weight_gradient})
     for (const std::int64_t first : {500, 501, 650, 900}) {
       const std::int64_t offsets[] = {0, first, rows};
       op.gemm = gemm, op.offsets = offsets;
@@ -57,8 +58,9 @@ TEST_CASE("products with other rows in each step are not measured, those of one 
 }
 
 TEST_CASE("a GELU of f32 operands is our own kernel, of narrower ones cuBLASLt's") {
-  for (const auto& [precision, type, own] :
-       {std::tuple(Precision::f32, DType::f32, 1u), {Precision::tf32, DType::f32, 0u}, {Precision::f32, DType::bf16, 0u}}) {
+  for (const auto& [precision, type, own] : {std::tuple(Precision::f32, DType::f32, 1u),
+                                             {Precision::tf32, DType::f32, 0u},
+                                             {Precision::f32, DType::bf16, 0u}}) {
     const auto gpu = open_device("cuda", 0, precision);
     Tensors t(*gpu);
     const Tensor x = t.in({64, 64}, type), w = t.in({64, 64}, type);
@@ -109,7 +111,8 @@ TEST_CASE("the host runs ahead of a busy GPU by the inputs of several micro batc
   std::vector<int> values(3 * kUploads);
   std::iota(values.begin(), values.end(), 100);
   for (int i = 0; i < 3 * kUploads; ++i) {
-    staging.upload(reinterpret_cast<std::byte*>(to + i), std::as_bytes(std::span(values).subspan(static_cast<std::size_t>(i), 1)));
+    staging.upload(reinterpret_cast<std::byte*>(to + i),
+                   std::as_bytes(std::span(values).subspan(static_cast<std::size_t>(i), 1)));
     if (i == 2 * kUploads - 1) CHECK(waits == 0);  // twice: in slots, and in buffers while the slots are taken
   }
   CHECK(waits == 1);
@@ -132,7 +135,8 @@ TEST_CASE("an upload crosses the link while the GPU is busy, and reaches its pla
     const auto gpu = open_device("cuda", 0);
     const std::size_t charged = gpu->memory().library();
     {
-      cuda::Staging staging(stream, gpu->memory(), [&](cudaEvent_t e) { REQUIRE(cudaEventSynchronize(e) == cudaSuccess); });
+      cuda::Staging staging(stream, gpu->memory(),
+                            [&](cudaEvent_t e) { REQUIRE(cudaEventSynchronize(e) == cudaSuccess); });
       CHECK(gpu->memory().library() == charged + (std::size_t{4} << 20));
       std::vector<int> old(count, 7), values(count), got(count);
       std::iota(values.begin(), values.end(), 1);

@@ -39,7 +39,8 @@ TEST_CASE("a caller calls in one thread of its own, on the GPU that was current,
         }) == ncclRemoteError);
   CHECK(first == second);
   CHECK(first != std::this_thread::get_id());
-  CHECK_THROWS_WITH(called(caller, []() -> ncclResult_t { throw std::runtime_error("no such stream"); }), "no such stream");
+  CHECK_THROWS_WITH(called(caller, []() -> ncclResult_t { throw std::runtime_error("no such stream"); }),
+                    "no such stream");
   CHECK(called(caller, [] { return ncclSuccess; }) == ncclSuccess);
 }
 

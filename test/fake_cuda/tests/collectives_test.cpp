@@ -1,10 +1,11 @@
 // Groups over NCCL between processes, each with a fake GPU of its own, held to the contract of every backend.
+#include "test/mpi/collectives.h"
+
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/backend/cuda/cuda.h"
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/comm/nccl/nccl_world.h"
 #include "test/catch.h"
-#include "test/mpi/collectives.h"
 
 using namespace mbench;
 using namespace mbench::test;

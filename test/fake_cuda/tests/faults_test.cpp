@@ -49,15 +49,14 @@ TEST_CASE("what cannot fit the GPU is known before it starts") {
 
 TEST_CASE("workspaces of libraries are bound by the limit too, and the error says what they hold") {
   Sweeps sweeps;
-  const Run run = sweeps.run("workspace", R"({"memory_limit": ["37MiB", "16MiB"]})", "cuda",
-                             "FAKE_CUDA_COUNT=1", "--launcher local");
+  const Run run = sweeps.run("workspace", R"({"memory_limit": ["37MiB", "16MiB"]})", "cuda", "FAKE_CUDA_COUNT=1",
+                             "--launcher local");
   CHECK(run.code == 0);
   const auto points = sweeps.points("workspace");
   REQUIRE(points.size() == 2);
   INFO(points[0].reason << "\n" << points[1].reason);
   CHECK(points[0].outcome == Outcome::oom);
-  CHECK_THAT(points[0].reason,
-             Contains("of the limit of 37.00 MiB, 36.0") && Contains(" held outside the arena"));
+  CHECK_THAT(points[0].reason, Contains("of the limit of 37.00 MiB, 36.0") && Contains(" held outside the arena"));
   CHECK(points[1].outcome == Outcome::oom);
   CHECK_THAT(points[1].reason, Contains("out of memory at workspace of cuBLASLt (library), need 32.00 MiB"));
 }
@@ -66,23 +65,21 @@ TEST_CASE("workspaces of libraries are bound by the limit too, and the error say
 TEST_CASE("a collective that a rank never comes to is a timeout that names it") {
   for (const int from : {9, 60}) {
     Sweeps sweeps;
-    const Run run =
-        sweeps.run("hang", R"({"tp": [2], "recompute": ["none"]})", "cuda",
-                   fmt::format("FAKE_CUDA_COUNT=2 FAKE_CUDA_ABSENT_RANK=1 FAKE_CUDA_ABSENT_FROM={}", from),
-                   "--timeout 20");
+    const Run run = sweeps.run("hang", R"({"tp": [2], "recompute": ["none"]})", "cuda",
+                               fmt::format("FAKE_CUDA_COUNT=2 FAKE_CUDA_ABSENT_RANK=1 FAKE_CUDA_ABSENT_FROM={}", from),
+                               "--timeout 20");
     CHECK(run.code == 3);
     const auto points = sweeps.points("hang");
     REQUIRE(points.size() == 1);
     CHECK(points[0].outcome == Outcome::timeout);
-    CHECK_THAT(points[0].reason,
-               Contains("all_reduce of ") && Contains(" in group tp") && Contains("after 10 s"));
+    CHECK_THAT(points[0].reason, Contains("all_reduce of ") && Contains(" in group tp") && Contains("after 10 s"));
   }
 }
 
 TEST_CASE("a communicator that is never made is a timeout that names it") {
   Sweeps sweeps;
-  const Run run = sweeps.run("init", R"({"tp": [2]})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_INIT_HANGS=1",
-                             "--timeout 12");
+  const Run run =
+      sweeps.run("init", R"({"tp": [2]})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_INIT_HANGS=1", "--timeout 12");
   CHECK(run.code == 3);
   const auto points = sweeps.points("init");
   REQUIRE(points.size() == 1);
@@ -93,8 +90,8 @@ TEST_CASE("a communicator that is never made is a timeout that names it") {
 // A communicator that blocks opens connections within its first call, which does not return then.
 TEST_CASE("a rank that never connects is a timeout that names the collective") {
   Sweeps sweeps;
-  const Run run = sweeps.run("connect", R"({"tp": [2]})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_CONNECT_HANGS=1",
-                             "--timeout 12");
+  const Run run =
+      sweeps.run("connect", R"({"tp": [2]})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_CONNECT_HANGS=1", "--timeout 12");
   CHECK(run.code == 3);
   const auto points = sweeps.points("connect");
   REQUIRE(points.size() == 1);
@@ -105,8 +102,8 @@ TEST_CASE("a rank that never connects is a timeout that names the collective") {
 
 TEST_CASE("an error of the network ends the point and names the group") {
   Sweeps sweeps;
-  const Run run = sweeps.run("network", R"({"tp": [2]})", "cuda",
-                             "FAKE_CUDA_COUNT=2 FAKE_CUDA_FAILING_COLLECTIVE=60", "--timeout 60");
+  const Run run = sweeps.run("network", R"({"tp": [2]})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_FAILING_COLLECTIVE=60",
+                             "--timeout 60");
   CHECK(run.code == 3);
   const auto points = sweeps.points("network");
   REQUIRE(points.size() == 1);
@@ -117,8 +114,9 @@ TEST_CASE("an error of the network ends the point and names the group") {
 
 TEST_CASE("a GPU that is full when NCCL wants its buffers is an oom") {
   Sweeps sweeps;
-  const Run run = sweeps.run("buffers", R"({"tp": [2]})", "cuda",
-                             "FAKE_CUDA_COUNT=2 FAKE_CUDA_MEMORY_MIB=250 FAKE_CUDA_COMMUNICATOR_MIB=400", "--timeout 60");
+  const Run run =
+      sweeps.run("buffers", R"({"tp": [2]})", "cuda",
+                 "FAKE_CUDA_COUNT=2 FAKE_CUDA_MEMORY_MIB=250 FAKE_CUDA_COMMUNICATOR_MIB=400", "--timeout 60");
   CHECK(run.code == 0);
   const auto points = sweeps.points("buffers");
   REQUIRE(points.size() == 1);

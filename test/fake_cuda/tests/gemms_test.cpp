@@ -66,8 +66,7 @@ cublasStatus_t multiply(const Problem& p, const Buffer& a, const Buffer& b, cons
   cublasLtMatrixLayoutCreate(&lb, CUDA_R_32F, p.k, p.n, static_cast<std::int64_t>(p.k));
   cublasLtMatrixLayoutCreate(&ld, CUDA_R_32F, p.m, p.n, static_cast<std::int64_t>(p.m));
   cublasLtMatmulPreferenceCreate(&preference);
-  cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &p.room,
-                                       sizeof p.room);
+  cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &p.room, sizeof p.room);
   cublasLtMatmulHeuristicResult_t results[8];
   int n = 0;
   cublasLtMatrixLayout_t wb = lb, wd = ld;  // of the product that the heuristic is asked for
@@ -75,12 +74,13 @@ cublasStatus_t multiply(const Problem& p, const Buffer& a, const Buffer& b, cons
     cublasLtMatrixLayoutCreate(&wb, CUDA_R_32F, p.k, found_for, static_cast<std::int64_t>(p.k));
     cublasLtMatrixLayoutCreate(&wd, CUDA_R_32F, p.m, found_for, static_cast<std::int64_t>(p.m));
   }
-  cublasStatus_t status =
-      cublasLtMatmulAlgoGetHeuristic(handle, desc, la, wb, wd, wd, preference, 8, results, &n);
+  cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle, desc, la, wb, wd, wd, preference, 8, results, &n);
   if (found_for != 0)
     for (const auto layout : {wb, wd}) cublasLtMatrixLayoutDestroy(layout);
   cublasLtMatmulHeuristicResult_t fits{};
-  if (checked) REQUIRE(cublasLtMatmulAlgoCheck(handle, desc, la, lb, ld, ld, &results[p.algorithm].algo, &fits) == CUBLAS_STATUS_SUCCESS);
+  if (checked)
+    REQUIRE(cublasLtMatmulAlgoCheck(handle, desc, la, lb, ld, ld, &results[p.algorithm].algo, &fits) ==
+            CUBLAS_STATUS_SUCCESS);
   if (found) *found = n;
   void* workspace = nullptr;
   REQUIRE(cudaMalloc(&workspace, p.room) == cudaSuccess);
@@ -147,9 +147,7 @@ TEST_CASE("epilogues: bias, GELU and what it keeps, their gradients, sums of ope
   f.check(run(CUBLASLT_EPILOGUE_GELU_BIAS), [&](auto i, auto j) { return gelu(plus_bias(i, j)); });
   // The gradient's input is what is there before the forward's output replaces it.
   const auto slope = [](double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; };
-  const auto grad = [&](std::size_t i, std::size_t j) {
-    return f.gemm(i, j) * slope(f.vaux[j * f.p.m + i]);
-  };
+  const auto grad = [&](std::size_t i, std::size_t j) { return f.gemm(i, j) * slope(f.vaux[j * f.p.m + i]); };
   f.check(run(CUBLASLT_EPILOGUE_DGELU), grad);
   f.check(run(CUBLASLT_EPILOGUE_DGELU_BGRAD), grad);
   const Values sums = f.bias.get();

@@ -21,9 +21,7 @@ struct Stream {
 template <class T>
 struct OnGpu {
   T* at = nullptr;
-  explicit OnGpu(std::size_t n) {
-    REQUIRE(cudaMalloc(reinterpret_cast<void**>(&at), n * sizeof(T)) == cudaSuccess);
-  }
+  explicit OnGpu(std::size_t n) { REQUIRE(cudaMalloc(reinterpret_cast<void**>(&at), n * sizeof(T)) == cudaSuccess); }
   ~OnGpu() { cudaFree(at); }
 };
 
@@ -43,8 +41,8 @@ inline void put_kernel(int* to, int value) {
 void put(int* to, int value, cudaStream_t stream) {
   fake_cuda::learn(put_kernel);
   void* arguments[] = {&to, &value};
-  REQUIRE(cudaLaunchKernel(reinterpret_cast<const void*>(put_kernel), dim3(1), dim3(1), arguments, 0,
-                           stream) == cudaSuccess);
+  REQUIRE(cudaLaunchKernel(reinterpret_cast<const void*>(put_kernel), dim3(1), dim3(1), arguments, 0, stream) ==
+          cudaSuccess);
 }
 
 int value_of(const int* at) {
@@ -161,11 +159,9 @@ TEST_CASE("what a real GPU refuses is refused") {
   void* arguments[] = {&at, &host};
   CHECK(cudaLaunchKernel(kernel, dim3(0), dim3(1), arguments, 0, s.get) == cudaErrorInvalidConfiguration);
   CHECK(cudaLaunchKernel(kernel, dim3(1), dim3(1025), arguments, 0, s.get) == cudaErrorInvalidConfiguration);
-  CHECK(cudaLaunchKernel(kernel, dim3(1, 65536), dim3(32), arguments, 0, s.get) ==
-        cudaErrorInvalidConfiguration);
+  CHECK(cudaLaunchKernel(kernel, dim3(1, 65536), dim3(32), arguments, 0, s.get) == cudaErrorInvalidConfiguration);
   CHECK(cudaLaunchKernel(kernel, dim3(1), dim3(32), arguments, 49153, s.get) == cudaErrorInvalidValue);
-  CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10) ==
-        cudaErrorInvalidValue);
+  CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10) == cudaErrorInvalidValue);
   CHECK(cudaLaunchKernel(&host, dim3(1), dim3(1), arguments, 0, s.get) == cudaErrorInvalidDeviceFunction);
   cudaEvent_t never = nullptr;
   REQUIRE(cudaEventCreate(&never) == cudaSuccess);

@@ -25,11 +25,10 @@ class Sweeps {
       "vocab": 61, "positions": 16}, )";
     room_.put(name + ".json", R"({"seq": 16, "warmup": 0, "dropout": 0.1, "attention": "core", )" + fields +
                                   "\"sweep\": " + sweep + "}");
-    return room_.shell(
-        fmt::format("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {} $M sweep {}.json "
-                    "--on {} --out {} --quiet {}",
-                    settings, name, device, name, options),
-        280);
+    return room_.shell(fmt::format("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 {} $M sweep {}.json "
+                                   "--on {} --out {} --quiet {}",
+                                   settings, name, device, name, options),
+                       280);
   }
   std::vector<PointResult> points(const std::string& name) const {
     return read_result_file(room_ / (name + "/results.json")).points;
@@ -95,8 +94,8 @@ inline void check_time_anatomy(const PointResult& got) {
 }
 
 inline std::string describe(const PointResult& p) {
-  return fmt::format("tp {} pp {} dp {} {} {} {}", p.point.tp, p.point.pp, p.point.dp,
-                     name_of(p.point.precision), name_of(p.point.framework), name_of(p.point.recompute));
+  return fmt::format("tp {} pp {} dp {} {} {} {}", p.point.tp, p.point.pp, p.point.dp, name_of(p.point.precision),
+                     name_of(p.point.framework), name_of(p.point.recompute));
 }
 
 }  // namespace mbench::test

@@ -40,7 +40,8 @@ TEST_CASE("one GPU: losses, gradient norms and memory are the CPU's and the simu
 
 TEST_CASE("a soak on GPUs has NVML's clocks, power, temperature and what held clocks down in each window") {
   Sweeps sweeps;
-  const Run run = sweeps.run("soak", R"({"precision": ["f32"]})", "cuda", "FAKE_CUDA_SEED=3", "--launcher local --soak 2s");
+  const Run run =
+      sweeps.run("soak", R"({"precision": ["f32"]})", "cuda", "FAKE_CUDA_SEED=3", "--launcher local --soak 2s");
   INFO(run.out << run.err);
   REQUIRE(run.code == 0);
   const PointResult row = sweeps.points("soak").at(0);
@@ -140,8 +141,7 @@ TEST_CASE("normed queries and keys, and latent attention: two GPUs train as the 
   Sweeps sweeps;
   const auto cpu = sweeps.good("cpu", "{" + models + "}", "cpu", "", "--launcher local");
   const auto sim = sweeps.good("sim", "{" + models + layout + "}", "sim:2xA100-SXM4-80GB");
-  const auto gpu =
-      sweeps.good("gpu", "{" + models + layout + "}", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_SEED=4");
+  const auto gpu = sweeps.good("gpu", "{" + models + layout + "}", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_SEED=4");
   REQUIRE(gpu.size() == 8);
   for (std::size_t i = 0; i < gpu.size(); ++i) {
     INFO(describe(gpu[i]) << ", qk_norm " << (gpu[i].point.model.parts().qk_norm != QkNorm::none));
@@ -160,11 +160,10 @@ TEST_CASE("experts on several GPUs, by all-to-all: what the CPU alone computes, 
     ["capacity:8", 1, 2, 2, 0, false, "f32", "fused"], ["capacity:8", 2, 2, 4, 1, true, "f32", "eager"],
     ["capacity:8", 2, 2, 2, 0, true, "f32", "fused"]])";
   Sweeps sweeps;
-  const auto cpu = sweeps.good("cpu", "{" + model + R"(, "router": ["learned"], "precision": ["f32"]})",
-                               "cpu", "", "--launcher local");
+  const auto cpu = sweeps.good("cpu", "{" + model + R"(, "router": ["learned"], "precision": ["f32"]})", "cpu", "",
+                               "--launcher local");
   const auto sim = sweeps.good("sim", "{" + model + layouts + "}", "sim:4xA100-SXM4-80GB");
-  const auto gpu =
-      sweeps.good("gpu", "{" + model + layouts + "}", "cuda", "FAKE_CUDA_COUNT=4 FAKE_CUDA_SEED=3");
+  const auto gpu = sweeps.good("gpu", "{" + model + layouts + "}", "cuda", "FAKE_CUDA_COUNT=4 FAKE_CUDA_SEED=3");
   REQUIRE(gpu.size() == 5);
   for (std::size_t i = 0; i < gpu.size(); ++i) {
     INFO(describe(gpu[i]) << ", router " << str(gpu[i].point.router) << ", ep " << gpu[i].point.ep);
@@ -176,11 +175,10 @@ TEST_CASE("experts on several GPUs, by all-to-all: what the CPU alone computes, 
 TEST_CASE("ranks that share a GPU talk through host memory, and the row says so") {
   Sweeps sweeps;
   const auto want = serial(sweeps);
-  const auto gpu =
-      sweeps.good("gpu", R"({"tp,pp,dp,sequence_parallel,schedule,virtual_stages,precision,zero": [
+  const auto gpu = sweeps.good("gpu", R"({"tp,pp,dp,sequence_parallel,schedule,virtual_stages,precision,zero": [
     [2, 2, 1, true, "interleaved", 2, "f32", 0], [2, 1, 2, false, "1f1b", 1, "bf16", 3],
     [1, 1, 4, false, "1f1b", 1, "f32", "oss+sdp"]]})",
-                  "cuda", "FAKE_CUDA_COUNT=1 FAKE_CUDA_SEED=2");
+                               "cuda", "FAKE_CUDA_COUNT=1 FAKE_CUDA_SEED=2");
   REQUIRE(gpu.size() == 3);
   for (const PointResult& p : gpu) {
     INFO(describe(p));
@@ -196,8 +194,7 @@ TEST_CASE("two runs give the same bits, whatever algorithm is fastest and in wha
   std::vector<std::vector<PointResult>> runs;
   for (const int seed : {1, 6, 5})
     runs.push_back(sweeps.good(fmt::format("seed{}", seed), one, "cuda",
-                               fmt::format("FAKE_CUDA_COUNT=2 FAKE_CUDA_SEED={}", seed),
-                               "--set tp=2 --set dp=1"));
+                               fmt::format("FAKE_CUDA_COUNT=2 FAKE_CUDA_SEED={}", seed), "--set tp=2 --set dp=1"));
   for (std::size_t i = 0; i < runs[0].size(); ++i)
     for (std::size_t r = 1; r < runs.size(); ++r) {
       INFO(describe(runs[r][i]));
@@ -223,8 +220,7 @@ TEST_CASE("what libraries held is that of measured steps, NCCL's buffers with it
 TEST_CASE("a sweep runs on GPUs by itself where every rank gets one, else on the CPU") {
   const Room room;
   const auto device = [&](const char* gpus, const char* options) {
-    const Run run =
-        room.shell(fmt::format("FAKE_CUDA_COUNT={} $M sweep tiny.json --dry-run {}", gpus, options));
+    const Run run = room.shell(fmt::format("FAKE_CUDA_COUNT={} $M sweep tiny.json --dry-run {}", gpus, options));
     INFO(run.out << run.err);
     CHECK(run.code == 0);
     const auto begin = run.out.find(" points on ");
@@ -242,15 +238,14 @@ TEST_CASE("devices: the GPUs, their libraries, and the links between them") {
   const Room room;
   const Run one = room.shell("$M devices");
   CHECK(one.code == 0);
-  CHECK_THAT(one.out, Contains("cuda      0 fake GPU (emulated), 2.00 GiB") && Contains("cuBLASLt") &&
-                          Contains("NCCL"));
+  CHECK_THAT(one.out,
+             Contains("cuda      0 fake GPU (emulated), 2.00 GiB") && Contains("cuBLASLt") && Contains("NCCL"));
   CHECK_THAT(one.out, !Contains("GPU 0        X"));  // one GPU has no matrix of links
   const Run four = room.shell("FAKE_CUDA_COUNT=4 $M devices");
   INFO(four.out);
   CHECK(four.code == 0);
   CHECK_THAT(four.out, Contains("cuda      3 fake GPU (emulated)"));
-  CHECK_THAT(four.out,
-             Contains("GPU 0        X   NV4  NODE  NODE") && Contains("GPU 3     NODE  NODE   NV4     X"));
+  CHECK_THAT(four.out, Contains("GPU 0        X   NV4  NODE  NODE") && Contains("GPU 3     NODE  NODE   NV4     X"));
   const Run none = room.shell("FAKE_CUDA_COUNT=0 $M devices");
   CHECK(none.code == 0);
   CHECK_THAT(none.out, Contains("cuda      none: "));

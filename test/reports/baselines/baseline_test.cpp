@@ -92,14 +92,12 @@ TEST_CASE("a file's keys are sorted, its samples are one line, and a new entry i
   std::istringstream in(one);
   int long_lines = 0;
   for (std::string line; std::getline(in, line);)
-    if (line.find("\"samples_ms\": [1") != std::string::npos)
-      long_lines += line.find(']') != std::string::npos;
+    if (line.find("\"samples_ms\": [1") != std::string::npos) long_lines += line.find(']') != std::string::npos;
   CHECK(long_lines == 1);
   add_baselines(folder.path.string(), results("2026-02-02T03:04:05Z", "def"), {});
   const std::string two = read_text_file(path);
   CHECK(lines_of(two) - lines_of(one) < 25);
-  CHECK(two.substr(0, one.find("\n    }")) ==
-        one.substr(0, one.find("\n    }")));  // the first entry stands as it was
+  CHECK(two.substr(0, one.find("\n    }")) == one.substr(0, one.find("\n    }")));  // the first entry stands as it was
 }
 
 TEST_CASE("what was stored is what is read, every sample and loss of it") {
@@ -145,8 +143,7 @@ TEST_CASE("a result is compared with the newest entry of its machine, or that of
              Contains("amd-epyc-7742-64-cores") && Contains("need another-64-cores"));
 }
 
-TEST_CASE(
-    "stored points of the same sweep that the result lacks are missing, those of other sweeps are not") {
+TEST_CASE("stored points of the same sweep that the result lacks are missing, those of other sweeps are not") {
   const Folder folder;
   ResultFile other = results("2026-01-01T00:00:00Z", "abc");
   other.spec["name"] = "another sweep";
@@ -158,9 +155,8 @@ TEST_CASE(
   add_baselines(folder.path.string(), now, {});
   now.points.resize(5);
   const Comparison comparison = compare_results(now, baseline_for(folder.path.string(), now, false, ""), {});
-  const auto missing =
-      std::count_if(comparison.points.begin(), comparison.points.end(),
-                    [](const PointComparison& p) { return p.metrics[0].verdict == Verdict::missing; });
+  const auto missing = std::count_if(comparison.points.begin(), comparison.points.end(),
+                                     [](const PointComparison& p) { return p.metrics[0].verdict == Verdict::missing; });
   CHECK(missing == 14);
 }
 
@@ -198,11 +194,9 @@ TEST_CASE("simulated points have a machine of their own and never stand in for m
   add_baselines(folder.path.string(), simulated, {});
   CHECK_THAT(folder.files()[0], Contains("sim-8xdgx1-"));
   const ResultFile measured = results("2026-01-02T00:00:00Z", "abc");
-  CHECK_THAT(message([&] { baseline_for(folder.path.string(), measured, false, ""); }),
-             Contains("nothing there"));
+  CHECK_THAT(message([&] { baseline_for(folder.path.string(), measured, false, ""); }), Contains("nothing there"));
   simulated.environment["cpu"] = "another";  // which does not matter to a simulation
-  CHECK_FALSE(
-      compare_results(simulated, baseline_for(folder.path.string(), simulated, false, ""), {}).regression());
+  CHECK_FALSE(compare_results(simulated, baseline_for(folder.path.string(), simulated, false, ""), {}).regression());
 }
 
 TEST_CASE("only the newest entries are kept where that is asked, and rm takes what it is told") {
@@ -211,8 +205,7 @@ TEST_CASE("only the newest entries are kept where that is asked, and rm takes wh
   AddOptions two;
   two.keep = 2;
   for (int month = 1; month <= 4; ++month)
-    add_baselines(
-        dir, results("2026-0" + std::to_string(month) + "-01T00:00:00Z", "r" + std::to_string(month)), two);
+    add_baselines(dir, results("2026-0" + std::to_string(month) + "-01T00:00:00Z", "r" + std::to_string(month)), two);
   auto stored = read_baselines(dir);
   REQUIRE(stored.size() == 19);
   REQUIRE(stored[0].file.history.size() == 2);
@@ -248,8 +241,7 @@ TEST_CASE(
       {"", "the file is empty"},
       {spoil("mbench.baseline/1", "mbench.baseline/2"), "$.schema] another schema"},
       {spoil("\"samples_ms\": [", "\"samples_ms\": [NaN, "), "not JSON at byte"},
-      {spoil("\"samples_ms\": [", "\"samples_ms\": [null, "),
-       "$.history[0].samples_ms[0]] wrong type, got null"},
+      {spoil("\"samples_ms\": [", "\"samples_ms\": [null, "), "$.history[0].samples_ms[0]] wrong type, got null"},
       {spoil("\"samples_ms\": [", "\"samples_ms\": [-1, "), "$.history[0].samples_ms[0]] out of range"},
       {spoil("\"outcome\": \"ok\"", "\"outcome\": \"fine\""), "$.history[0].outcome] no such choice"},
       {spoil("\"date\": ", "\"dates\": "), "\"date\" is missing"},
@@ -272,12 +264,10 @@ TEST_CASE("an id that is no name, a date that is none and a folder that is not t
   const Folder folder;
   ResultFile now = results("2026-01-01T00:00:00Z", "abc");
   now.points[0].id = "../../escaped";
-  CHECK_THAT(message([&] { add_baselines(folder.path.string(), now, {}); }),
-             Contains("not the id of a point"));
+  CHECK_THAT(message([&] { add_baselines(folder.path.string(), now, {}); }), Contains("not the id of a point"));
   CHECK(folder.files().empty());
   now = results("yesterday", "abc");
-  CHECK_THAT(message([&] { add_baselines(folder.path.string(), now, {}); }),
-             Contains("not a date, got \"yesterday\""));
+  CHECK_THAT(message([&] { add_baselines(folder.path.string(), now, {}); }), Contains("not a date, got \"yesterday\""));
   now.environment.erase("started");
   CHECK_THAT(message([&] { add_baselines(folder.path.string(), now, {}); }), Contains("need --date"));
   AddOptions dated;
@@ -363,12 +353,15 @@ TEST_CASE("a store that has other points of this machine says in which field the
   now.points[0].point.seq = 64;
   now.points[0].id = point_id(now.points[0].point);
   CHECK_THAT(message([&] { baseline_for(folder.path.string(), now, false, ""); }),
-             Contains("has other points of this machine: seq is 64 here and ") && Contains("2048") && Contains(" there; need a sweep of those"));
+             Contains("has other points of this machine: seq is 64 here and ") && Contains("2048") &&
+                 Contains(" there; need a sweep of those"));
   // With --allow-different the point that differs in that alone will do.
   Choice choice;
   choice.allow_different = {"seq"};
-  CHECK(choose_baseline(folder.path.string(), now, false, choice).results.points.at(0).point.tp == now.points[0].point.tp);
+  CHECK(choose_baseline(folder.path.string(), now, false, choice).results.points.at(0).point.tp ==
+        now.points[0].point.tp);
   Choice pinned;
   pinned.stand = Stand::pinned;
-  CHECK_THAT(message([&] { choose_baseline(folder.path.string(), stored, false, pinned); }), Contains("mbench baseline pin"));
+  CHECK_THAT(message([&] { choose_baseline(folder.path.string(), stored, false, pinned); }),
+             Contains("mbench baseline pin"));
 }

@@ -69,7 +69,8 @@ TEST_CASE("drift: 1 % an entry is a line, and no revision is named") {
   }
   const Trend trend = trend_of(entries(1, 14, [](int i) { return std::pow(1.01, i); }));
   const std::string text = render_trends({trend}, "md");
-  CHECK_THAT(text, Contains("**drifts ") && Contains(" % an entry since rev") && Contains("the best step, ") && Contains("BIC"));
+  CHECK_THAT(text, Contains("**drifts ") && Contains(" % an entry since rev") && Contains("the best step, ") &&
+                       Contains("BIC"));
   CHECK_THAT(text, !Contains("No change of level"));
   const auto json = nlohmann::json::parse(render_trends({trend}, "json"));
   CHECK(json.at("trends")[0].at("drift").at("per_entry") > 0.005);

@@ -175,5 +175,6 @@ TEST_CASE("a trend is drawn into a file of the kind that its name says, or it is
     CHECK(refusal(file, "gnuplot").empty());
     CHECK_THAT(read_text_file(file).substr(0, 1000), Contains(head));
   }
-  CHECK_THAT(refusal(folder / "none/out.svg", "gnuplot"), Contains("none/out.svg] could not be written: No such file or directory"));
+  CHECK_THAT(refusal(folder / "none/out.svg", "gnuplot"),
+             Contains("none/out.svg] could not be written: No such file or directory"));
 }

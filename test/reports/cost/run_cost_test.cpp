@@ -15,7 +15,8 @@ namespace {
 constexpr double kHour = 3600, kDay = 86400;
 
 // Seconds that a job takes which loses what it did since its last checkpoint, and may fail again while it restarts.
-double one_run(double work, double interval, double checkpoint, double restart, double job_mtbf, std::mt19937_64& random) {
+double one_run(double work, double interval, double checkpoint, double restart, double job_mtbf,
+               std::mt19937_64& random) {
   std::exponential_distribution<double> next(1 / job_mtbf);
   double now = 0, done = 0, fails = next(random);
   while (done < work) {
@@ -50,7 +51,8 @@ TEST_CASE("expected time is the mean of runs whose failures are drawn one by one
   struct Case {
     double interval, checkpoint, restart, job_mtbf;
   };
-  for (const Case& c : {Case{1800, 30, 600, 4 * kHour}, {600, 60, 1200, kHour}, {3600, 5, 60, 12 * kHour}, {900, 300, 900, kHour}}) {
+  for (const Case& c :
+       {Case{1800, 30, 600, 4 * kHour}, {600, 60, 1200, kHour}, {3600, 5, 60, 12 * kHour}, {900, 300, 900, kHour}}) {
     const double work = std::round(30 * kDay / c.interval) * c.interval;
     INFO(c.interval << " " << c.checkpoint << " " << c.restart << " " << c.job_mtbf);
     CHECK(expected_seconds(work, c.interval, c.checkpoint, c.restart, c.job_mtbf) ==
@@ -61,7 +63,8 @@ TEST_CASE("expected time is the mean of runs whose failures are drawn one by one
 TEST_CASE("no interval is better than the best one by more than a thousandth") {
   for (const double checkpoint : {1.0, 30.0, 300.0})
     for (const double mtbf : {0.5 * kHour, 3 * kHour, 100 * kHour}) {
-      const double best = best_interval(checkpoint, mtbf), at_best = expected_seconds(kDay, best, checkpoint, 600, mtbf);
+      const double best = best_interval(checkpoint, mtbf),
+                   at_best = expected_seconds(kDay, best, checkpoint, 600, mtbf);
       INFO(checkpoint << " s, fails every " << mtbf << " s, best " << best);
       for (const double factor : {0.25, 0.5, 0.8, 0.95, 1.05, 1.2, 2.0, 4.0})
         CHECK(expected_seconds(kDay, best * factor, checkpoint, 600, mtbf) > at_best * (1 - 1e-3));
@@ -109,7 +112,8 @@ TEST_CASE("each of failures, restarts and checkpoints is needed for goodput, and
   CHECK(all.device_hours.low == Approx(1000 * all.elapsed->low / kHour));
   CHECK_FALSE(all.money);
   CHECK_FALSE(all.joules);
-  for (std::optional<Range> RunAsked::*input : {&RunAsked::device_mtbf, &RunAsked::restart, &RunAsked::checkpoint_bandwidth}) {
+  for (std::optional<Range> RunAsked::*input :
+       {&RunAsked::device_mtbf, &RunAsked::restart, &RunAsked::checkpoint_bandwidth}) {
     RunAsked less = asked;
     less.*input = std::nullopt;
     const RunCost cost = cost_of(step(), less);
@@ -136,7 +140,8 @@ TEST_CASE("ranges in are ranges out, from the best of their ends to the worst") 
                             .checkpoint_bandwidth = Range{bandwidth, bandwidth},
                             .watts = std::nullopt});
   };
-  const RunCost cost = cost_of(step(), asked), best = at(1e12, 1.9, 5e4 * kHour, 300, 40e9), worst = at(2e12, 2.5, 1e4 * kHour, 1200, 10e9);
+  const RunCost cost = cost_of(step(), asked), best = at(1e12, 1.9, 5e4 * kHour, 300, 40e9),
+                worst = at(2e12, 2.5, 1e4 * kHour, 1200, 10e9);
   CHECK(cost.elapsed->low == best.elapsed->low);
   CHECK(cost.elapsed->high == worst.elapsed->high);
   CHECK(cost.goodput->high == best.goodput->low);
@@ -156,7 +161,8 @@ TEST_CASE("figures with units, alone and in ranges") {
   CHECK(read("5..10min", Quantity::seconds) == Range{300, 600});
   CHECK(read("40GB/s", Quantity::bytes_per_second) == Range{4e10, 4e10});
   CHECK(read("1.9..2.5", Quantity::plain) == Range{1.9, 2.5});
-  for (const char* wrong : {"", "T", "-1T", "0", "1e400", "nan", "inf", "1T..", "..1T", "2T..1T", "1X", "1T1", "1..2..3", "1 T"}) {
+  for (const char* wrong :
+       {"", "T", "-1T", "0", "1e400", "nan", "inf", "1T..", "..1T", "2T..1T", "1X", "1T1", "1..2..3", "1 T"}) {
     INFO("\"" << wrong << "\"");
     CHECK_THROWS_AS(read(wrong, Quantity::tokens), Error);
   }

@@ -36,7 +36,8 @@ TEST_CASE("a budget is over, may be over, or is used in part") {
     const ResultFile now = run_of(1, factor), last = run_of(2, factor / 1.01), first = run_of(3, 1);
     Comparison comparison = compare_results(now, last, {});
     CHECK_FALSE(comparison.regression());
-    add_budget(comparison, compare_results(now, first, budget_options(budget)), budget, {{now.points[0].id, "v1 (2026-01-02)"}});
+    add_budget(comparison, compare_results(now, first, budget_options(budget)), budget,
+               {{now.points[0].id, "v1 (2026-01-02)"}});
     return comparison;
   };
   const Comparison over = held(1.08);

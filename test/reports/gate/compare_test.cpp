@@ -56,14 +56,17 @@ TEST_CASE("what is not finite, or too large for digits, is said in words") {
     const Comparison comparison = compare_results(now, base, {});
     std::string all;
     for (const std::string format : {"md", "junit", "json"}) all += render_comparison(comparison, format);
-    CHECK_THAT(all, !Contains("nan") && !Contains("inf ") && !Contains("inf%") && !Contains("+inf") && !Contains("000000000000000"));
+    CHECK_THAT(all, !Contains("nan") && !Contains("inf ") && !Contains("inf%") && !Contains("+inf") &&
+                        !Contains("000000000000000"));
     return all;
   };
   now.points[0].losses = {nan, 2.25};
-  CHECK(metric(compare_results(now, base, {}), "loss").reason == "the loss of step 1 of 2 is not a finite number, that of the baseline is");
+  CHECK(metric(compare_results(now, base, {}), "loss").reason ==
+        "the loss of step 1 of 2 is not a finite number, that of the baseline is");
   CHECK_THAT(rendered(), Contains("not finite"));
   std::swap(now, base);
-  CHECK(metric(compare_results(now, base, {}), "loss").reason == "the loss of step 1 of 2 is a finite number, that of the baseline is not");
+  CHECK(metric(compare_results(now, base, {}), "loss").reason ==
+        "the loss of step 1 of 2 is a finite number, that of the baseline is not");
   now.points[0].losses = base.points[0].losses = {nan, inf};
   CHECK(metric(compare_results(now, base, {}), "loss").verdict == Verdict::same);
   CHECK_THAT(rendered(), Contains("not finite"));
@@ -84,7 +87,8 @@ TEST_CASE("a point that was cut short is no measurement, on either side") {
     const Comparison comparison = compare_results(now, base, {});
     const MetricComparison c = comparison.points.at(0).metrics.at(0);
     CHECK(c.verdict == Verdict::not_comparable);
-    CHECK_THAT(c.reason, Contains("cut short") && Contains(side ? "in the baseline" : "here") && Contains("interrupted, after iteration 3 of 10"));
+    CHECK_THAT(c.reason, Contains("cut short") && Contains(side ? "in the baseline" : "here") &&
+                             Contains("interrupted, after iteration 3 of 10"));
     CHECK_FALSE(comparison.regression());
     std::swap(now, base);
   }
@@ -124,8 +128,8 @@ TEST_CASE(
   CHECK(time.interval->low < 1);
   CHECK(time.interval->high > 1.05);
   CHECK(time.verdict == Verdict::ambiguous);
-  CHECK_THAT(time.reason, Contains("holds both no change and the threshold; about ") &&
-                              Contains("0 samples would decide"));
+  CHECK_THAT(time.reason,
+             Contains("holds both no change and the threshold; about ") && Contains("0 samples would decide"));
   CHECK_FALSE(comparison.regression());
   CHECK_FALSE(comparison.fails());
   CompareOptions strict;
@@ -228,13 +232,12 @@ TEST_CASE("losses must agree within the tolerance of their precision") {
 TEST_CASE("outcomes: what failed, what still fails, what works again") {
   const auto outcome = [](Outcome before, Outcome after) {
     ResultFile now = one(), base = one();
-    if (before != Outcome::ok)
-      base.points[0] = sample::failed(sample::point(4, 2, 512, "full"), before, "then");
+    if (before != Outcome::ok) base.points[0] = sample::failed(sample::point(4, 2, 512, "full"), before, "then");
     if (after != Outcome::ok) now.points[0] = sample::failed(sample::point(4, 2, 512, "full"), after, "now");
     return metric(compare_results(now, base, {}), "point");
   };
-  for (const Outcome after : {Outcome::oom, Outcome::crashed, Outcome::wrong, Outcome::timeout,
-                              Outcome::infeasible, Outcome::unsupported, Outcome::launch_failed})
+  for (const Outcome after : {Outcome::oom, Outcome::crashed, Outcome::wrong, Outcome::timeout, Outcome::infeasible,
+                              Outcome::unsupported, Outcome::launch_failed})
     CHECK(outcome(Outcome::ok, after).verdict == Verdict::failed);
   CHECK(outcome(Outcome::ok, Outcome::oom).reason == "was ok, now OOM: now");
   CHECK(outcome(Outcome::oom, Outcome::crashed).verdict == Verdict::failed);
@@ -262,8 +265,7 @@ TEST_CASE("what cannot be compared is refused") {
   for (const char* key : {"cpu", "cores", "device"}) {
     ResultFile now = one();
     now.environment[key] = "other";
-    CHECK_THAT(refusal(now, base),
-               Contains(std::string("environment.") + key) && Contains("need the same hardware"));
+    CHECK_THAT(refusal(now, base), Contains(std::string("environment.") + key) && Contains("need the same hardware"));
     now.environment.erase(key);  // unknown is not the same
     CHECK_THAT(refusal(now, base), Contains("need the same hardware"));
   }
@@ -273,9 +275,8 @@ TEST_CASE("what cannot be compared is refused") {
   now = one();
   now.points[0].simulated = true;
   CHECK_THAT(refusal(now, base), Contains("simulated here, measured in the baseline"));
-  CHECK_THAT(
-      refusal(base, now),
-      Contains("measured here, simulated in the baseline: a simulation is no baseline for a measurement"));
+  CHECK_THAT(refusal(base, now),
+             Contains("measured here, simulated in the baseline: a simulation is no baseline for a measurement"));
   now = one();
   now.points[0].point.model = find_preset("gpt2-774m", "test");
   now.points[0].id = point_id(now.points[0].point);
@@ -315,8 +316,7 @@ TEST_CASE("memory alone compares across CPUs, not across devices") {
   CHECK(comparison.points[0].metrics[0].metric == "memory");
   CHECK(comparison.points[0].metrics[0].verdict == Verdict::same);
   ResultFile cpu_now = now, cpu_base = one();
-  for (ResultFile* file : {&cpu_now, &cpu_base})
-    file->environment["device"] = file->points[0].point.device = "cpu";
+  for (ResultFile* file : {&cpu_now, &cpu_base}) file->environment["device"] = file->points[0].point.device = "cpu";
   cpu_now.points[0].device = "AMD EPYC";
   cpu_base.points[0].device = "Intel Xeon";
   CHECK(compare_results(cpu_now, cpu_base, memory).points[0].metrics[0].verdict == Verdict::same);
@@ -336,8 +336,7 @@ TEST_CASE("simulated points of a file are compared where its measured ones ran o
   const Comparison comparison = compare_results(now, base, {});
   CHECK(comparison.points[0].metrics[0].verdict == Verdict::same);
   CHECK(comparison.points[1].metrics[0].verdict == Verdict::not_comparable);
-  CHECK_THAT(comparison.points[1].metrics[0].reason,
-             Contains("environment.cores is 8 here and 64 in the baseline"));
+  CHECK_THAT(comparison.points[1].metrics[0].reason, Contains("environment.cores is 8 here and 64 in the baseline"));
 }
 
 TEST_CASE("drivers and libraries may differ, and are listed first") {
@@ -380,8 +379,9 @@ TEST_CASE("markdown for a pull request: verdict, table, the rest folded away") {
   ResultFile now = sample::strategies(), base = sample::strategies();
   now.points[0].peak_memory_mib = 3000;
   const std::string text = render_comparison(compare_results(now, base, {}), "md");
-  CHECK(text.substr(0, text.find('\n')) == "## mbench: 930,086,912 bytes larger: tp 4, pp 2, seq 512, strategy baseline (1 of 20 points); "
-                                           "V100 x 8, abc1234 against abc1234");
+  CHECK(text.substr(0, text.find('\n')) ==
+        "## mbench: 930,086,912 bytes larger: tp 4, pp 2, seq 512, strategy baseline (1 of 20 points); "
+        "V100 x 8, abc1234 against abc1234");
   CHECK_THAT(text, Contains("**1 larger**; "));
   CHECK_THAT(text, Contains("| tp 4, pp 2, seq 512, strategy baseline"));
   CHECK_THAT(text, Contains("2113 MiB | 3000 MiB | +42.0 %"));
@@ -444,8 +444,7 @@ TEST_CASE("JUnit counts failures and what was skipped") {
   now.points[1].id = point_id(now.points[1].point);
   const std::string text = render_comparison(compare_results(now, base, {}), "junit");
   CHECK_THAT(text, StartsWith("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites "));
-  CHECK_THAT(text,
-             Contains("failures=\"1\"") && Contains("<failure type=\"larger\" message=\"larger: +42 %"));
+  CHECK_THAT(text, Contains("failures=\"1\"") && Contains("<failure type=\"larger\" message=\"larger: +42 %"));
   CHECK_THAT(text, Contains("<skipped message=\"new; not in the baseline\"/>"));
   CHECK_THAT(text, Contains("<skipped message=\"missing; in the baseline (ok), not in the new results\"/>"));
   CHECK(escape_xml("a\x01\x02"
@@ -463,7 +462,8 @@ TEST_CASE("points that differ in a field that may differ are compared, and what 
   options.allow_different = {"env"};
   const Comparison comparison = compare_results(now, base, options);
   CHECK(metric(comparison, "time").verdict == Verdict::same);
-  CHECK_THAT(render_comparison(comparison, "md"), Contains("- env: NCCL_ALGO=Tree, was none, as --allow-different has it"));
+  CHECK_THAT(render_comparison(comparison, "md"),
+             Contains("- env: NCCL_ALGO=Tree, was none, as --allow-different has it"));
   // A point of the baseline that is the very same goes first, and one stands for one.
   base.points.push_back(now.points[0]);
   now.points.push_back(base.points[0]);

@@ -20,7 +20,8 @@ ResultFile on(int hosts, const std::string& last_cpu = "AMD EPYC 7742") {
   file.environment = sample::environment();
   file.environment["started"] = "2026-01-01T00:00:00Z";
   file.spec = {{"name", "one"}};
-  PointResult r = sample::measured(sample::point(8, 1, 512, "baseline"), {100, 101, 102, 100, 101, 102, 100, 101}, 1000);
+  PointResult r =
+      sample::measured(sample::point(8, 1, 512, "baseline"), {100, 101, 102, 100, 101, 102, 100, 101}, 1000);
   for (int h = 0; h < hosts; ++h) {
     Host host;
     host.name = "h" + std::to_string(h + 1);
@@ -70,7 +71,8 @@ TEST_CASE("baselines of one node and of two have folders of their own") {
   CHECK_FALSE(back.environment.contains("nodes"));
   CHECK(host_refusal(on(2), back).empty());
   // The machine of one node is what it was before rows had hosts.
-  CHECK(fingerprint_of(machine_of(on(1).environment, on(1).points[0])) == fingerprint_of(machine_of(on(0).environment, on(0).points[0])));
+  CHECK(fingerprint_of(machine_of(on(1).environment, on(1).points[0])) ==
+        fingerprint_of(machine_of(on(0).environment, on(0).points[0])));
 }
 
 TEST_CASE("reports name the hosts, and say at the top where they are not alike") {

@@ -27,16 +27,20 @@ PointResult row_of(const std::string& program) {
 TEST_CASE("measured by: a row is held against rows of the same trainer alone") {
   const Comparability comparability(nlohmann::ordered_json::object(), nlohmann::ordered_json::object(), true);
   CHECK(comparability.why_not(row_of("megatron-lm"), row_of("megatron-lm")) == "");
-  CHECK(comparability.why_not(row_of("megatron-lm"), row_of("")) == "measured by megatron-lm here, by mbench in the baseline");
-  CHECK(comparability.why_not(row_of("nemo"), row_of("torchtitan")) == "measured by nemo here, by torchtitan in the baseline");
-  CHECK(machine_of(nlohmann::ordered_json::object(), row_of("nemo")) != machine_of(nlohmann::ordered_json::object(), row_of("")));
+  CHECK(comparability.why_not(row_of("megatron-lm"), row_of("")) ==
+        "measured by megatron-lm here, by mbench in the baseline");
+  CHECK(comparability.why_not(row_of("nemo"), row_of("torchtitan")) ==
+        "measured by nemo here, by torchtitan in the baseline");
+  CHECK(machine_of(nlohmann::ordered_json::object(), row_of("nemo")) !=
+        machine_of(nlohmann::ordered_json::object(), row_of("")));
 }
 
 TEST_CASE("measured by: the report says whose log it was and what is no sample") {
   ResultFile file;
   file.points = {row_of("megatron-lm"), row_of("")};
   const std::string lines = fmt::format("{}", fmt::join(measured_on(file), "\n"));
-  CHECK_THAT(lines, Contains("1 of 2 points were measured by megatron-lm, by its log; 3 times of warm-up, evaluation and checkpoint are no samples; memory is what PyTorch's allocator says: max_reserved."));
+  CHECK_THAT(lines, Contains("1 of 2 points were measured by megatron-lm, by its log; 3 times of warm-up, evaluation "
+                             "and checkpoint are no samples; memory is what PyTorch's allocator says: max_reserved."));
   file.points.pop_back();
   file.points.front().measured_by.clear();
   CHECK(fmt::format("{}", fmt::join(measured_on(file), "\n")).find("by its log") == std::string::npos);

@@ -71,7 +71,8 @@ TEST_CASE("paid: a stall of every fourth step is slower, and both intervals are 
   CHECK_THAT(render_comparison(comparison, "junit"), Contains("slower: mean +") && Contains(", median "));
 }
 
-TEST_CASE("paid: one spike is no regression, and what it costs beyond the bound is left open with a number of samples") {
+TEST_CASE(
+    "paid: one spike is no regression, and what it costs beyond the bound is left open with a number of samples") {
   for (const int at : {0, 7, 29}) {
     const auto spike = [&](double size) { return steps(3, 30, [&](int i) { return i == at ? size : 1.0; }); };
     const MetricComparison small = time_of(spike(2.5), steps(4, 30, level));
@@ -79,7 +80,8 @@ TEST_CASE("paid: one spike is no regression, and what it costs beyond the bound 
     CHECK_THAT(small.reason, Contains(at == 0 ? "warm-up" : "once: a spike"));
     const MetricComparison large = time_of(spike(6), steps(4, 30, level));
     CHECK(large.verdict == Verdict::ambiguous);
-    if (at > 0) CHECK_THAT(large.reason, Contains("step " + std::to_string(at + 1) + " at ") && Contains("samples would decide"));
+    if (at > 0)
+      CHECK_THAT(large.reason, Contains("step " + std::to_string(at + 1) + " at ") && Contains("samples would decide"));
   }
 }
 
@@ -122,7 +124,8 @@ TEST_CASE("paid: patterns are named") {
   CHECK(pattern(steps(1, 60, [](int i) { return i % 4 == 3 ? 3.0 : 1; })) == "every 4th step at 3.0x");
   CHECK(pattern(steps(1, 64, [](int i) { return i % 3 == 0 ? 2.0 : 1; })) == "every 3rd step at 2.0x");
   CHECK(pattern(steps(1, 40, [](int i) { return i % 2 ? 3.0 : 1; })) == "every 2nd step at 3.0x");
-  CHECK(pattern(steps(1, 40, [](int i) { return i == 3 || i == 8 || i == 9 || i == 30 ? 3.0 : 1; })) == "10 % of steps at 3.0x");
+  CHECK(pattern(steps(1, 40, [](int i) { return i == 3 || i == 8 || i == 9 || i == 30 ? 3.0 : 1; })) ==
+        "10 % of steps at 3.0x");
   CHECK(pattern(steps(1, 40, [](int i) { return i == 11 ? 2.0 : 1; })) == "step 12 at 2.0x, once");
   CHECK(pattern(steps(1, 40, [](int i) { return i >= 20 && i < 24 ? 2.0 : 1; })) == "steps 21 to 24 at 2.0x, once");
   CHECK_THAT(pattern(steps(1, 40, [](int i) { return i >= 11 ? 1.08 : 1; })), Contains("from step 12 on +"));
@@ -182,18 +185,22 @@ TEST_CASE("paid: the answer comes first: how much, where, on what, against what"
     for (PointResult& r : file.points)
       if (r.iteration_ms) {
         std::vector<double> samples;
-        for (int i = 0; i < 5; ++i) samples.insert(samples.end(), r.iteration_ms->samples.begin(), r.iteration_ms->samples.end());
+        for (int i = 0; i < 5; ++i)
+          samples.insert(samples.end(), r.iteration_ms->samples.begin(), r.iteration_ms->samples.end());
         r.iteration_ms = statistics_of(samples);
       }
   };
   again(now), again(base);
-  const auto first_line = [&](const CompareOptions& options = {}) { return headline_of(compare_results(now, base, options)); };
+  const auto first_line = [&](const CompareOptions& options = {}) {
+    return headline_of(compare_results(now, base, options));
+  };
   CHECK(first_line() == "no regression in 20 points");
   for (PointResult& r : now.points)
     if (r.point.strategy == "baseline") scaled(r, 1.07);
   CHECK(first_line() == "7.0 % slower: strategy baseline (4 of 20 points)");
   now.points[1].peak_memory_mib = *base.points[1].peak_memory_mib * 2;
-  CHECK_THAT(first_line(), Contains("7.0 % slower: strategy baseline (4 of 20 points); 1,824,522,240 bytes larger: tp 4, pp 2, seq 512, strategy sequence_parallel (1 of 20 points)"));
+  CHECK_THAT(first_line(), Contains("7.0 % slower: strategy baseline (4 of 20 points); 1,824,522,240 bytes larger: tp "
+                                    "4, pp 2, seq 512, strategy sequence_parallel (1 of 20 points)"));
   now.points.resize(2), base.points.resize(2);
   CHECK_THAT(first_line(), Contains("slower: strategy baseline (1 of 2 points)"));
   now = base;
@@ -207,7 +214,8 @@ TEST_CASE("paid: the answer comes first: how much, where, on what, against what"
   CHECK_THAT(first_line(strict), Contains("no regression, but ambiguous: ") && Contains("(1 of 2 points)"));
   Comparison failing = compare_results(now, base, strict);
   failing.accept = {"mbench baseline add new --dir baselines"};
-  CHECK_THAT(render_comparison(failing, "md"), Contains("If this is meant, accept it:") && Contains("    mbench baseline add new --dir baselines\n"));
+  CHECK_THAT(render_comparison(failing, "md"),
+             Contains("If this is meant, accept it:") && Contains("    mbench baseline add new --dir baselines\n"));
 }
 
 TEST_CASE("paid: which parts of a step and of memory changed") {

@@ -14,8 +14,9 @@ constexpr int kChance = test::kSanitized ? 3 : 0;  // of so few runs a handful m
 constexpr double kThreshold = 0.05;
 
 std::string text(const Shape& shape, const Rates& r, int samples) {
-  return std::string(shape.name) + ", " + std::to_string(samples) + " samples: slower " + std::to_string(r.slower) + ", faster " + std::to_string(r.faster) +
-         ", ambiguous " + std::to_string(r.ambiguous) + ", same " + std::to_string(r.same);
+  return std::string(shape.name) + ", " + std::to_string(samples) + " samples: slower " + std::to_string(r.slower) +
+         ", faster " + std::to_string(r.faster) + ", ambiguous " + std::to_string(r.ambiguous) + ", same " +
+         std::to_string(r.same);
 }
 
 int percent_of_runs(double percent) {

@@ -84,7 +84,8 @@ inline Draw quantised(double clock) {
 inline Draw spike(double chance, double least, double most) {
   return [=](Random& random, int n) {
     Steps steps = normal()(random, n);
-    if (uniform(random) < chance) steps[static_cast<std::size_t>(uniform(random) * n)] *= least + (most - least) * uniform(random);
+    if (uniform(random) < chance)
+      steps[static_cast<std::size_t>(uniform(random) * n)] *= least + (most - least) * uniform(random);
     return steps;
   };
 }
@@ -94,23 +95,30 @@ inline std::vector<Shape> of_no_change() {
   return {
       both("constant", by_step([](Random&, int, int) { return 1.0; })),
       both("normal, 2 %", normal()),
-      both("heavy tails, Student's t with 3 degrees",
-           by_step([](Random& random, int, int) { return 1 + kNoise / std::sqrt(3.0) * std::student_t_distribution<double>(3)(random); })),
-      both("skewed, exponential tail of 5 %", by_step([](Random& random, int, int) { return 1 - 0.05 * std::log(1 - uniform(random)); })),
-      both("two states 4 % apart, step by step",
-           by_step([](Random& random, int, int) { return (uniform(random) < 0.5 ? 0.98 : 1.02) + 0.003 * gauss(random); })),
+      both("heavy tails, Student's t with 3 degrees", by_step([](Random& random, int, int) {
+             return 1 + kNoise / std::sqrt(3.0) * std::student_t_distribution<double>(3)(random);
+           })),
+      both("skewed, exponential tail of 5 %",
+           by_step([](Random& random, int, int) { return 1 - 0.05 * std::log(1 - uniform(random)); })),
+      both("two states 4 % apart, step by step", by_step([](Random& random, int, int) {
+             return (uniform(random) < 0.5 ? 0.98 : 1.02) + 0.003 * gauss(random);
+           })),
       both("two states 4 % apart, eight steps each", lasting_states(0.98, 1.02, 0.003)),
       {"one spike of 1.5 to 3 times, new run alone", normal(), spike(1, 1.5, 3)},
       {"one spike of 1.5 to 3 times, baseline alone", spike(1, 1.5, 3), normal()},
       both("a spike of 5 to 10 times in half of all runs", spike(0.5, 5, 10)),
-      both("warm-up: 20 % at first, gone within ten steps", factor([](Random&, int i, int) { return 1 + 0.2 * std::exp(-i / 3.0); })),
-      {"warm-up: three steps at 1.5x, new run alone", normal(), factor([](Random&, int i, int) { return i < 3 ? 1.5 : 1; })},
+      both("warm-up: 20 % at first, gone within ten steps",
+           factor([](Random&, int i, int) { return 1 + 0.2 * std::exp(-i / 3.0); })),
+      {"warm-up: three steps at 1.5x, new run alone", normal(),
+       factor([](Random&, int i, int) { return i < 3 ? 1.5 : 1; })},
       both("autocorrelated, 0.5", autoregressive(0.5)),
       both("autocorrelated, 0.9", autoregressive(0.9)),
       both("a clock of 1 %", quantised(0.01)),
       both("a clock of 5 %", quantised(0.05)),
-      both("5 % of steps at 2x in both", factor([](Random& random, int, int) { return uniform(random) < 0.05 ? 2 : 1; })),
-      both("25 % of steps at 1.5x in both", factor([](Random& random, int, int) { return uniform(random) < 0.25 ? 1.5 : 1; })),
+      both("5 % of steps at 2x in both",
+           factor([](Random& random, int, int) { return uniform(random) < 0.05 ? 2 : 1; })),
+      both("25 % of steps at 1.5x in both",
+           factor([](Random& random, int, int) { return uniform(random) < 0.25 ? 1.5 : 1; })),
   };
 }
 
@@ -124,7 +132,9 @@ inline std::vector<Shape> of_longer(double by) {
     return factor([=](Random& random, int i, int) { return i % period == period - 1 ? 1 + by * period : 1; });
   };
   const auto within = [by](double begin, double end) {  // the same steps of each run, in a row
-    return factor([=](Random&, int i, int n) { return i >= std::lround(begin * n) && i < std::lround(end * n) ? 1 + by / (end - begin) : 1; });
+    return factor([=](Random&, int i, int n) {
+      return i >= std::lround(begin * n) && i < std::lround(end * n) ? 1 + by / (end - begin) : 1;
+    });
   };
   return {
       made("every step", factor([=](Random&, int, int) { return 1 + by; })),
@@ -135,23 +145,28 @@ inline std::vector<Shape> of_longer(double by) {
       made("10 % of steps, at random", some(0.1)),
       made("5 % of steps, at random", some(0.05)),
       made("a mode: half of all steps, at random", some(0.5)),
-      made("exponential tail", by_step([=](Random& random, int, int) { return noisy(random) - by * std::log(1 - uniform(random)); })),
+      made("exponential tail",
+           by_step([=](Random& random, int, int) { return noisy(random) - by * std::log(1 - uniform(random)); })),
       made("states of eight steps each, half of them slow", lasting_states(1, 1 + 2 * by, kNoise)),
       made("from the middle on", within(0.5, 1)),
       made("until the middle", within(0, 0.5)),
       made("a burst: a tenth of the run in a row", within(0.4, 0.5)),
       made("the last tenth", within(0.9, 1)),
       made("the first tenth", within(0, 0.1)),
-      made("rising from nothing to twice as much", factor([=](Random&, int i, int n) { return 1 + 2 * by * (i + 0.5) / n; })),
-      made("falling from twice as much to nothing", factor([=](Random&, int i, int n) { return 1 + 2 * by * (1 - (i + 0.5) / n); })),
+      made("rising from nothing to twice as much",
+           factor([=](Random&, int i, int n) { return 1 + 2 * by * (i + 0.5) / n; })),
+      made("falling from twice as much to nothing",
+           factor([=](Random&, int i, int n) { return 1 + 2 * by * (1 - (i + 0.5) / n); })),
       made("most steps 5 % faster, every 5th slower",
            factor([=](Random&, int i, int) { return i % 5 == 4 ? 5 * (1 + by - 0.8 * 0.95) : 0.95; })),
-      made("one spike", [=](Random& random, int n) {
-        Steps steps = normal()(random, n);
-        steps[static_cast<std::size_t>(uniform(random) * n)] += by * n;
-        return steps;
-      }),
-      {"stalls at 2x: of 5 % of steps, and more now", factor([](Random& random, int, int) { return uniform(random) < 0.05 ? 2 : 1; }),
+      made("one spike",
+           [=](Random& random, int n) {
+             Steps steps = normal()(random, n);
+             steps[static_cast<std::size_t>(uniform(random) * n)] += by * n;
+             return steps;
+           }),
+      {"stalls at 2x: of 5 % of steps, and more now",
+       factor([](Random& random, int, int) { return uniform(random) < 0.05 ? 2 : 1; }),
        factor([=](Random& random, int, int) { return uniform(random) < 0.05 + by ? 2 : 1; })},
   };
 }

@@ -1,11 +1,10 @@
 // Verdicts on sweeps that took turns, under a load that comes and goes: what is drawn here lasts longer than a turn, as builds of
 // neighbours do, and makes single steps several times as long.
-#include "reports/gate/turns_verdict.h"
-
 #include <cmath>
 #include <random>
 
 #include "reports/gate/compare.h"
+#include "reports/gate/turns_verdict.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
 
@@ -124,7 +123,8 @@ TEST_CASE("turns: all rounds are weighed together, and slower is what is slower 
   const MetricComparison odd = verdict(1.15, 1.0);
   CHECK(odd.verdict == Verdict::ambiguous);
   // Neither decides alone.
-  const Sides a = in_turns(random, 1.1, 1, 0.2, 12), b = in_turns(random, 1.1, 1, 0.2, 12), c = in_turns(random, 1.1, 1, 0.2, 300);
+  const Sides a = in_turns(random, 1.1, 1, 0.2, 12), b = in_turns(random, 1.1, 1, 0.2, 12),
+              c = in_turns(random, 1.1, 1, 0.2, 300);
   const std::vector<Round> again = {{&b.now, &b.base}, {&c.now, &c.base}};
   CHECK(time_of(compare_results(a.now, a.base, {})).verdict == Verdict::ambiguous);
   CHECK(time_of(compare_results(a.now, a.base, {}, again)).verdict == Verdict::slower);

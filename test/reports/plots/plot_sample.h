@@ -13,9 +13,8 @@ namespace mbench::reports::sample {
 inline ResultFile scaling() {
   ResultFile file;
   file.environment = environment();
-  file.spec = {{"name", "scaling"},
-               {"model", "gpt2-345m"},
-               {"sweep", {{"dp", {1, 2, 4}}, {"strategy", {"baseline", "full"}}}}};
+  file.spec = {
+      {"name", "scaling"}, {"model", "gpt2-345m"}, {"sweep", {{"dp", {1, 2, 4}}, {"strategy", {"baseline", "full"}}}}};
   for (const int dp : {1, 2, 4})
     for (const char* strategy : {"baseline", "full"}) {
       PointResult r = point(2, 1, 1024, strategy);
@@ -37,9 +36,8 @@ inline ResultFile scaling() {
 inline ResultFile layouts() {
   ResultFile file;
   file.environment = environment();
-  file.spec = {{"name", "layouts"},
-               {"model", "gpt2-345m"},
-               {"sweep", {{"tp,pp", {{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}}}}}};
+  file.spec = {
+      {"name", "layouts"}, {"model", "gpt2-345m"}, {"sweep", {{"tp,pp", {{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}}}}}};
   const int shapes[][2] = {{1, 1}, {2, 1}, {4, 1}, {1, 2}, {1, 4}};
   for (const auto& [tp, pp] : shapes) {
     const double t = 800.0 / (tp * pp) + 20 * (tp + pp);
@@ -77,9 +75,8 @@ inline ResultFile soak() {
 // A plot as lines of text: all that is in it.
 inline std::string text_of_plot(const Plot& plot) {
   static const char* shapes[] = {"lines", "samples", "history", "boxes"};
-  std::string out =
-      fmt::format("{} [{}]\n{}: {}\nx: {}; y: {}\n{}\n", plot.name, shapes[static_cast<int>(plot.shape)],
-                  plot.title, plot.heading, plot.x_label, plot.y_label, plot.note);
+  std::string out = fmt::format("{} [{}]\n{}: {}\nx: {}; y: {}\n{}\n", plot.name, shapes[static_cast<int>(plot.shape)],
+                                plot.title, plot.heading, plot.x_label, plot.y_label, plot.note);
   if (plot.simulated) out += "simulated\n";
   for (std::size_t i = 0; i < plot.rows.size(); ++i) out += fmt::format("row {}: {}\n", i, plot.rows[i]);
   for (const PlotSeries& series : plot.series) {
@@ -88,7 +85,8 @@ inline std::string text_of_plot(const Plot& plot) {
       if (plot.shape == PlotShape::boxes)
         out += fmt::format(" {}:{:.4g}..{:.4g}", p.y, p.x, p.end);
       else
-        out += fmt::format(" ({:.6g}, {:.5g}){}{}", p.x, p.y, p.bar ? fmt::format(" [{:.4g}, {:.4g}]", p.bar->first, p.bar->second) : "",
+        out += fmt::format(" ({:.6g}, {:.5g}){}{}", p.x, p.y,
+                           p.bar ? fmt::format(" [{:.4g}, {:.4g}]", p.bar->first, p.bar->second) : "",
                            p.marked ? "!" : "");
     }
     for (const double gap : series.gaps) out += fmt::format(" gap at {}", gap);

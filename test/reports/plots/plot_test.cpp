@@ -52,14 +52,12 @@ TEST_CASE("every declared plot comes out of the samples as its golden file says"
     if (declaration.kind == PlotKind::timeline) continue;  // of a trace: timeline_test.cpp
     INFO("plot " << declaration.name);
     std::string text;
-    const std::vector<ResultFile> files =
-        declaration.kind == PlotKind::windows
-            ? std::vector{sample::soak()}
-            : std::vector{sample::strategies(), sample::scaling(), sample::layouts()};
+    const std::vector<ResultFile> files = declaration.kind == PlotKind::windows
+                                              ? std::vector{sample::soak()}
+                                              : std::vector{sample::strategies(), sample::scaling(), sample::layouts()};
     for (const ResultFile& file : files)
       for (const Plot& plot : plots_of(file, declaration.name)) text += sample::text_of_plot(plot) + "\n";
-    const fs::path golden =
-        fs::path(MBENCH_SOURCE_DIR) / "test/reports/plots/golden" / (declaration.name + ".txt");
+    const fs::path golden = fs::path(MBENCH_SOURCE_DIR) / "test/reports/plots/golden" / (declaration.name + ".txt");
     const fs::path got = fs::temp_directory_path() / ("mbench-" + declaration.name + ".txt");
     std::ofstream(got) << text;
     INFO("what came out: " << got);
@@ -112,8 +110,7 @@ TEST_CASE("a plot is made only where the data supports it") {
     const BuiltPlots built = build_plots({one}, all, swept_fields(many.spec, all));
     CHECK(built.plots.empty());
     REQUIRE(built.notes.size() == 1);
-    CHECK_THAT(built.notes[0],
-               Contains("\"By batch\" is not drawn 1 of 1 times: 13 lines, more than the 12"));
+    CHECK_THAT(built.notes[0], Contains("\"By batch\" is not drawn 1 of 1 times: 13 lines, more than the 12"));
   }
 }
 
@@ -121,14 +118,12 @@ TEST_CASE("no line is drawn across a point that failed") {
   ResultFile file = sample::strategies();
   for (const int seq : {1024, 4096}) {  // with 512 and 2048, which are there
     PointResult r = sample::point(4, 2, seq, "full");
-    file.points.push_back(seq == 1024 ? sample::failed(r, Outcome::oom, "no room")
-                                      : sample::measured(r, {1, 2}, 9));
+    file.points.push_back(seq == 1024 ? sample::failed(r, Outcome::oom, "no room") : sample::measured(r, {1, 2}, 9));
     file.points.push_back(sample::measured(sample::point(4, 2, seq, "baseline"), {2, 3}, 10));
   }
   const std::vector<Plot> plots = plots_of(file, "time-overhead");
   const auto& lines = plots.at(0).series;
-  const auto full =
-      std::find_if(lines.begin(), lines.end(), [](const auto& s) { return s.name == "Full Recompute"; });
+  const auto full = std::find_if(lines.begin(), lines.end(), [](const auto& s) { return s.name == "Full Recompute"; });
   REQUIRE(full != lines.end());
   CHECK(full->points.size() == 3);
   CHECK(full->gaps == std::vector<double>{1024});
@@ -144,9 +139,8 @@ TEST_CASE("what grows in proportion is a straight line, over few values and over
   plot.series.push_back({"ideal", {{1, 50000}, {32, 1600000}}, {}, true});
   const std::string many = plot_script(plot, PlotTarget::svg, "");
   CHECK_THAT(many, Contains("set logscale x 2\n") && Contains("set logscale y 2\n"));
-  CHECK_THAT(many,
-             Contains("set ytics ('50k' 50000, '100k' 100000, '200k' 200000, '400k' 400000, '800k' 800000, "
-                      "'1.6M' 1600000)"));
+  CHECK_THAT(many, Contains("set ytics ('50k' 50000, '100k' 100000, '200k' 200000, '400k' 400000, '800k' 800000, "
+                            "'1.6M' 1600000)"));
   plot.series[0].points[1].x = plot.series[1].points[1].x = 4;
   CHECK_THAT(plot_script(plot, PlotTarget::svg, ""), !Contains("logscale"));
 }
@@ -162,16 +156,13 @@ TEST_CASE("a declaration that cannot be is refused with its place") {
   CHECK_THAT(refusal(R"({"title": "T", "kind": "pie"})"),
              Contains("$.kind") && Contains("lines, samples, windows, stacked"));
   CHECK_THAT(refusal(R"({"kind": "lines"})"), Contains("title"));
-  CHECK_THAT(
-      refusal(R"({"title": "T", "kind": "lines", "x": "seq", "series": "a", "y": "mfu", "ylabel": "u"})"),
-      Contains("ylabel") && Contains("y_label"));
+  CHECK_THAT(refusal(R"({"title": "T", "kind": "lines", "x": "seq", "series": "a", "y": "mfu", "ylabel": "u"})"),
+             Contains("ylabel") && Contains("y_label"));
   CHECK_THAT(refusal(R"({"title": "T", "kind": "lines", "series": "a", "y": "mfu"})"),
              Contains("\"x\"") || Contains("$.x"));
   CHECK_THAT(refusal(R"({"title": "T", "kind": "stacked", "bars": "a", "parts": 3})"), Contains("$.parts"));
-  CHECK_THAT(refusal(R"({"title": "T", "kind": "samples", "series": "a", "y": {"value": "mfu"}})"),
-             Contains("$.y"));
-  CHECK(refusal(R"({"title": "T", "kind": "lines", "x": "seq", "series": "{tp}", "y": "mfu"})") ==
-        "accepted");
+  CHECK_THAT(refusal(R"({"title": "T", "kind": "samples", "series": "a", "y": {"value": "mfu"}})"), Contains("$.y"));
+  CHECK(refusal(R"({"title": "T", "kind": "lines", "x": "seq", "series": "{tp}", "y": "mfu"})") == "accepted");
 }
 
 TEST_CASE("file names are plain and each stands once") {
@@ -207,7 +198,8 @@ TEST_CASE("of very many samples the extremes of neighbours are drawn, and the pl
   CHECK(points.size() <= 20'000);
   CHECK(points.size() > 15'000);
   CHECK(std::is_sorted(points.begin(), points.end(), [](const PlotPoint& a, const PlotPoint& b) { return a.x < b.x; }));
-  CHECK(std::count_if(points.begin(), points.end(), [](const PlotPoint& p) { return p.marked && p.y == 500 && p.x == 31'235; }) == 1);
+  CHECK(std::count_if(points.begin(), points.end(),
+                      [](const PlotPoint& p) { return p.marked && p.y == 500 && p.x == 31'235; }) == 1);
   CHECK_THAT(many.note, Contains("Of 5 steps in a row the shortest and the longest are drawn."));
   file.points[0].iteration_ms->samples.resize(20'000);
   CHECK(drawn().series[0].points.size() == 20'000);
@@ -220,8 +212,7 @@ TEST_CASE("no name can leave its place in gnuplot's script") {
   if (!has_gnuplot()) return;
   const test::TemporaryFolder folder;
   const std::string trap = (folder.path / "trap").string();
-  const std::string evil =
-      "`touch " + trap + "`'\".system('touch " + trap + "').\"@x %d $d0 <b>&amp; | \u00e9\u6a21";
+  const std::string evil = "`touch " + trap + "`'\".system('touch " + trap + "').\"@x %d $d0 <b>&amp; | \u00e9\u6a21";
   Plot plot;
   plot.name = "evil";
   plot.shape = PlotShape::boxes;
@@ -235,8 +226,7 @@ TEST_CASE("no name can leave its place in gnuplot's script") {
   REQUIRE(drawing.svg.size() == 2);
   CHECK(drawing.notes.empty());
   CHECK_FALSE(fs::exists(trap));
-  CHECK_THAT(drawing.svg[0],
-             Contains("%d") && Contains("100%") && Contains("&lt;b>&amp;amp; | \u00e9\u6a21"));
+  CHECK_THAT(drawing.svg[0], Contains("%d") && Contains("100%") && Contains("&lt;b>&amp;amp; | \u00e9\u6a21"));
 }
 
 TEST_CASE("plots are written as SVG and PNG") {
@@ -251,8 +241,8 @@ TEST_CASE("plots are written as SVG and PNG") {
     INFO(name);
     const std::string bytes = read_text_file(target + "/" + name);
     if (name.ends_with(".svg"))
-      CHECK_THAT(bytes, Contains("<svg") && Contains("</svg>") &&
-                            (Contains("Parallelism") || Contains("Sequence Length")));
+      CHECK_THAT(bytes,
+                 Contains("<svg") && Contains("</svg>") && (Contains("Parallelism") || Contains("Sequence Length")));
     else
       CHECK(bytes.substr(1, 3) == "PNG");
   }

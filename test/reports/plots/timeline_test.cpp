@@ -46,8 +46,7 @@ TEST_CASE("a trace comes out as its golden timeline") {
 
 TEST_CASE("an array of events is read as an object that holds it") {
   const Json object = Json::parse(read_text_file(kFixture));
-  CHECK(sample::text_of_plot(timeline_of(object)) ==
-        sample::text_of_plot(timeline_of(object["traceEvents"])));
+  CHECK(sample::text_of_plot(timeline_of(object)) == sample::text_of_plot(timeline_of(object["traceEvents"])));
 }
 
 TEST_CASE("ranks and tracks stand in the order of their numbers") {
@@ -55,18 +54,15 @@ TEST_CASE("ranks and tracks stand in the order of their numbers") {
   for (const int rank : {10, 2, 0})
     for (const int track : {11, 3})
       events.push_back({{"ph", "X"}, {"pid", rank}, {"tid", track}, {"ts", 100 * rank + track}, {"dur", 5}});
-  CHECK(timeline_of(events).rows == std::vector<std::string>{"rank 0 3", "rank 0 11", "rank 2 3", "rank 2 11",
-                                                             "rank 10 3", "rank 10 11"});
+  CHECK(timeline_of(events).rows ==
+        std::vector<std::string>{"rank 0 3", "rank 0 11", "rank 2 3", "rank 2 11", "rank 10 3", "rank 10 11"});
 }
 
 TEST_CASE("a process is called as the trace calls it, and a simulated one is marked") {
   Json events = Json::array();
-  events.push_back({{"ph", "M"},
-                    {"name", "process_name"},
-                    {"pid", 4},
-                    {"args", {{"name", "ranks 4-7, stage 1, simulated"}}}});
-  for (const int rank : {0, 4})
-    events.push_back({{"ph", "X"}, {"pid", rank}, {"tid", "phase"}, {"ts", 0}, {"dur", 5}});
+  events.push_back(
+      {{"ph", "M"}, {"name", "process_name"}, {"pid", 4}, {"args", {{"name", "ranks 4-7, stage 1, simulated"}}}});
+  for (const int rank : {0, 4}) events.push_back({{"ph", "X"}, {"pid", rank}, {"tid", "phase"}, {"ts", 0}, {"dur", 5}});
   const Plot plot = timeline_of(events);
   CHECK(plot.rows == std::vector<std::string>{"rank 0 phase", "ranks 4-7, stage 1 phase"});
   CHECK(plot.simulated);

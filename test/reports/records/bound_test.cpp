@@ -1,8 +1,8 @@
 // What bounds a step, and what would help.
-#include "engine/point/choices.h"
-#include "engine/point/result.h"
 #include "reports/records/bound.h"
 
+#include "engine/point/choices.h"
+#include "engine/point/result.h"
 #include "test/catch.h"
 
 using namespace mbench;

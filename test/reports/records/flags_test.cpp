@@ -94,8 +94,7 @@ TEST_CASE("steps that took much longer now and then are a neighbour's work") {
   CHECK_FALSE(has(flags_of(series(30, 7, [](int i) { return i == 7 ? 1.5 : 1.0; })),
                   Flag::disturbed));  // one may happen
   // Among many samples two are few.
-  CHECK_FALSE(
-      has(flags_of(series(100, 7, [](int i) { return i == 7 || i == 50 ? 1.5 : 1.0; })), Flag::disturbed));
+  CHECK_FALSE(has(flags_of(series(100, 7, [](int i) { return i == 7 || i == 50 ? 1.5 : 1.0; })), Flag::disturbed));
 }
 
 TEST_CASE("too few samples say nothing") {

@@ -51,7 +51,8 @@ TEST_CASE("soak: a step that becomes slower over hours is drift, with the clock 
   Soak soak = soak_of(120);
   for (std::size_t i = 0; i < 120; ++i) slow_down(soak.windows[i], 1 + 0.08 * static_cast<double>(i) / 120);
   CHECK(soak_findings(soak).drift == Approx(1.053).epsilon(0.01));
-  CHECK_THAT(soak_text(soak), Catch::StartsWith("drift: the last third of the soak is 5.") && Contains("clock 23") && Contains(" MHz"));
+  CHECK_THAT(soak_text(soak),
+             Catch::StartsWith("drift: the last third of the soak is 5.") && Contains("clock 23") && Contains(" MHz"));
   // One that becomes faster is none, nor one of 1 %.
   std::reverse(soak.windows.begin(), soak.windows.end());
   CHECK_FALSE(soak_findings(soak).drift);
@@ -72,8 +73,10 @@ TEST_CASE("soak: windows in a row that train less are one dip, told with when an
   CHECK(found.dips[0].end_s == 3180);
   CHECK_FALSE(found.drift);
   const std::string text = soak_text(soak);
-  CHECK_THAT(text, Catch::StartsWith("2 dips: ") && Contains("24 % of the throughput lost for 3 min 00 s at 50 min 00 s, clock 2400 to 1846 MHz, ") &&
-                       Contains("17 % of the throughput lost for 1 min 00 s at 1 h 30 min"));
+  CHECK_THAT(text,
+             Catch::StartsWith("2 dips: ") &&
+                 Contains("24 % of the throughput lost for 3 min 00 s at 50 min 00 s, clock 2400 to 1846 MHz, ") &&
+                 Contains("17 % of the throughput lost for 1 min 00 s at 1 h 30 min"));
   PointResult r = sample::measured(sample::point(1, 1, 512, "baseline"), std::vector<double>(20, 20), 100);
   r.soak = soak;
   CHECK_THAT(Record(r).reason(), Contains("2 dips: "));

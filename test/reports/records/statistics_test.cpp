@@ -28,8 +28,7 @@ TEST_CASE("the rank test gives the exact p-values of its tables") {
   // Critical value of the table for n = m = 10 at 5 % two-sided: U = 23 is significant, U = 24 is not.
   std::vector<double> x, y;
   for (int i = 0; i < 10; ++i) y.push_back(10 * i);
-  x = {-9, -8, -7, -6, -5,
-       15, 25, 35, 45, 55};  // U counts pairs with y below x: 0 * 5 + 2 + 3 + 4 + 5 + 6 = 20
+  x = {-9, -8, -7, -6, -5, 15, 25, 35, 45, 55};  // U counts pairs with y below x: 0 * 5 + 2 + 3 + 4 + 5 + 6 = 20
   CHECK(test.p_value(x, y) < 0.05);
   x = {-9, -8, -7, -6, -5, 15, 35, 45, 55, 65};  // 2 + 4 + 5 + 6 + 7 = 24
   CHECK(test.p_value(x, y) > 0.05);

@@ -86,7 +86,8 @@ TEST_CASE("stragglers: a stage with more work is none, nor one rank of two by le
 TEST_CASE("stragglers: half of the ranks may be slow, and what cannot be told is not") {
   PointResult half = ranks_of(8, 1, 20);
   for (const std::size_t rank : {0, 1, 2, 3}) slow_down(half, rank, 2);
-  CHECK_THAT(straggler_text(half), Catch::StartsWith("stragglers: rank 0 on h1 computes ") && Catch::Contains("rank 3 on h2"));
+  CHECK_THAT(straggler_text(half),
+             Catch::StartsWith("stragglers: rank 0 on h1 computes ") && Catch::Contains("rank 3 on h2"));
   PointResult few = ranks_of(4, 1, 4);
   slow_down(few, 0, 2);
   CHECK(straggler_text(few).empty());

@@ -26,8 +26,7 @@ const nlohmann::ordered_json& formats() {
 TEST_CASE("metrics.json names nothing but measures and their parts") {
   for (const auto& [name, format] : formats().items()) {
     INFO(name);
-    if (name == "outcome" || name == "runtime_s")
-      continue;  // no measures: told of a point, or computed from them
+    if (name == "outcome" || name == "runtime_s") continue;  // no measures: told of a point, or computed from them
     const std::size_t dot = name.find('.');
     const Metric& metric = metric_named(name.substr(0, dot));
     if (dot != std::string::npos)

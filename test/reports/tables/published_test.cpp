@@ -18,13 +18,13 @@ namespace {
 // The sample's points, measured a little beside what is published of them: times 2 % up but for one strategy.
 ResultFile sample_file() {
   ResultFile file = sample::strategies();
-  file.spec["published"] = {
-      {"source", "Somebody | 2022"}, {"machine", "sim:8xV100"}, {"about", "Batch of 16."},
-      {"flags", {"--bf16", "--num-layers 2"}}};
+  file.spec["published"] = {{"source", "Somebody | 2022"},
+                            {"machine", "sim:8xV100"},
+                            {"about", "Batch of 16."},
+                            {"flags", {"--bf16", "--num-layers 2"}}};
   ordered_json rows = ordered_json::array();
   for (const PointResult& r : file.points) {
-    ordered_json row = {
-        {"where", {{"tp", r.point.tp}, {"seq", r.point.seq}, {"strategy", r.point.strategy}}}};
+    ordered_json row = {{"where", {{"tp", r.point.tp}, {"seq", r.point.seq}, {"strategy", r.point.strategy}}}};
     if (r.iteration_ms) {
       row["iteration_ms"] = r.iteration_ms->mean;
       row["peak_memory_mib"] = *r.peak_memory_mib;
@@ -87,8 +87,7 @@ TEST_CASE("a record has its published figures and its errors by name") {
   options.sort = "error.iteration_ms:desc";
   options.filters = {"tp=4", "seq=512"};
   options.format = "csv";
-  CHECK_THAT(render_report(file, options),
-             Contains("tp,seq,strategy,published.iteration_ms,error.iteration_ms"));
+  CHECK_THAT(render_report(file, options), Contains("tp,seq,strategy,published.iteration_ms,error.iteration_ms"));
   options.format = "md";
   CHECK_THAT(render_report(file, options), Contains("| Time (ms): published | Time (ms): error |"));
   CHECK_THAT(render_report(file, options), Contains("|                  340 |          +10.0 % |"));
@@ -154,10 +153,8 @@ Published rows without a point in the file: 12.
 TEST_CASE("simulated points are said to be simulated, and an out-of-memory that was published is one") {
   ResultFile file = sample_file();
   for (PointResult& r : file.points) r.simulated = true, r.point.device = r.device = "sim:8xV100";
-  file.spec["published"]["rows"][6] = {{"where", file.spec["published"]["rows"][6]["where"]},
-                                       {"outcome", "oom"}};
-  file.spec["published"]["rows"][5] = {{"where", file.spec["published"]["rows"][5]["where"]},
-                                       {"outcome", "oom"}};
+  file.spec["published"]["rows"][6] = {{"where", file.spec["published"]["rows"][6]["where"]}, {"outcome", "oom"}};
+  file.spec["published"]["rows"][5] = {{"where", file.spec["published"]["rows"][5]["where"]}, {"outcome", "oom"}};
   const std::string report = render_report(file, {});
   CHECK_THAT(report, Contains("| Time (ms): published | simulated |   error |"));
   CHECK_THAT(report, Contains("Error: (simulated - published) / published. Batch of 16."));
@@ -234,11 +231,10 @@ TEST_CASE("parameters are known of points that could not run, too") {
   PointResult r = sample::point(1, 1, 512, "");
   r.point.model = find_preset("mixtral-8x7b", "test");
   file.points = {sample::failed(r, Outcome::unsupported, "no mixtral here")};
-  file.spec = {{"name", "x"},
-               {"published",
-                {{"source", "a"},
-                 {"machine", "cpu"},
-                 {"rows", {{{"where", ordered_json::object()}, {"parameters", 56e9}}}}}}};
+  file.spec = {
+      {"name", "x"},
+      {"published",
+       {{"source", "a"}, {"machine", "cpu"}, {"rows", {{{"where", ordered_json::object()}, {"parameters", 56e9}}}}}}};
   const std::string report = render_report(file, {});
   CHECK_THAT(report, Contains("| Parameters: published |        counted |   error |"));
   CHECK_THAT(report, Contains("|        56,000,000,000 | 46,702,792,704 | -16.6 % |"));
@@ -248,8 +244,7 @@ TEST_CASE("parameters are known of points that could not run, too") {
 TEST_CASE("several files are summed up together, if each has published figures") {
   const ResultFile file = sample_file();
   const std::string overall = render_overall({file, file}, {});
-  CHECK_THAT(overall,
-             Contains("# All 2 files against what was published\n\n- Time (ms): 36 of 40 published"));
+  CHECK_THAT(overall, Contains("# All 2 files against what was published\n\n- Time (ms): 36 of 40 published"));
   ReportOptions options;
   options.filters = {"tp=4"};
   CHECK_THAT(render_overall({file, file}, options), Contains("- Time (ms): 18 of 20 published"));

@@ -29,8 +29,7 @@ std::string report_refusal(const ResultFile& file, const ReportOptions& options)
 
 std::size_t lines_with(const std::string& text, const std::string& what) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size()))
-    ++count;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size())) ++count;
   return count;
 }
 
@@ -53,15 +52,13 @@ TEST_CASE("a sweep of strategies prints in the shape of the published tables") {
   CHECK(lines_with(report, "| Full Recompute ") == 4);
   SECTION("a failed point is a cell with its reason below the table, escaped") {
     CHECK_THAT(report, Contains("|   OOM [1] |"));
-    CHECK_THAT(
-        report,
-        Contains("- [1] rank 2: attention.scores needs 512.00 MiB of activations, 84.00 MiB \\| 31.75 GiB"));
+    CHECK_THAT(report,
+               Contains("- [1] rank 2: attention.scores needs 512.00 MiB of activations, 84.00 MiB \\| 31.75 GiB"));
     CHECK_THAT(report, Contains("crashed [1]"));
     CHECK_THAT(report, Contains("\\<SIGSEGV\\>"));
   }
   SECTION("it says what it was measured on, the FLOP formula and the peak with its source") {
-    CHECK_THAT(report,
-               Contains("Measured on: node01, AMD EPYC 7742, 64 cores, 502.91 GiB memory, device V100 x 8"));
+    CHECK_THAT(report, Contains("Measured on: node01, AMD EPYC 7742, 64 cores, 502.91 GiB memory, device V100 x 8"));
     CHECK_THAT(report, Contains("Open MPI 4.1.4"));
     CHECK_THAT(report, Contains("Model FLOPs (formula version 1): 6 per weight of every matmul"));
     CHECK_THAT(report, Contains("Peak: 125 TFLOP/s per device (data sheet, fp16)"));
@@ -70,7 +67,9 @@ TEST_CASE("a sweep of strategies prints in the shape of the published tables") {
 }
 
 TEST_CASE("no report of any format hands on what a terminal or a spreadsheet obeys") {
-  const std::string controls = "\x1b[31m \x07 \x7f \t \xC2\x9B" "31m";
+  const std::string controls =
+      "\x1b[31m \x07 \x7f \t \xC2\x9B"
+      "31m";
   ResultFile file = sample::strategies();
   file.spec["name"] = "name" + controls;
   file.environment["host"] = "host" + controls;
@@ -82,11 +81,13 @@ TEST_CASE("no report of any format hands on what a terminal or a spreadsheet obe
   for (const std::string format : {"md", "csv", "json"}) {
     INFO(format);
     const std::string text = render_report(file, {.format = format});
-    for (const std::string control : {"\x1b", "\x07", "\x7f", "\t", "\xC2\x9B", "\r"}) CHECK(text.find(control) == std::string::npos);
+    for (const std::string control : {"\x1b", "\x07", "\x7f", "\t", "\xC2\x9B", "\r"})
+      CHECK(text.find(control) == std::string::npos);
     CHECK_THAT(text, Contains("cmd|") || Contains("cmd\\|"));
   }
   const std::string csv = render_report(file, {.format = "csv"});
-  CHECK_THAT(csv, Contains(",'=cmd|") && Contains(",' @SUM(1+9)") && !Contains(",=") && !Contains(",+") && !Contains(",@"));
+  CHECK_THAT(csv,
+             Contains(",'=cmd|") && Contains(",' @SUM(1+9)") && !Contains(",=") && !Contains(",+") && !Contains(",@"));
 }
 
 TEST_CASE("a cell of CSV that a spreadsheet would compute is text to it, and numbers stay numbers") {
@@ -99,7 +100,8 @@ TEST_CASE("a cell of CSV that a spreadsheet would compute is text to it, and num
   for (const std::string number : {"-3.5", "+12", "-1e-300", "+0.5", "-inf"}) CHECK(field(number) == number);
   for (const std::string plain : {"3", "full", "=", "a=b", "392 +/- 1"}) CHECK(field(plain) == plain);
   for (const std::string unknown : {"-", "n/a"}) CHECK(field(unknown) == "");
-  for (const std::string formula : {"=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1", "-3.5 %", "=-3"}) CHECK(field(formula) == "'" + formula);
+  for (const std::string formula : {"=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1", "-3.5 %", "=-3"})
+    CHECK(field(formula) == "'" + formula);
   CHECK(field("\t=1") == "' =1");
   CHECK(field("\r=1") == "\"' =1\"");
   CHECK(field("=HYPERLINK(\"x\",1)") == "\"'=HYPERLINK(\"\"x\"\",1)\"");
@@ -124,14 +126,12 @@ TEST_CASE("GPUs are counted by their names, and their driver stands with the sof
 TEST_CASE("without a strategy the default is one row per point, whatever became of it") {
   ResultFile file;
   file.spec = {{"name", "x"}, {"sweep", {{"seq", {128, 256, 512, 1024, 2048, 4096, 8192, 16384}}}}};
-  const Outcome outcomes[] = {Outcome::ok,          Outcome::oom,          Outcome::infeasible,
-                              Outcome::unsupported, Outcome::timeout,      Outcome::crashed,
-                              Outcome::wrong,       Outcome::launch_failed};
+  const Outcome outcomes[] = {Outcome::ok,      Outcome::oom,     Outcome::infeasible, Outcome::unsupported,
+                              Outcome::timeout, Outcome::crashed, Outcome::wrong,      Outcome::launch_failed};
   std::int64_t seq = 64;
   for (const Outcome outcome : outcomes) {
     PointResult r = sample::measured(sample::point(1, 1, seq *= 2, ""), {10, 11}, 100);
-    file.points.push_back(
-        outcome == Outcome::ok ? r : sample::failed(r, outcome, fmt::format("because {}", seq)));
+    file.points.push_back(outcome == Outcome::ok ? r : sample::failed(r, outcome, fmt::format("because {}", seq)));
   }
   const std::string report = render_report(file, {});
   for (const char* cell : {"| ok ", "| OOM [1] ", "| infeasible [2] ", "| unsupported [3] ", "| timeout [4] ",
@@ -184,8 +184,7 @@ TEST_CASE("an overhead of measured steps has its interval, and says where no cha
   };
   file.points.resize(5);
   const double centers[] = {100, 103, 120, 100, 120};
-  for (std::size_t i = 0; i < 5; ++i)
-    file.points[i] = sample::measured(file.points[i], around(centers[i], 10), 1000);
+  for (std::size_t i = 0; i < 5; ++i) file.points[i] = sample::measured(file.points[i], around(centers[i], 10), 1000);
   file.points[3] = sample::measured(file.points[3], {100}, 1000);
   const auto row = [](const std::string& text, const std::string& name) {
     const std::size_t at = text.find("| " + name + " ");
@@ -199,7 +198,8 @@ TEST_CASE("an overhead of measured steps has its interval, and says where no cha
   CHECK_THAT(report, Contains("[ ]: the 99 % interval of the change"));
   ReportOptions csv;
   csv.format = "csv";
-  CHECK_THAT(render_report(file, csv), Contains("iteration_ms.mean.overhead,iteration_ms.mean.overhead.low,iteration_ms.mean.overhead.high,"));
+  CHECK_THAT(render_report(file, csv),
+             Contains("iteration_ms.mean.overhead,iteration_ms.mean.overhead.low,iteration_ms.mean.overhead.high,"));
   for (PointResult& r : file.points) r.simulated = true;
   CHECK_THAT(render_report(file, {}), Contains("+20.0 % |") && !Contains("interval"));
 }
@@ -218,7 +218,9 @@ TEST_CASE("points that differ in their seed alone are a row with mean and spread
       file.points.push_back(seq == 1024 && seed == 3 ? sample::failed(r, Outcome::oom, "no room") : r);
     }
   const std::string report = render_report(file, {});
-  CHECK_THAT(report, Contains("## Over the seeds") && Contains("|  512 |      3 | 102.0 +/- 1.0 |              1000 |") && Contains("11.000 +/- 0.50"));
+  CHECK_THAT(report, Contains("## Over the seeds") &&
+                         Contains("|  512 |      3 | 102.0 +/- 1.0 |              1000 |") &&
+                         Contains("11.000 +/- 0.50"));
   CHECK_THAT(report, Contains("| 1024 | 2 of 3 | 201.5 +/- 0.7 |"));
   ReportOptions alone;
   alone.tables = {"seeds"};
@@ -322,8 +324,7 @@ TEST_CASE("a spec's own tables: declared ones, built-in ones by name, errors wit
   file.spec["tables"][1]["columns"][0] = "mfuu";
   CHECK_THAT(report_refusal(file, {}), Contains("table mine") && Contains("did you mean \"mfu\"?"));
   CHECK_THROWS_AS(check_tables(file.spec), Error);
-  file.spec["tables"][1]["columns"] = {"mfu", "iteration_ms.p95", "memory_anatomy_mib.weights", "env.X",
-                                       "losses.last"};
+  file.spec["tables"][1]["columns"] = {"mfu", "iteration_ms.p95", "memory_anatomy_mib.weights", "env.X", "losses.last"};
   CHECK_NOTHROW(check_tables(file.spec));
   file.spec["tables"][1] = "min";
   CHECK_THROWS_AS(check_tables(file.spec), Error);
@@ -368,7 +369,8 @@ TEST_CASE("csv holds numbers at full precision, gaps as nothing and reasons quot
         "section,section2,strategy,iteration_ms.mean,iteration_ms.stddev,iteration_ms.mean.overhead,"
         "iteration_ms.mean.overhead.low,iteration_ms.mean.overhead.high,peak_memory_mib,"
         "peak_memory_mib.saved,samples_per_s,tokens_per_s,simulated,note");
-  CHECK_THAT(csv, Contains(",Selective Recompute,336,1.4142135623730951,0.16666666666666666,0.1568") && Contains(",1631,"));
+  CHECK_THAT(csv,
+             Contains(",Selective Recompute,336,1.4142135623730951,0.16666666666666666,0.1568") && Contains(",1631,"));
   CHECK_THAT(csv, Contains(",Baseline,288,1.4142135623730951,,,,2113,,"));
   CHECK(std::count(csv.begin(), csv.end(), '\n') == 21);
 }

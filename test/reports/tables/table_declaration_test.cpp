@@ -49,8 +49,8 @@ std::string declaration_refusal(const char* declaration) {
 }  // namespace
 
 TEST_CASE("rows that several fields tell apart, mean and spread, failed and missing points") {
-  std::vector<PointResult> points = {run(4, Precision::fp16, 1, 310, 15709),
-                                     run(4, Precision::fp16, 0, 418, 25061), run(4, Precision::f32, 0, 1, 1)};
+  std::vector<PointResult> points = {run(4, Precision::fp16, 1, 310, 15709), run(4, Precision::fp16, 0, 418, 25061),
+                                     run(4, Precision::f32, 0, 1, 1)};
   points[2] = sample::failed(points[2], Outcome::oom, "activations do not fit");
   CHECK(render(points, R"json({
     "name": "zero",
@@ -72,8 +72,7 @@ TEST_CASE("rows that several fields tell apart, mean and spread, failed and miss
 }
 
 TEST_CASE("a pivot with several lines in a cell, and gaps where there is no such point") {
-  std::vector<PointResult> points = {run(1, Precision::fp16, 0, 100, 1000),
-                                     run(8, Precision::fp16, 0, 200, 1000),
+  std::vector<PointResult> points = {run(1, Precision::fp16, 0, 100, 1000), run(8, Precision::fp16, 0, 200, 1000),
                                      run(8, Precision::fp16, 3, 400, 500)};
   CHECK(render(points, R"json({
     "name": "scaling",
@@ -89,8 +88,7 @@ TEST_CASE("a pivot with several lines in a cell, and gaps where there is no such
 }
 
 TEST_CASE("columns of different points of one row, and comparisons") {
-  const auto table =
-      render({run(1, Precision::f32, 0, 200, 4247), run(1, Precision::fp16, 0, 100, 4163)}, R"json({
+  const auto table = render({run(1, Precision::f32, 0, 200, 4247), run(1, Precision::fp16, 0, 100, 4163)}, R"json({
     "name": "precision",
     "rows": [{"header": "batch size", "text": "{global_batch}"}],
     "columns": [
@@ -105,9 +103,9 @@ TEST_CASE("columns of different points of one row, and comparisons") {
 }
 
 TEST_CASE("strong scaling: relative to the first row, with the efficiency of more devices") {
-  const auto table = render({run(1, Precision::fp16, 0, 400, 1), run(2, Precision::fp16, 0, 208, 1),
-                             run(4, Precision::fp16, 0, 108, 1)},
-                            R"json({
+  const auto table = render(
+      {run(1, Precision::fp16, 0, 400, 1), run(2, Precision::fp16, 0, 208, 1), run(4, Precision::fp16, 0, 108, 1)},
+      R"json({
     "name": "strong",
     "rows": [{"header": "GPUs", "text": "{world}"}],
     "columns": [
@@ -148,14 +146,14 @@ TEST_CASE("a declaration that cannot be is refused with its path and the nearest
   CHECK_THAT(
       declaration_refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "text": "{mfu:x}"}]})json"),
       Contains("not a number format"));
-  CHECK_THAT(
-      declaration_refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "value": "mfu", "as": "rato",
+  CHECK_THAT(declaration_refusal(
+                 R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "value": "mfu", "as": "rato",
                          "against": "first"}]})json"),
-      Contains("columns[0].as] unknown comparison") && Contains("did you mean \"ratio\""));
-  CHECK_THAT(
-      declaration_refusal(R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "value": "mfu", "as": "ratio",
+             Contains("columns[0].as] unknown comparison") && Contains("did you mean \"ratio\""));
+  CHECK_THAT(declaration_refusal(
+                 R"json({"name": "x", "rows": ["seq"], "columns": [{"header": "A", "value": "mfu", "as": "ratio",
                          "against": {}}]})json"),
-      Contains("columns[0].against]"));
+             Contains("columns[0].against]"));
   CHECK_THAT(declaration_refusal(R"json({"name": 3, "rows": ["seq"], "columns": ["mfu"]})json"),
              Contains("tables[0].name] wrong type, got 3"));
   CHECK_THAT(declaration_refusal(R"json(["strategies"])json"), Contains("wrong type"));

@@ -40,8 +40,7 @@ std::string plain(std::string cell) {
     out += cell[i];
   }
   while (!out.empty() && out.back() == ' ') out.pop_back();
-  if (const std::size_t note = out.rfind(" ["); note != std::string::npos && out.back() == ']')
-    out.resize(note);
+  if (const std::size_t note = out.rfind(" ["); note != std::string::npos && out.back() == ']') out.resize(note);
   return out;
 }
 
@@ -76,8 +75,7 @@ void admit(const Json& differences, std::vector<std::vector<std::string>>& rows)
       const bool is_header = !heading && (i == 0 || rows[i - 1].size() == 1);
       if (is_header) header = &rows[i];
       if (heading || is_header || ++row != wanted) continue;
-      const auto column =
-          std::find(header->begin(), header->end(), difference.at("column").get<std::string>());
+      const auto column = std::find(header->begin(), header->end(), difference.at("column").get<std::string>());
       REQUIRE(column != header->end());
       std::string& cell = rows[i][static_cast<std::size_t>(column - header->begin())];
       CHECK(cell != difference.at("ours").get<std::string>());

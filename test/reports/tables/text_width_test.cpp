@@ -51,8 +51,7 @@ TEST_CASE("names with markup, quotes and commas come out as themselves in every 
   ReportOptions options;
   options.columns = {"model", "outcome", "iteration_ms.mean"};
   const std::string md = render_report(file, options);
-  CHECK_THAT(
-      md, Contains("# a\\|b \"c\", \\<d\\> & \\&amp; \\[e](f) \\`g\\` \\`h\\` \\\\ \\_i\\_ \u6a21\u578b\n"));
+  CHECK_THAT(md, Contains("# a\\|b \"c\", \\<d\\> & \\&amp; \\[e](f) \\`g\\` \\`h\\` \\\\ \\_i\\_ \u6a21\u578b\n"));
   CHECK_THAT(md, Contains("- [1] said \"a\\|b\", \\<c\\>\n"));
   CHECK(escape_markdown("iteration_ms 5 & 6 [1] ~2") == "iteration_ms 5 & 6 [1] ~2");
   options.format = "csv";
@@ -60,8 +59,7 @@ TEST_CASE("names with markup, quotes and commas come out as themselves in every 
   CHECK_THAT(csv, Contains("\n\"a|b \"\"c\"\", <d> & &amp; [e](f) `g` `h` \\ _i_ \u6a21\u578b\",ok,10.5,false,\n"));
   CHECK_THAT(csv, Contains(",crashed,,false,\"said \"\"a|b\"\", <c>\"\n"));
   options.format = "json";
-  const auto rows =
-      nlohmann::json::parse(render_report(file, options)).at("tables")[0].at("sections")[0].at("rows");
+  const auto rows = nlohmann::json::parse(render_report(file, options)).at("tables")[0].at("sections")[0].at("rows");
   CHECK(rows[0].at("model") == name);
   CHECK(rows[1].at("note") == "said \"a|b\",\n<c>");
 }

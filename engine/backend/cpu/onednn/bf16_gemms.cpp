@@ -21,8 +21,8 @@ bool has(dnnl::cpu_isa wanted) {
 }
 
 // oneDNN reads a matrix stored whole or transposed, with every leading dim.
-dnnl::memory::desc describe(const Bf16Shape::Place& x, std::int64_t batch, std::int64_t rows,
-                            std::int64_t cols, Type type) {
+dnnl::memory::desc describe(const Bf16Shape::Place& x, std::int64_t batch, std::int64_t rows, std::int64_t cols,
+                            Type type) {
   const std::int64_t row = x.transposed ? 1 : x.ld, col = x.transposed ? x.ld : 1;
   if (batch == 1) return {{rows, cols}, type, {row, col}};
   return {{batch, rows, cols}, type, {x.batch_stride, row, col}};
@@ -33,16 +33,18 @@ dnnl::memory::desc describe(const Bf16Shape::Place& x, std::int64_t batch, std::
 void scale(float alpha, dnnl::primitive_attr&, dnnl::post_ops& after) {
   after.append_eltwise(dnnl::algorithm::eltwise_linear, alpha, 0);
 }
-dnnl::matmul::primitive_desc implementation(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
-                                            const dnnl::memory::desc& bias, const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
+dnnl::matmul::primitive_desc implementation(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                            const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
+                                            const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
   return {engine, a, b, bias, c, attributes, /*allow_empty=*/true};
 }
 #else
 void scale(float alpha, dnnl::primitive_attr& attributes, dnnl::post_ops&) {
   attributes.set_output_scales(0, {alpha});
 }
-dnnl::matmul::primitive_desc implementation(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
-                                            const dnnl::memory::desc& bias, const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
+dnnl::matmul::primitive_desc implementation(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                            const dnnl::memory::desc& b, const dnnl::memory::desc& bias,
+                                            const dnnl::memory::desc& c, const dnnl::primitive_attr& attributes) {
   return {{a, b, bias, c}, attributes, engine, /*allow_empty=*/true};
 }
 #endif
@@ -58,14 +60,13 @@ class Gemm final : public Bf16Gemm {
     if (s.beta != 0) after.append_sum(s.beta);
     attributes.set_post_ops(after);
     const Type out = s.to_f32 ? Type::f32 : Type::bf16;
-    const auto a = describe(s.a, s.batch, s.m, s.k, Type::bf16),
-               b = describe(s.b, s.batch, s.k, s.n, Type::bf16), c = describe(s.c, s.batch, s.m, s.n, out);
+    const auto a = describe(s.a, s.batch, s.m, s.k, Type::bf16), b = describe(s.b, s.batch, s.k, s.n, Type::bf16),
+               c = describe(s.c, s.batch, s.m, s.n, out);
     dnnl::memory::dims row{1, s.n};
     if (s.batch > 1) row.insert(row.begin(), 1);
-    const auto bias =
-        s.bias ? dnnl::memory::desc(
-                     row, out, s.batch > 1 ? dnnl::memory::format_tag::abc : dnnl::memory::format_tag::ab)
-               : dnnl::memory::desc();
+    const auto bias = s.bias ? dnnl::memory::desc(
+                                   row, out, s.batch > 1 ? dnnl::memory::format_tag::abc : dnnl::memory::format_tag::ab)
+                             : dnnl::memory::desc();
     const auto best = implementation(engine, a, b, bias, c, attributes);
     if (!best || std::string_view(best.impl_info_str()).starts_with("ref")) return;
     const auto place = [&](int argument, const dnnl::memory::desc& d) {

@@ -34,8 +34,7 @@ struct Heads {
 template <class F>
 void for_heads(const AttentionShape& s, DType type, std::int64_t tensors, F&& f) {
   const std::int64_t bytes = s.seq * s.seq * static_cast<std::int64_t>(size_of(type)) * tensors;
-  const std::int64_t most =
-      std::clamp<std::int64_t>(kWorkspace / bytes / s.group * s.group, s.group, s.heads);
+  const std::int64_t most = std::clamp<std::int64_t>(kWorkspace / bytes / s.group * s.group, s.group, s.heads);
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t a = 0; a < s.heads; a += most) f(Heads{b, a, std::min(most, s.heads - a)});
 }
@@ -74,8 +73,8 @@ Matrix member_scores(const AttentionShape& s, const Tensor& t, std::int64_t i) {
 // add to what the first left where a group has one result (`sum`).
 enum class Result { each, sum };
 template <class A, class B, class C>
-void multiply(CudaOps& gpu, const AttentionShape& s, std::int64_t heads, Result result, const A& a,
-              const B& b, const C& c) {
+void multiply(CudaOps& gpu, const AttentionShape& s, std::int64_t heads, Result result, const A& a, const B& b,
+              const C& c) {
   for (std::int64_t i = 0; i < s.group; ++i) {
     ops::Matmul gemm{a(i), b(i), c(i)};
     gemm.batch = heads / s.group;
@@ -135,9 +134,7 @@ void compute(CudaOps& gpu, const AttentionGrad& op) {
       dropped = workspace("probabilities after dropout");
       compute(gpu, ops::Dropout{probs, dropped, Tensor(), s.dropout, map_of(s, h)});
     }
-    const auto scores = [&](const Tensor& t) {
-      return [&s, t](std::int64_t i) { return member_scores(s, t, i); };
-    };
+    const auto scores = [&](const Tensor& t) { return [&s, t](std::int64_t i) { return member_scores(s, t, i); }; };
     const auto scores_t = [&](const Tensor& t) {
       return [&s, t](std::int64_t i) { return member_scores(s, t, i).t(); };
     };

@@ -12,8 +12,8 @@ inline constexpr int kStatisticsRows = 8;  // of a block
 // nothing but NaN is NaN, one without keys is -infinity.
 template <class T>
 __global__ void __launch_bounds__(kWarp* kStatisticsRows)
-    row_statistics(const T* scores, float* lse, std::int64_t rows, std::int64_t heads, std::int64_t seq,
-                   float scale, bool causal, const std::uint8_t* keep) {
+    row_statistics(const T* scores, float* lse, std::int64_t rows, std::int64_t heads, std::int64_t seq, float scale,
+                   bool causal, const std::uint8_t* keep) {
   const std::int64_t row = own_row();
   if (row >= rows) return;
   const T* s = scores + row * seq;
@@ -47,8 +47,8 @@ void enqueue_statistics(Stream& stream, const ops::Attention& op) {
   shape.grid_x = static_cast<unsigned>((rows + kStatisticsRows - 1) / kStatisticsRows);
   with_float(op.name, op.probs.dtype(), [&](auto type) {
     using T = decltype(type);
-    stream.launch(op.name, shape, row_statistics<T>, pointer<T>(op.probs), pointer<float>(op.lse), rows,
-                  s.heads, s.seq, s.scale, s.causal, pointer<std::uint8_t>(s.keep));
+    stream.launch(op.name, shape, row_statistics<T>, pointer<T>(op.probs), pointer<float>(op.lse), rows, s.heads, s.seq,
+                  s.scale, s.causal, pointer<std::uint8_t>(s.keep));
   });
 }
 

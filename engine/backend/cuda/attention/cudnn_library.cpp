@@ -32,8 +32,8 @@ void* find(const char* name) {
   if (!why_no_cudnn().empty()) fail(ErrorKind::unsupported, "cudnn", "{}", why_no_cudnn());
   void* function = ::dlsym(library().handle, name);
   if (function == nullptr)
-    fail(ErrorKind::unsupported, "cudnn", "libcudnn.so.9 has no {}, need cuDNN {}.{} or newer", name,
-         CUDNN_MAJOR, CUDNN_MINOR);
+    fail(ErrorKind::unsupported, "cudnn", "libcudnn.so.9 has no {}, need cuDNN {}.{} or newer", name, CUDNN_MAJOR,
+         CUDNN_MINOR);
   return function;
 }
 
@@ -75,8 +75,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t* stream) {
   return call<&cudnnGetStream>("cudnnGetStream", handle, stream);
 }
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
-                                           cudnnBackendDescriptor_t* made) {
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* made) {
   return call<&cudnnBackendCreateDescriptor>("cudnnBackendCreateDescriptor", type, made);
 }
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
@@ -86,15 +85,13 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   return call<&cudnnBackendFinalize>("cudnnBackendFinalize", descriptor);
 }
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t type, std::int64_t count,
-                                       const void* values) {
+                                       cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
   return call<&cudnnBackendSetAttribute>("cudnnBackendSetAttribute", descriptor, name, type, count, values);
 }
-cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor,
-                                       cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                                       std::int64_t room, std::int64_t* count, void* values) {
-  return call<&cudnnBackendGetAttribute>("cudnnBackendGetAttribute", descriptor, name, type, room, count,
-                                         values);
+cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, std::int64_t room, std::int64_t* count,
+                                       void* values) {
+  return call<&cudnnBackendGetAttribute>("cudnnBackendGetAttribute", descriptor, name, type, room, count, values);
 }
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t arguments) {

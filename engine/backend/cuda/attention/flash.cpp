@@ -29,7 +29,8 @@ void need_cudnn(std::string_view op) {
          why_no_cudnn());
   if (cudnnGetVersion() < kCudnnSince)
     fail(ErrorKind::unsupported, op,
-         "attention \"flash\" on a GPU needs cuDNN 9.15.1 or newer, got {}, before which the frontend lays a workspace out in "
+         "attention \"flash\" on a GPU needs cuDNN 9.15.1 or newer, got {}, before which the frontend lays a workspace "
+         "out in "
          "another way, need a newer libcudnn.so.9 or attention \"core\"",
          cudnn_library());
 }
@@ -88,10 +89,7 @@ Pointers pointers_of(const ops::AttentionGrad& op, const FlashShape& s, const Pi
 
 struct Flash::Plans {
   Plans(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, std::string device)
-      : stream(stream),
-        kernels(kernels),
-        workspaces(workspace),
-        device(std::move(device)) {}
+      : stream(stream), kernels(kernels), workspaces(workspace), device(std::move(device)) {}
   ~Plans() {
     plans.clear();
     if (handle != nullptr) cudnnDestroy(handle);
@@ -102,8 +100,7 @@ struct Flash::Plans {
   template <class Op>
   void run(const Op& op) {
     const FlashShape whole = flash_shape(op);
-    if (const auto why = why_no_flash(whole, op.shape.dropout.p))
-      fail(ErrorKind::unsupported, op.name, "{}", *why);
+    if (const auto why = why_no_flash(whole, op.shape.dropout.p)) fail(ErrorKind::unsupported, op.name, "{}", *why);
     need_cudnn(op.name);
     for_pieces(whole, [&](const Piece& piece) { start(op, whole, piece); });
   }
@@ -122,11 +119,10 @@ struct Flash::Plans {
     if (bytes > 0) {
       // The row sums come first: what is behind them begins at an aligned address.
       const std::int64_t before =
-          shape.gradient
-              ? (kWorkspaceAlignment - shape.row_sum_bytes() % kWorkspaceAlignment) % kWorkspaceAlignment
-              : 0;
-      workspace = Tensor(workspaces, {before + bytes}, DType::u8, Category::workspace,
-                         "workspace of cuDNN's attention");
+          shape.gradient ? (kWorkspaceAlignment - shape.row_sum_bytes() % kWorkspaceAlignment) % kWorkspaceAlignment
+                         : 0;
+      workspace =
+          Tensor(workspaces, {before + bytes}, DType::u8, Category::workspace, "workspace of cuDNN's attention");
       at = workspace.data() + before;
     }
     fe::error_t status = plan.execute(handle, pointers, at);

@@ -21,9 +21,8 @@ std::string_view op_name(const FlashShape& s) {
 std::string one_line(std::string text) {
   constexpr std::size_t most = 600;
   std::replace(text.begin(), text.end(), '\n', ' ');
-  text.erase(
-      std::unique(text.begin(), text.end(), [](char a, char b) { return a == b && (a == ' ' || a == '_'); }),
-      text.end());
+  text.erase(std::unique(text.begin(), text.end(), [](char a, char b) { return a == b && (a == ' ' || a == '_'); }),
+             text.end());
   if (text.size() > most) text = text.substr(0, most) + " ...";
   return text;
 }
@@ -42,8 +41,8 @@ void need(const FlashShape& s, const char* step, fe::error_t status) {
        "cuDNN has no fused kernel for {} samples x {} heads x seq {} x head_dim {}, {}{}{}, got at \"{}\": "
        "{}; need "
        "other sizes or attention \"core\"",
-       s.batch, s.heads, s.seq, s.head_dim, name_of(s.type), s.causal ? ", causal" : "",
-       s.padded ? ", padded" : "", step, one_line(status.get_message()));
+       s.batch, s.heads, s.seq, s.head_dim, name_of(s.type), s.causal ? ", causal" : "", s.padded ? ", padded" : "",
+       step, one_line(status.get_message()));
 }
 
 fe::DataType_t type_of(const FlashShape& s) {
@@ -72,8 +71,7 @@ class Builder {
   template <class Attributes>
   void mask(Attributes& attention) const {
     attention.set_attn_scale(s_.scale);
-    if (s_.causal)
-      attention.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+    if (s_.causal) attention.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
     if (s_.window > 0) attention.set_diagonal_band_left_bound(s_.window);  // so many keys, the query's own the last
     if (s_.padded)
       attention.set_padding_mask(true)
@@ -91,8 +89,7 @@ class Builder {
   Tensor_attributes place(FlashTensor name, const FlashView& view) const {
     return Tensor_attributes()
         .set_uid(name)
-        .set_dim({s_.batch, of_keys(name) ? s_.key_heads : s_.heads, s_.seq,
-                  of_values(name) ? s_.v_dim : s_.head_dim})
+        .set_dim({s_.batch, of_keys(name) ? s_.key_heads : s_.heads, s_.seq, of_values(name) ? s_.v_dim : s_.head_dim})
         .set_stride({view.sample, view.head, view.row, 1})
         .set_data_type(type_of(s_));
   }
@@ -113,11 +110,9 @@ void forward(const FlashShape& s, Graph& graph) {
   fe::graph::SDPA_attributes attention;
   attention.set_name("attention").set_generate_stats(true);
   b.mask(attention);
-  const auto [out, lse] =
-      graph.sdpa(b.input(kFlashQ, s.q), b.input(kFlashK, s.k), b.input(kFlashV, s.v), attention);
+  const auto [out, lse] = graph.sdpa(b.input(kFlashQ, s.q), b.input(kFlashK, s.k), b.input(kFlashV, s.v), attention);
   b.output(out, kFlashOut, s.out);
-  *lse =
-      b.row_statistics();  // max + log(sum of exp(scale * score - max)): the natural logarithm, as the op's
+  *lse = b.row_statistics();  // max + log(sum of exp(scale * score - max)): the natural logarithm, as the op's
   lse->set_output(true);
 }
 
@@ -130,9 +125,9 @@ void backward(const FlashShape& s, Graph& graph) {
   fe::graph::SDPA_backward_attributes attention;
   attention.set_name("attention_grad").set_deterministic_algorithm(s.deterministic);
   b.mask(attention);
-  const auto [dq, dk, dv] = graph.sdpa_backward(
-      b.input(kFlashQ, s.q), b.input(kFlashK, s.k), b.input(kFlashV, s.v), b.input(kFlashOut, s.out),
-      b.input(kFlashDOut, s.dout), graph.tensor(b.row_statistics()), attention);
+  const auto [dq, dk, dv] = graph.sdpa_backward(b.input(kFlashQ, s.q), b.input(kFlashK, s.k), b.input(kFlashV, s.v),
+                                                b.input(kFlashOut, s.out), b.input(kFlashDOut, s.dout),
+                                                graph.tensor(b.row_statistics()), attention);
   b.output(dq, kFlashDQ, s.dq);
   b.output(dk, kFlashDK, s.dk);
   b.output(dv, kFlashDV, s.dv);

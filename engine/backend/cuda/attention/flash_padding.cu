@@ -3,8 +3,8 @@
 
 namespace mbench::cuda {
 
-void count_keys(KernelStream& stream, std::string_view op, const ops::AttentionShape& shape,
-                std::int32_t* queries, std::int32_t* keys) {
+void count_keys(KernelStream& stream, std::string_view op, const ops::AttentionShape& shape, std::int32_t* queries,
+                std::int32_t* keys) {
   enqueue_count_keys(stream, op, shape, queries, keys);
 }
 

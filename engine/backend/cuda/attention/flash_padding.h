@@ -9,8 +9,8 @@
 namespace mbench::cuda {
 
 // queries[b] = seq and keys[b] = kept keys of sample b, which must be its first ones and at least one.
-void count_keys(KernelStream& stream, std::string_view op, const ops::AttentionShape& shape,
-                std::int32_t* queries, std::int32_t* keys);
+void count_keys(KernelStream& stream, std::string_view op, const ops::AttentionShape& shape, std::int32_t* queries,
+                std::int32_t* keys);
 
 // dk and dv of hidden keys = 0.
 void clear_hidden_keys(KernelStream& stream, const ops::AttentionGrad& op);

@@ -41,7 +41,7 @@ struct FlashShape {
   // Equal keys: one plan serves both.
   std::vector<std::int64_t> key() const {
     std::vector<std::int64_t> all{
-        static_cast<std::int64_t>(type),    batch,  heads,  seq,     head_dim, key_heads, v_dim,
+        static_cast<std::int64_t>(type),    batch,  heads,  seq,      head_dim,      key_heads, v_dim,
         std::bit_cast<std::int32_t>(scale), causal, padded, gradient, deterministic, window};
     for (const FlashView& view : {q, k, v, out, dout, dq, dk, dv}) {
       all.push_back(view.row);
@@ -102,9 +102,12 @@ inline std::optional<std::string> why_no_flash(const FlashShape& s, float dropou
         "own, and a mask here is the same on every device and layout",
         dropout);
   if (s.bent)
-    return std::string("attention \"flash\" on a GPU, got scores with a softcap or ALiBi, which are not built in there, need attention_softcap 0 and rotary positions");
+    return std::string(
+        "attention \"flash\" on a GPU, got scores with a softcap or ALiBi, which are not built in there, need "
+        "attention_softcap 0 and rotary positions");
   if (s.shifted)
-    return std::string("attention \"flash\" on a GPU, got a window on blocks of a sequence, need cp 1 or cp_communication all_to_all");
+    return std::string(
+        "attention \"flash\" on a GPU, got a window on blocks of a sequence, need cp 1 or cp_communication all_to_all");
   if (s.head_dim % 8 != 0 || s.v_dim % 8 != 0)
     return fmt::format(
         "attention \"flash\" on a GPU, got head_dim {}, need a multiple of 8 or attention "

@@ -10,8 +10,7 @@ namespace mbench::cuda {
 // keys[b]: how many keys of sample b are kept; queries[b]: seq. A warp a sample. Kept keys that are not the
 // first ones, or none at all, stop the device: no number of keys would be the same mask.
 template <class Count>
-__global__ void count_keys_of_samples(const std::uint8_t* keep, std::int64_t seq, Count* queries,
-                                      Count* keys) {
+__global__ void count_keys_of_samples(const std::uint8_t* keep, std::int64_t seq, Count* queries, Count* keys) {
   const std::int64_t sample = blockIdx.x;
   Count count = 0, end = 0;  // end: beyond the last kept key
   for (std::int64_t k = threadIdx.x; k < seq; k += kWarp) {
@@ -31,13 +30,12 @@ __global__ void count_keys_of_samples(const std::uint8_t* keep, std::int64_t seq
 }
 
 template <class Stream>
-void enqueue_count_keys(Stream& stream, std::string_view op, const ops::AttentionShape& s,
-                        std::int32_t* queries, std::int32_t* keys) {
+void enqueue_count_keys(Stream& stream, std::string_view op, const ops::AttentionShape& s, std::int32_t* queries,
+                        std::int32_t* keys) {
   Launch shape;
   shape.grid_x = static_cast<unsigned>(s.batch);
   shape.block_x = kWarp;
-  stream.launch(op, shape, count_keys_of_samples<std::int32_t>, pointer<std::uint8_t>(s.keep), s.seq, queries,
-                keys);
+  stream.launch(op, shape, count_keys_of_samples<std::int32_t>, pointer<std::uint8_t>(s.keep), s.seq, queries, keys);
 }
 
 // The gradients of hidden keys and their values are zero: written here, because what a fused kernel leaves
@@ -52,8 +50,8 @@ struct ClearHiddenKeys {
     std::int64_t head, at;
   };
   bool aligned() const {
-    return cuda::aligned<kWidth>(dk, dv) && head_dim % kWidth == 0 && dk_row % kWidth == 0 &&
-           dk_head % kWidth == 0 && dv_row % kWidth == 0 && dv_head % kWidth == 0;
+    return cuda::aligned<kWidth>(dk, dv) && head_dim % kWidth == 0 && dk_row % kWidth == 0 && dk_head % kWidth == 0 &&
+           dv_row % kWidth == 0 && dv_head % kWidth == 0;
   }
   template <int V>
   __device__ Column column(std::int64_t col) const {

@@ -103,8 +103,7 @@ void CudaDevice::need_no_capture(std::string_view call) const {
 
 void CudaDevice::write(const Tensor& to, std::span<const std::byte> source) {
   need_no_capture("write");
-  check(source.size() == to.bytes(), "cuda", "write of {} bytes into a tensor of {}", source.size(),
-        to.bytes());
+  check(source.size() == to.bytes(), "cuda", "write of {} bytes into a tensor of {}", source.size(), to.bytes());
   staging_.upload(to.data(), source);
 }
 
@@ -118,17 +117,15 @@ void CudaDevice::read(const Tensor& from, std::span<std::byte> to) {
 void CudaDevice::do_copy(const Tensor& from, const Tensor& to) {
   last_op_ = "copy";
   const int interval = timeline() ? begin_interval() : -1;
-  cuda_check("copy",
-             cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDeviceToDevice, stream_.get()));
+  cuda_check("copy", cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDeviceToDevice, stream_.get()));
   end_interval(interval, Track::compute, "copy", TimePart::copies, nullptr);
 }
 
 std::unique_ptr<Device> CudaDevice::open_host() {
   if (!options_.host_memory || !options_.host_device) return Device::open_host();
   auto memory = std::make_unique<PinnedMemory>(options_.host_memory());
-  host_copies_ = std::make_unique<HostCopies>(*this, stream_.get(), *memory, [this](cudaEvent_t e) {
-    wait_until_ready([e] { return cudaEventQuery(e); });
-  });
+  host_copies_ = std::make_unique<HostCopies>(
+      *this, stream_.get(), *memory, [this](cudaEvent_t e) { wait_until_ready([e] { return cudaEventQuery(e); }); });
   return options_.host_device(std::move(memory));
 }
 

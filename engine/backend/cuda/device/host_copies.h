@@ -17,7 +17,8 @@ class HostCopies {
  public:
   // `wait` returns when an event has passed, or throws where it never will. What the device's compute stream waits for is told to its
   // meter.
-  HostCopies(StreamDevice& device, cudaStream_t compute, const PinnedMemory& memory, std::function<void(cudaEvent_t)> wait)
+  HostCopies(StreamDevice& device, cudaStream_t compute, const PinnedMemory& memory,
+             std::function<void(cudaEvent_t)> wait)
       : device_(device), compute_(compute), memory_(memory), wait_(std::move(wait)) {}
   // Waits for what is under way.
   ~HostCopies();

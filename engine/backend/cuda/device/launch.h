@@ -27,8 +27,7 @@ inline constexpr std::size_t kSharedUnasked = std::size_t{48} << 10;
 
 // kernel<<<...>>>(args...), the arguments converted to the kernel's parameters.
 template <class... Params, class... Args>
-void launch(std::string_view op, const Launch& shape, cudaStream_t stream, void (*kernel)(Params...),
-            Args&&... args) {
+void launch(std::string_view op, const Launch& shape, cudaStream_t stream, void (*kernel)(Params...), Args&&... args) {
   static_assert(sizeof...(Params) == sizeof...(Args), "as many arguments as the kernel has parameters");
   if (shape.grid_x == 0 || shape.grid_y == 0 || shape.grid_z == 0) return;  // nothing to do
   const void* function = reinterpret_cast<const void*>(kernel);
@@ -40,8 +39,7 @@ void launch(std::string_view op, const Launch& shape, cudaStream_t stream, void 
       [&](Params&... value) {
         std::array<void*, sizeof...(Params) + 1> pointers{static_cast<void*>(&value)..., nullptr};
         cuda_check(op, cudaLaunchKernel(function, dim3(shape.grid_x, shape.grid_y, shape.grid_z),
-                                        dim3(shape.block_x, shape.block_y, 1), pointers.data(), shape.shared,
-                                        stream));
+                                        dim3(shape.block_x, shape.block_y, 1), pointers.data(), shape.shared, stream));
       },
       values);
 }

@@ -20,7 +20,8 @@ Staging::Staging(cudaStream_t stream, Allocator& memory, std::function<void(cuda
     cuda_check("staging", cudaMallocHost(&data, kBytes));
     b.data = static_cast<std::byte*>(data);
     b.slot = std::exchange(slot, slot + kSlotBytes);
-    for (cudaEvent_t* e : {&b.free, &b.drained}) cuda_check("staging", cudaEventCreateWithFlags(e, cudaEventDisableTiming));
+    for (cudaEvent_t* e : {&b.free, &b.drained})
+      cuda_check("staging", cudaEventCreateWithFlags(e, cudaEventDisableTiming));
   }
 }
 

@@ -32,7 +32,7 @@ class Staging {
   static constexpr std::size_t kBytes = std::size_t{1} << 20;
   static constexpr std::size_t kBuffers = 16;
   static constexpr std::size_t kSlotBytes = std::size_t{256} << 10;  // the tokens of 16 samples of 2048
-  static constexpr std::size_t kSmall = 4 * kSlotBytes;              // larger ones would keep the slots from other inputs
+  static constexpr std::size_t kSmall = 4 * kSlotBytes;  // larger ones would keep the slots from other inputs
   struct Buffer {
     std::byte* data = nullptr;
     cudaEvent_t free = nullptr;  // when the copy that uses it has ended

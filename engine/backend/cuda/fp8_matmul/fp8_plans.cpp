@@ -49,8 +49,7 @@ class Columns {
 
 template <class T>
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t what, const T& value) {
-  need(cublasLtMatmulDescSetAttribute(description, what, &value, sizeof value),
-       "cublasLtMatmulDescSetAttribute");
+  need(cublasLtMatmulDescSetAttribute(description, what, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
 }
 
 #if MBENCH_FP8_BLOCKS
@@ -72,8 +71,7 @@ std::optional<std::string> why_none_here(bool blocks) {
   cuda_check(Fp8Matmul::name, cudaGetDevice(&device));
   cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  if (blocks && !MBENCH_FP8_BLOCKS)
-    return "fp8_recipe blockwise, need a binary built with CUDA 12.9 or newer";
+  if (blocks && !MBENCH_FP8_BLOCKS) return "fp8_recipe blockwise, need a binary built with CUDA 12.9 or newer";
   return why_no_fp8(10 * major + minor, blocks);
 }
 
@@ -183,9 +181,9 @@ void Fp8Plans::run(const Fp8Matmul& op) {
   if (!plan) plan = make(op);
   plan->point_to(op);
   const float alpha = 1;
-  need(cublasLtMatmul(handle_, plan->description, &alpha, op.b.codes.data(), plan->first.get(),
-                      op.a.codes.data(), plan->second.get(), &op.beta, op.c.data(), plan->result.get(),
-                      op.c.data(), plan->result.get(), &plan->algorithm, workspace_, kWorkspace, stream_),
+  need(cublasLtMatmul(handle_, plan->description, &alpha, op.b.codes.data(), plan->first.get(), op.a.codes.data(),
+                      plan->second.get(), &op.beta, op.c.data(), plan->result.get(), op.c.data(), plan->result.get(),
+                      &plan->algorithm, workspace_, kWorkspace, stream_),
        "cublasLtMatmul");
 }
 

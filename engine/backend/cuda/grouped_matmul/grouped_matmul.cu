@@ -8,8 +8,8 @@ namespace mbench::cuda {
 template <>
 void compute(CudaOps& gpu, const ops::GroupedMatmul& op) {
   enqueue(gpu.kernels, op);
-  const auto what = op.gemm == ops::GroupedMatmul::Gemm::weight_gradient ? MatmulPlans::Varying::terms
-                                                                               : MatmulPlans::Varying::rows;
+  const auto what =
+      op.gemm == ops::GroupedMatmul::Gemm::weight_gradient ? MatmulPlans::Varying::terms : MatmulPlans::Varying::rows;
   for (std::int64_t e = 0; e < op.experts(); ++e) {
     const ops::Matmul gemm = op.of(e);
     if (op.offsets[e + 1] > op.offsets[e] && gemm.c.cols > 0) gpu.matmuls->run_varying(gemm, what);

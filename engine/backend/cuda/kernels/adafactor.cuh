@@ -11,8 +11,7 @@ namespace mbench::cuda {
 
 template <class T>
 __global__ void __launch_bounds__(kFlatThreads)
-    adafactor_row_sums(const T* grad, std::int64_t rows, std::int64_t cols, float scale, float eps,
-                       float* row) {
+    adafactor_row_sums(const T* grad, std::int64_t rows, std::int64_t cols, float scale, float eps, float* row) {
   __shared__ SharedArray<float, kWarp> parts;
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
     float sum = 0;
@@ -28,8 +27,8 @@ __global__ void __launch_bounds__(kFlatThreads)
 // partial[chunk, column]
 template <class T>
 __global__ void __launch_bounds__(kColumnThreads)
-    adafactor_column_sums(const T* grad, std::int64_t rows, std::int64_t cols, std::int64_t chunk_rows,
-                          float scale, float eps, float* partial) {
+    adafactor_column_sums(const T* grad, std::int64_t rows, std::int64_t cols, std::int64_t chunk_rows, float scale,
+                          float eps, float* partial) {
   const std::int64_t col = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (col >= cols) return;
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.y) * chunk_rows;
@@ -67,8 +66,7 @@ __global__ void __launch_bounds__(Threads) adafactor_moments(AdafactorMomentsArg
     column_total += x;
   }
   const double total = row_reduce(a.mean_of_rows ? row_total : column_total, 0.0, parts, Sum());
-  if (threadIdx.x == 0)
-    *a.mean = static_cast<float>(total / static_cast<double>(a.mean_of_rows ? a.rows : a.cols));
+  if (threadIdx.x == 0) *a.mean = static_cast<float>(total / static_cast<double>(a.mean_of_rows ? a.rows : a.cols));
 }
 
 template <class T>
@@ -79,8 +77,7 @@ __global__ void __launch_bounds__(kFlatThreads)
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   const float inverse = 1.0f / *mean;
   double sum = 0;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
-       i += threads) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += threads) {
     const float u = scale * to_f32(grad[i]) / (sqrtf(row[i / cols] * inverse) * sqrtf(column[i % cols]));
     sum += static_cast<double>(u) * u;
   }
@@ -101,8 +98,7 @@ struct AdafactorUpdateEach {
   template <int V>
   __device__ void apply(std::int64_t i) const {
     const float rms = sqrtf(*squares / elements), shrink = rms > clip ? clip / rms : 1.0f;
-    const float u =
-        shrink * grad_scale * to_f32(grad[i]) / (sqrtf(row[i / cols] / *mean) * sqrtf(column[i % cols]));
+    const float u = shrink * grad_scale * to_f32(grad[i]) / (sqrtf(row[i / cols] / *mean) * sqrtf(column[i % cols]));
     const float p = param[i] - lr * (u + weight_decay * param[i]);
     param[i] = p;
     if (model != nullptr) model[i] = from_f32<TM>(p);
@@ -122,12 +118,11 @@ void enqueue(Stream& stream, const ops::AdafactorSums& op) {
     stream.launch(op.name, by_row, adafactor_row_sums<T>, grad, rows, cols, op.grad_scale, op.eps,
                   pointer<float>(op.row));
     const ColumnSums plan = column_sums(rows, cols, 1);
-    float* partial =
-        static_cast<float*>(stream.scratch(static_cast<std::size_t>(plan.chunks * cols) * sizeof(float)));
-    stream.launch(op.name, plan.shape, adafactor_column_sums<T>, grad, rows, cols, plan.chunk_rows,
-                  op.grad_scale, op.eps, partial);
-    stream.launch(op.name, add_chunks_shape(cols, false), add_chunks<float, float>, partial, plan.chunks,
-                  cols, cols, pointer<float>(op.column), nullptr);
+    float* partial = static_cast<float*>(stream.scratch(static_cast<std::size_t>(plan.chunks * cols) * sizeof(float)));
+    stream.launch(op.name, plan.shape, adafactor_column_sums<T>, grad, rows, cols, plan.chunk_rows, op.grad_scale,
+                  op.eps, partial);
+    stream.launch(op.name, add_chunks_shape(cols, false), add_chunks<float, float>, partial, plan.chunks, cols, cols,
+                  pointer<float>(op.column), nullptr);
   });
 }
 
@@ -135,11 +130,11 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::AdafactorMoments& op) {
   Launch one;
   one.block_x = kFlatThreads;
-  stream.launch(op.name, one, adafactor_moments<kFlatThreads>,
-                AdafactorMomentsArguments{pointer<float>(op.row_sum), pointer<float>(op.column_sum),
-                                          pointer<float>(op.row), pointer<float>(op.column),
-                                          pointer<float>(op.mean), op.row.numel(), op.column.numel(), op.rows,
-                                          op.cols, op.mean_of_rows, op.beta2});
+  stream.launch(
+      op.name, one, adafactor_moments<kFlatThreads>,
+      AdafactorMomentsArguments{pointer<float>(op.row_sum), pointer<float>(op.column_sum), pointer<float>(op.row),
+                                pointer<float>(op.column), pointer<float>(op.mean), op.row.numel(), op.column.numel(),
+                                op.rows, op.cols, op.mean_of_rows, op.beta2});
 }
 
 template <class Stream>
@@ -152,8 +147,7 @@ void enqueue(Stream& stream, const ops::AdafactorSquares& op) {
     shape.grid_x = static_cast<unsigned>(std::min<std::int64_t>(shape.grid_x, kSquareBlocks));
     auto* partial = static_cast<double*>(stream.scratch(shape.grid_x * sizeof(double)));
     stream.launch(op.name, shape, adafactor_squares<T>, pointer<T>(op.grad), n, op.column.numel(),
-                  pointer<float>(op.row), pointer<float>(op.column), pointer<float>(op.mean), op.grad_scale,
-                  partial);
+                  pointer<float>(op.row), pointer<float>(op.column), pointer<float>(op.mean), op.grad_scale, partial);
     Launch one;
     one.block_x = kFlatThreads;
     stream.launch(op.name, one, add_squares<kFlatThreads>, partial, static_cast<std::int64_t>(shape.grid_x),
@@ -167,12 +161,12 @@ void enqueue(Stream& stream, const ops::AdafactorUpdate& op) {
     with_float(op.name, op.model ? op.model.dtype() : DType::f32, [&](auto model_type) {
       using TG = decltype(grad_type);
       using TM = decltype(model_type);
-      launch_flat(stream, op.name, op.param.numel(),
-                  AdafactorUpdateEach<TG, TM>{
-                      pointer<float>(op.param), pointer<TG>(op.grad), pointer<float>(op.row),
-                      pointer<float>(op.column), pointer<float>(op.mean), pointer<float>(op.squares),
-                      op.model ? pointer<TM>(op.model) : nullptr, op.column.numel(),
-                      static_cast<float>(op.elements), op.lr, op.weight_decay, op.grad_scale, op.clip});
+      launch_flat(
+          stream, op.name, op.param.numel(),
+          AdafactorUpdateEach<TG, TM>{pointer<float>(op.param), pointer<TG>(op.grad), pointer<float>(op.row),
+                                      pointer<float>(op.column), pointer<float>(op.mean), pointer<float>(op.squares),
+                                      op.model ? pointer<TM>(op.model) : nullptr, op.column.numel(),
+                                      static_cast<float>(op.elements), op.lr, op.weight_decay, op.grad_scale, op.clip});
     });
   });
 }

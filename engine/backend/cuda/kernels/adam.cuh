@@ -58,16 +58,14 @@ void enqueue(Stream& stream, const ops::Adam& op) {
         using TV = decltype(moment_type);
         const auto launch = [&](auto param_type) {
           using TP = decltype(param_type);
-          for_pieces(op.undecayed, op.param.numel(),
-                     [&](std::int64_t at, std::int64_t n, const Borders& borders) {
-                       launch_flat(stream, op.name, n,
-                                   AdamEach<TP, TG, TM, TV>{
-                                       pointer<TP>(op.param) + at, pointer<TV>(op.m) + at,
-                                       pointer<TV>(op.v) + at, pointer<TG>(op.grad) + at,
-                                       op.model ? pointer<TM>(op.model) + at : nullptr, op.lr, op.beta1,
-                                       op.beta2, op.eps, op.weight_decay, op.grad_scale, m_scale, v_scale,
-                                       borders, pointer<float>(op.by_step)});
-                     });
+          for_pieces(op.undecayed, op.param.numel(), [&](std::int64_t at, std::int64_t n, const Borders& borders) {
+            launch_flat(
+                stream, op.name, n,
+                AdamEach<TP, TG, TM, TV>{pointer<TP>(op.param) + at, pointer<TV>(op.m) + at, pointer<TV>(op.v) + at,
+                                         pointer<TG>(op.grad) + at, op.model ? pointer<TM>(op.model) + at : nullptr,
+                                         op.lr, op.beta1, op.beta2, op.eps, op.weight_decay, op.grad_scale, m_scale,
+                                         v_scale, borders, pointer<float>(op.by_step)});
+          });
         };
         // Weights that are updated in bf16 have no copy, so that one type of it is enough.
         if constexpr (std::is_same_v<TM, float>)

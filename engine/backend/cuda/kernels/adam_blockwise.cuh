@@ -68,19 +68,18 @@ void enqueue(Stream& stream, const ops::AdamBlockwise& op) {
       a.m_correction = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta1), t)));
       a.v_correction = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), t)));
       // Pieces begin where ranges do, and so at a block.
-      for_pieces(
-          op.undecayed, op.param.numel(), [&](std::int64_t at, std::int64_t n, const Borders& borders) {
-            const std::int64_t block = at / 256;
-            a.param = pointer<float>(op.param) + at, a.grad = pointer<TG>(op.grad) + at;
-            a.m = pointer<std::uint8_t>(op.m) + at, a.v = pointer<std::uint8_t>(op.v) + at;
-            a.m_scale = pointer<float>(op.m_scale) + block, a.v_scale = pointer<float>(op.v_scale) + block;
-            a.model = op.model ? pointer<TM>(op.model) + at : nullptr;
-            a.n = n, a.blocks = (n + 255) / 256;
-            Launch shape;
-            shape.grid_x = static_cast<unsigned>(std::min(a.blocks, kEnoughBlocks));
-            shape.block_x = 256;
-            stream.launch(op.name, shape, adam_blockwise<TG, TM>, a, borders);
-          });
+      for_pieces(op.undecayed, op.param.numel(), [&](std::int64_t at, std::int64_t n, const Borders& borders) {
+        const std::int64_t block = at / 256;
+        a.param = pointer<float>(op.param) + at, a.grad = pointer<TG>(op.grad) + at;
+        a.m = pointer<std::uint8_t>(op.m) + at, a.v = pointer<std::uint8_t>(op.v) + at;
+        a.m_scale = pointer<float>(op.m_scale) + block, a.v_scale = pointer<float>(op.v_scale) + block;
+        a.model = op.model ? pointer<TM>(op.model) + at : nullptr;
+        a.n = n, a.blocks = (n + 255) / 256;
+        Launch shape;
+        shape.grid_x = static_cast<unsigned>(std::min(a.blocks, kEnoughBlocks));
+        shape.block_x = 256;
+        stream.launch(op.name, shape, adam_blockwise<TG, TM>, a, borders);
+      });
     });
   });
 }

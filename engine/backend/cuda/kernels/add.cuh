@@ -29,8 +29,7 @@ void enqueue(Stream& stream, const ops::Add& op) {
     with_float(op.name, op.b.dtype(), [&](auto added) {
       using T = decltype(type);
       using B = decltype(added);
-      launch_flat(stream, op.name, op.a.numel(),
-                  AddEach<T, B>{pointer<T>(op.a), pointer<B>(op.b), pointer<T>(op.y)});
+      launch_flat(stream, op.name, op.a.numel(), AddEach<T, B>{pointer<T>(op.a), pointer<B>(op.b), pointer<T>(op.y)});
     });
   });
 }

@@ -36,9 +36,8 @@ struct AttentionMaskEach {
 template <class Stream>
 void enqueue(Stream& stream, const ops::AttentionMask& op) {
   const Shape& shape = op.mask.shape();
-  launch_columns(
-      stream, op.name, shape[0] * shape[1], shape[2],
-      AttentionMaskEach{pointer<std::uint8_t>(op.keep), pointer<std::uint8_t>(op.mask), shape[1], shape[2]});
+  launch_columns(stream, op.name, shape[0] * shape[1], shape[2],
+                 AttentionMaskEach{pointer<std::uint8_t>(op.keep), pointer<std::uint8_t>(op.mask), shape[1], shape[2]});
 }
 
 }  // namespace mbench::cuda

@@ -61,9 +61,9 @@ void enqueue(Stream& stream, const ops::AttentionMerge& op) {
     with_float(op.name, op.added.dtype(), [&](auto part_type) {
       using T = decltype(type);
       using TP = decltype(part_type);
-      launch_columns(stream, op.name, s[0] * s[1] * s[2], s[3],
-                     AttentionMergeEach<T, TP>{pointer<T>(op.out), pointer<TP>(op.added), lse, part_lse, s[3],
-                                               s[0], s[1] * s[2]});
+      launch_columns(
+          stream, op.name, s[0] * s[1] * s[2], s[3],
+          AttentionMergeEach<T, TP>{pointer<T>(op.out), pointer<TP>(op.added), lse, part_lse, s[3], s[0], s[1] * s[2]});
     });
   });
   launch_flat(stream, op.name, op.lse.numel(), MergedStatisticsEach{lse, part_lse});

@@ -7,8 +7,8 @@
 
 namespace mbench::cuda {
 
-inline constexpr int kSinkRows = 8;        // warps of a block
-inline constexpr int kSinkThreads = 256;   // of a head's gradient
+inline constexpr int kSinkRows = 8;       // warps of a block
+inline constexpr int kSinkThreads = 256;  // of a head's gradient
 
 template <class T, class S>
 struct AttentionSinkArguments {
@@ -73,7 +73,8 @@ void enqueue(Stream& stream, const ops::AttentionSink& op) {
       using T = decltype(type);
       using S = decltype(sink_type);
       stream.launch(op.name, shape, attention_sink<T, S>,
-                    AttentionSinkArguments<T, S>{pointer<T>(op.out), pointer<float>(op.lse), pointer<S>(op.sinks), s[0], s[1], s[2], s[3]});
+                    AttentionSinkArguments<T, S>{pointer<T>(op.out), pointer<float>(op.lse), pointer<S>(op.sinks), s[0],
+                                                 s[1], s[2], s[3]});
     });
   });
 }
@@ -91,9 +92,10 @@ void enqueue(Stream& stream, const ops::AttentionSinkGrad& op) {
         using T = decltype(type);
         using S = decltype(sink_type);
         using G = decltype(gradient_type);
-        stream.launch(op.name, shape, attention_sink_grad<T, S, G>,
-                      AttentionSinkGradArguments<T, S, G>{pointer<T>(op.dout), pointer<T>(op.out), pointer<float>(op.lse), pointer<S>(op.sinks),
-                                                          pointer<G>(op.dsinks), s[0], s[1], s[2], s[3]});
+        stream.launch(
+            op.name, shape, attention_sink_grad<T, S, G>,
+            AttentionSinkGradArguments<T, S, G>{pointer<T>(op.dout), pointer<T>(op.out), pointer<float>(op.lse),
+                                                pointer<S>(op.sinks), pointer<G>(op.dsinks), s[0], s[1], s[2], s[3]});
       });
     });
   });

@@ -64,9 +64,9 @@ void launch_activation_grad(Stream& stream, const Op& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const std::int64_t cols = op.x.shape().cols();
-    launch_columns(stream, op.name, op.x.shape().rows(), cols,
-                   ActivationGradEach<T, F<T>>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.bias),
-                                               pointer<T>(op.dx), cols});
+    launch_columns(
+        stream, op.name, op.x.shape().rows(), cols,
+        ActivationGradEach<T, F<T>>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.dx), cols});
   });
 }
 

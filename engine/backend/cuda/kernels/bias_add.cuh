@@ -65,14 +65,13 @@ void enqueue(Stream& stream, const ops::BiasGrad& op) {
     const T* dy = pointer<T>(op.dy);
     const bool wide = cols % V == 0 && aligned<V>(dy);
     const ColumnSums plan = column_sums(rows, cols, wide ? V : 1);
-    float* partial =
-        static_cast<float*>(stream.scratch(static_cast<std::size_t>(plan.chunks * cols) * sizeof(float)));
-    stream.launch(op.name, plan.shape, wide ? sum_columns<V, T> : sum_columns<1, T>, dy, rows, cols,
-                  plan.chunk_rows, partial);
+    float* partial = static_cast<float*>(stream.scratch(static_cast<std::size_t>(plan.chunks * cols) * sizeof(float)));
+    stream.launch(op.name, plan.shape, wide ? sum_columns<V, T> : sum_columns<1, T>, dy, rows, cols, plan.chunk_rows,
+                  partial);
     with_float(op.name, op.dbias.dtype(), [&](auto to_type) {
       using TD = decltype(to_type);
-      stream.launch(op.name, add_chunks_shape(cols, false), add_chunks<TD, float>, partial, plan.chunks, cols,
-                    cols, pointer<TD>(op.dbias), nullptr);
+      stream.launch(op.name, add_chunks_shape(cols, false), add_chunks<TD, float>, partial, plan.chunks, cols, cols,
+                    pointer<TD>(op.dbias), nullptr);
     });
   });
 }

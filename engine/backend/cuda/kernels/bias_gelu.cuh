@@ -56,9 +56,8 @@ void enqueue(Stream& stream, const ops::BiasGelu& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const std::int64_t cols = op.x.shape().cols();
-    launch_columns(
-        stream, op.name, op.x.shape().rows(), cols,
-        BiasGeluEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.y), pointer<T>(op.sum), cols});
+    launch_columns(stream, op.name, op.x.shape().rows(), cols,
+                   BiasGeluEach<T>{pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.y), pointer<T>(op.sum), cols});
   });
 }
 
@@ -67,9 +66,9 @@ void enqueue(Stream& stream, const ops::BiasGeluGrad& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const std::int64_t cols = op.x.shape().cols();
-    launch_columns(stream, op.name, op.x.shape().rows(), cols,
-                   BiasGeluGradEach<T>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.bias),
-                                       pointer<T>(op.dx), cols});
+    launch_columns(
+        stream, op.name, op.x.shape().rows(), cols,
+        BiasGeluGradEach<T>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.bias), pointer<T>(op.dx), cols});
   });
 }
 

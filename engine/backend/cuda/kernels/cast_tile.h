@@ -10,9 +10,9 @@ namespace mbench::cuda {
 
 inline constexpr int kCastTile = 128, kCastThreads = 256, kCastWidth = 8, kCastRows = 4;
 inline constexpr int kCastBlocks = 2;  // of a multiprocessor, at least: a thread may have 128 registers
-inline constexpr int kCastGroups = kCastTile / kCastWidth;                               // threads of a row
+inline constexpr int kCastGroups = kCastTile / kCastWidth;                                // threads of a row
 inline constexpr int kCastPasses = kCastTile * kCastGroups / (kCastThreads * kCastRows);  // a thread's groups of rows
-inline constexpr int kCastWords = kCastTile / kCastRows;                                 // of a column
+inline constexpr int kCastWords = kCastTile / kCastRows;                                  // of a column
 inline constexpr int kCastWarps = kCastThreads / kWarp;
 using CastWords = SharedArray<std::uint32_t, kCastTile * kCastWords>;
 
@@ -160,7 +160,8 @@ __device__ inline void store_turned(CastWords& words, const CastPlace& p, std::u
 template <class T>
 bool cast_is_wide(const T* x, const std::uint8_t* y, const std::uint8_t* turned, std::int64_t rows, std::int64_t cols) {
   const auto fits = [](const void* at, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(at) % bytes == 0; };
-  return cols % kCastWidth == 0 && rows % kCastRows == 0 && aligned<kCastWidth>(x) && fits(y, kCastWidth) && fits(turned, kCastRows);
+  return cols % kCastWidth == 0 && rows % kCastRows == 0 && aligned<kCastWidth>(x) && fits(y, kCastWidth) &&
+         fits(turned, kCastRows);
 }
 
 }  // namespace mbench::cuda

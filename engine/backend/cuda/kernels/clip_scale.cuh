@@ -30,8 +30,7 @@ struct ClipScaleEach {
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::ClipScale& op) {
-  launch_flat(stream, op.name, 1,
-              ClipScaleEach{pointer<float>(op.squares), pointer<float>(op.by_step), op.clip, NAN});
+  launch_flat(stream, op.name, 1, ClipScaleEach{pointer<float>(op.squares), pointer<float>(op.by_step), op.clip, NAN});
 }
 
 }  // namespace mbench::cuda

@@ -20,8 +20,7 @@ struct ColumnSums {
 inline ColumnSums column_sums(std::int64_t rows, std::int64_t cols, int width) {
   const std::int64_t vectors = (cols + width - 1) / width;
   ColumnSums plan;
-  plan.shape.block_x =
-      static_cast<unsigned>(std::min<std::int64_t>(kColumnThreads, (vectors + 31) / 32 * 32));
+  plan.shape.block_x = static_cast<unsigned>(std::min<std::int64_t>(kColumnThreads, (vectors + 31) / 32 * 32));
   plan.shape.grid_x = static_cast<unsigned>((vectors + plan.shape.block_x - 1) / plan.shape.block_x);
   const std::int64_t most = std::clamp<std::int64_t>(2048 / plan.shape.grid_x, 1, 512);
   plan.chunk_rows = std::max<std::int64_t>(16, (rows + most - 1) / most);

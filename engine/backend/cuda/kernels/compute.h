@@ -28,9 +28,8 @@ constexpr void (*compute_if_here())(CudaOps&, const Op&) {
 
 template <class... Op>
 constexpr auto all_here(OpList<Op...>) {
-  static_assert(
-      (HasKernel<Op> || ...),
-      "a header in engine/backend/cuda/kernels has enqueue(Stream&, const ops::NAME&) of no op in AllOps");
+  static_assert((HasKernel<Op> || ...),
+                "a header in engine/backend/cuda/kernels has enqueue(Stream&, const ops::NAME&) of no op in AllOps");
   return std::tuple(compute_if_here<Op>()...);
 }
 

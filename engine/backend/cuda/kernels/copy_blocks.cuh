@@ -34,10 +34,9 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::CopyBlocks& op) {
   with_float(op.name, op.from.data.dtype(), [&](auto type) {
     using T = decltype(type);
-    launch_columns(
-        stream, op.name, op.batch * op.from.rows, op.from.cols,
-        CopyBlocksEach<T>{pointer<T>(op.from.data) + op.from.offset, pointer<T>(op.to.data) + op.to.offset,
-                          op.from.rows, op.from.ld, op.from.batch_stride, op.to.ld, op.to.batch_stride});
+    launch_columns(stream, op.name, op.batch * op.from.rows, op.from.cols,
+                   CopyBlocksEach<T>{pointer<T>(op.from.data) + op.from.offset, pointer<T>(op.to.data) + op.to.offset,
+                                     op.from.rows, op.from.ld, op.from.batch_stride, op.to.ld, op.to.batch_stride});
   });
 }
 

@@ -91,8 +91,8 @@ __device__ inline TopSum from_lane_xor(TopSum x, int mask) {
 // Each thread's sum is of what is left below its largest so far, and made smaller when a larger one comes.
 template <class T, int V>
 __global__ void __launch_bounds__(kMaxExpSumThreads)
-    max_exp_sum(const T* logits, const std::int64_t* targets, std::int64_t rows, std::int64_t cols, std::int64_t valid, float* max,
-                float* sum, float* target) {
+    max_exp_sum(const T* logits, const std::int64_t* targets, std::int64_t rows, std::int64_t cols, std::int64_t valid,
+                float* max, float* sum, float* target) {
   __shared__ SharedArray<TopSum, kWarp> parts;
   const std::int64_t r = own_row();
   if (r >= rows) return;
@@ -152,7 +152,8 @@ struct CrossEntropyGradEach {
   __device__ void apply(Kept, std::int64_t row, std::int64_t col) const {
     Floats<V> d = filled<V>(0);
     if (col < valid) {
-      const float all = (factor != nullptr ? *factor : scale) * (weight != nullptr ? weight[row] : 1.0f), factor = all / sum[row];
+      const float all = (factor != nullptr ? *factor : scale) * (weight != nullptr ? weight[row] : 1.0f),
+                  factor = all / sum[row];
       const float top = max != nullptr ? max[row] : 0.0f;
       const std::int64_t target = targets[row] - first_column;
       const Floats<V> z = load<V>(from + row * cols + col);
@@ -177,11 +178,9 @@ void enqueue(Stream& stream, const ops::RowMax& op) {
     const T* x = pointer<T>(op.x);
     float* max = pointer<float>(op.max);
     if (cols % V == 0 && aligned<V>(x))
-      stream.launch(op.name, row_shape(rows, cols, V, kVocabularyThreads), row_max<T, V>, x, rows, cols,
-                    valid, max);
+      stream.launch(op.name, row_shape(rows, cols, V, kVocabularyThreads), row_max<T, V>, x, rows, cols, valid, max);
     else
-      stream.launch(op.name, row_shape(rows, cols, 1, kVocabularyThreads), row_max<T, 1>, x, rows, cols,
-                    valid, max);
+      stream.launch(op.name, row_shape(rows, cols, 1, kVocabularyThreads), row_max<T, 1>, x, rows, cols, valid, max);
   });
 }
 
@@ -218,8 +217,9 @@ void enqueue(Stream& stream, const ops::MaxExpSum& op) {
     constexpr int V = width_of<T>();
     const T* logits = pointer<T>(op.logits);
     const auto launch = [&](int width, auto kernel) {
-      stream.launch(op.name, row_shape(rows, cols, width, kMaxExpSumThreads), kernel, logits, pointer<std::int64_t>(op.targets), rows,
-                    cols, valid, pointer<float>(op.max), pointer<float>(op.sum), pointer<float>(op.target));
+      stream.launch(op.name, row_shape(rows, cols, width, kMaxExpSumThreads), kernel, logits,
+                    pointer<std::int64_t>(op.targets), rows, cols, valid, pointer<float>(op.max),
+                    pointer<float>(op.sum), pointer<float>(op.target));
     };
     cols % V == 0 && aligned<V>(logits) ? launch(V, max_exp_sum<T, V>) : launch(1, max_exp_sum<T, 1>);
   });
@@ -229,9 +229,9 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::CrossEntropyLoss& op) {
   Launch one;
   one.block_x = kVocabularyThreads;
-  stream.launch(op.name, one, cross_entropy_loss<kVocabularyThreads>, pointer<float>(op.sum),
-                pointer<float>(op.target), pointer<float>(op.weight), op.sum.numel(), op.inv_weight_sum,
-                pointer<float>(op.factor), pointer<float>(op.loss));
+  stream.launch(op.name, one, cross_entropy_loss<kVocabularyThreads>, pointer<float>(op.sum), pointer<float>(op.target),
+                pointer<float>(op.weight), op.sum.numel(), op.inv_weight_sum, pointer<float>(op.factor),
+                pointer<float>(op.loss));
 }
 
 template <class Stream>
@@ -242,12 +242,11 @@ void enqueue(Stream& stream, const ops::CrossEntropyGrad& op) {
     with_float(op.name, op.dlogits.dtype(), [&](auto to_type) {
       using T = decltype(source_type);
       using TD = decltype(to_type);
-      launch_columns(
-          stream, op.name, rows, cols,
-          CrossEntropyGradEach<T, TD>{pointer<T>(source), pointer<TD>(op.dlogits),
-                                      op.exp ? nullptr : pointer<float>(op.max), pointer<float>(op.sum),
-                                      pointer<float>(op.weight), pointer<std::int64_t>(op.targets), op.scale,
-                                      cols, op.first_column, std::min(op.valid, cols), pointer<float>(op.factor)});
+      launch_columns(stream, op.name, rows, cols,
+                     CrossEntropyGradEach<T, TD>{
+                         pointer<T>(source), pointer<TD>(op.dlogits), op.exp ? nullptr : pointer<float>(op.max),
+                         pointer<float>(op.sum), pointer<float>(op.weight), pointer<std::int64_t>(op.targets), op.scale,
+                         cols, op.first_column, std::min(op.valid, cols), pointer<float>(op.factor)});
     });
   });
 }

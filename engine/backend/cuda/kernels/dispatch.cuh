@@ -35,8 +35,8 @@ void enqueue(Stream& stream, const ops::Dispatch& op) {
     using T = decltype(type);
     const std::int64_t cols = op.x.shape().cols();
     launch_columns(stream, op.name, op.pairs.numel(), cols,
-                   DispatchEach<T>{pointer<T>(op.x), pointer<std::int64_t>(op.pairs), pointer<T>(op.y), cols,
-                                   op.k, op.x.shape().rows() * op.k});
+                   DispatchEach<T>{pointer<T>(op.x), pointer<std::int64_t>(op.pairs), pointer<T>(op.y), cols, op.k,
+                                   op.x.shape().rows() * op.k});
   });
 }
 
@@ -46,8 +46,8 @@ void enqueue(Stream& stream, const ops::DispatchGrad& op) {
     using T = decltype(type);
     const std::int64_t cols = op.dx.shape().cols();
     launch_columns(stream, op.name, op.dx.shape().rows(), cols,
-                   GatherEach<T>{pointer<T>(op.dy), pointer<std::int64_t>(op.rows), nullptr,
-                                 pointer<T>(op.dx), cols, op.rows.shape().cols(), op.dy.shape().rows()});
+                   GatherEach<T>{pointer<T>(op.dy), pointer<std::int64_t>(op.rows), nullptr, pointer<T>(op.dx), cols,
+                                 op.rows.shape().cols(), op.dy.shape().rows()});
   });
 }
 

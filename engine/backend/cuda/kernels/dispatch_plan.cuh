@@ -67,8 +67,7 @@ __global__ void __launch_bounds__(Threads) count_pairs(DispatchPlanArguments a) 
   int* numbers = a.numbers + blockIdx.x * a.number;
   for (std::int64_t e = threadIdx.x; e < a.number; e += Threads) numbers[e] = 0;
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * Threads;
-  for (std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * Threads + threadIdx.x; r < a.most_rows;
-       r += threads)
+  for (std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * Threads + threadIdx.x; r < a.most_rows; r += threads)
     a.pairs[r] = -1;
   for_pairs(a, tile, [&](std::int64_t, bool, int expert, int before, bool last) {
     if (expert >= 0 && last) numbers[expert] += before + 1;
@@ -99,8 +98,7 @@ __global__ void __launch_bounds__(Threads) add_experts(DispatchPlanArguments a) 
   for (std::int64_t first = 0; first < a.number; first += kWarp) {
     const std::int64_t e = first + lane;
     std::int64_t sum = 0;
-    if (e < a.number)
-      sum = a.capacity > 0 ? a.capacity : (a.counts[e] + a.multiple - 1) / a.multiple * a.multiple;
+    if (e < a.number) sum = a.capacity > 0 ? a.capacity : (a.counts[e] + a.multiple - 1) / a.multiple * a.multiple;
     for (int step = 1; step < kWarp; step *= 2) {
       const std::int64_t other = __shfl_sync(kAllLanes, sum, (lane - step) & (kWarp - 1));
       if (lane >= step) sum += other;

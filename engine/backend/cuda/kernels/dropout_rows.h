@@ -13,14 +13,13 @@ namespace mbench::cuda {
 // row's indices, for hidden tensors [seq, batch, width] as for probabilities [batch, heads, queries, keys]. Of two parts of a
 // sequence the second begins `jump` elements from where the first goes on.
 struct RowElements {
-  std::uint32_t inner = 1, middle = 1;  // row = (outer * middle + m) * inner + i
+  std::uint32_t inner = 1, middle = 1;                                      // row = (outer * middle + m) * inner + i
   std::int64_t outer_step = 0, middle_step = 0, inner_step = 0, first = 0;  // in elements
   std::uint32_t turn = std::numeric_limits<std::uint32_t>::max();           // the first m of the second part
   std::int64_t jump = 0;
 
   __device__ std::uint64_t at(std::int64_t row) const {
-    const std::uint32_t r = static_cast<std::uint32_t>(row), outer_middle = r / inner,
-                        i = r - outer_middle * inner;
+    const std::uint32_t r = static_cast<std::uint32_t>(row), outer_middle = r / inner, i = r - outer_middle * inner;
     const std::uint32_t outer = outer_middle / middle, m = outer_middle - outer * middle;
     const std::int64_t part = m < turn ? first : first + jump;
     return static_cast<std::uint64_t>(part + outer * outer_step + m * middle_step + i * inner_step);
@@ -28,8 +27,8 @@ struct RowElements {
 };
 
 inline RowElements row_elements(std::string_view op, const ops::ElementMap& map, const Shape& shape) {
-  check(shape.rows() <= std::numeric_limits<std::uint32_t>::max(), op,
-        "rows to drop from, got {}, need below 2^32", shape.rows());
+  check(shape.rows() <= std::numeric_limits<std::uint32_t>::max(), op, "rows to drop from, got {}, need below 2^32",
+        shape.rows());
   RowElements rows;
   if (const auto* hidden = std::get_if<ops::HiddenMap>(&map)) {
     check(shape.rank() == 3, op, "shape, got {}, need 3 dims for its random elements", shape.str());
@@ -86,8 +85,7 @@ inline float keep_scale(const ops::DropoutSpec& d) {
   return d.p >= 1 ? 0.0f : d.p > 0 ? 1.0f / (1.0f - d.p) : 1.0f;
 }
 
-inline Drops drops_of(std::string_view op, const ops::DropoutSpec& d, const ops::ElementMap& map,
-                      const Shape& shape) {
+inline Drops drops_of(std::string_view op, const ops::DropoutSpec& d, const ops::ElementMap& map, const Shape& shape) {
   Drops drops;
   if (d.p <= 0) return drops;
   drops.key = d.key;

@@ -60,8 +60,7 @@ __global__ void __launch_bounds__(kColumnThreads) each_column(std::int64_t rows,
   if (col >= cols) return;
   const auto kept = op.template column<V>(col);
   const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
-  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; row < rows;
-       row += step)
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y; row < rows; row += step)
     op.template apply<V>(kept, row, col);
 }
 
@@ -76,8 +75,7 @@ void launch_flat(Stream& stream, std::string_view name, std::int64_t n, const Op
 }
 
 template <class Stream, class Op>
-void launch_columns(Stream& stream, std::string_view name, std::int64_t rows, std::int64_t cols,
-                    const Op& op) {
+void launch_columns(Stream& stream, std::string_view name, std::int64_t rows, std::int64_t cols, const Op& op) {
   constexpr int V = Op::kWidth;
   if (rows == 0 || cols == 0) return;
   if (cols % V == 0 && op.aligned())

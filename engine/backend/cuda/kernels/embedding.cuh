@@ -48,8 +48,8 @@ struct EmbeddingEach {
   }
 };
 
-inline constexpr int kRunIds = kWarp;  // of a run, or a multiple of it
-inline constexpr int kLoadedIds = 8;   // gradients that a thread loads before it adds one
+inline constexpr int kRunIds = kWarp;              // of a run, or a multiple of it
+inline constexpr int kLoadedIds = 8;               // gradients that a thread loads before it adds one
 inline constexpr std::int64_t kRunSums = 8 << 20;  // f32 of the parts that runs keep, at most (but for two rows)
 
 template <class TY, class TT>
@@ -57,7 +57,8 @@ struct EmbeddingGradArguments {
   SortedRows sorted;
   const TY* dy;
   TT* dtable;
-  float* parts;  // [runs, 2, cols]: of the row that the run begins with where it comes from the run before, and of the one that goes on
+  float*
+      parts;  // [runs, 2, cols]: of the row that the run begins with where it comes from the run before, and of the one that goes on
   int count, run, runs;
   std::int64_t cols, local;
 
@@ -84,7 +85,8 @@ template <int V, class TY, class TT>
 __global__ void __launch_bounds__(kColumnThreads) add_runs(EmbeddingGradArguments<TY, TT> a) {
   __shared__ SharedArray<int, kRunIds> rows;
   __shared__ SharedArray<int, kRunIds> places;
-  const int run = static_cast<int>(blockIdx.x), begin = run * a.run, end = begin + a.run < a.count ? begin + a.run : a.count;
+  const int run = static_cast<int>(blockIdx.x), begin = run * a.run,
+            end = begin + a.run < a.count ? begin + a.run : a.count;
   const std::int64_t col = (static_cast<std::int64_t>(blockIdx.y) * kColumnThreads + threadIdx.x) * V;
   const int before = begin > 0 ? a.row(begin - 1) : -1, after = end < a.count ? a.row(end) : -1;
   int row = a.row(begin);
@@ -135,11 +137,12 @@ __global__ void __launch_bounds__(kColumnThreads) add_parts(EmbeddingGradArgumen
   if (begin > 0 && a.row(begin - 1) == row) return;  // it comes from the run before
   Floats<V> sum = load<V>(a.part(run, 1) + col);
 #pragma unroll 4
-  for (int other = run + 1; other < a.runs && a.row(other * a.run) == row; ++other) add_to(sum, load<V>(a.part(other, 0) + col));
+  for (int other = run + 1; other < a.runs && a.row(other * a.run) == row; ++other)
+    add_to(sum, load<V>(a.part(other, 0) + col));
   a.add_to_table(row, col, sum);
 }
 
-inline constexpr std::int64_t kSmallTable = 64;  // rows
+inline constexpr std::int64_t kSmallTable = 64;       // rows
 inline constexpr std::int64_t kSmallTableSums = 512;  // of chunks, over all rows: what is in scratch
 
 template <class TY>
@@ -178,14 +181,15 @@ void enqueue_small_table(Stream& stream, const ops::EmbeddingGrad& op) {
   const std::int64_t chunk_ids = (count + most - 1) / most, chunks = (count + chunk_ids - 1) / chunk_ids;
   auto* partial = static_cast<float*>(stream.scratch(static_cast<std::size_t>(chunks * local * cols) * sizeof(float)));
   plan.shape.grid_y = static_cast<unsigned>(chunks), plan.shape.grid_z = static_cast<unsigned>(local);
-  const SmallTableArguments<TY> a{pointer<std::int64_t>(op.ids), dy, partial, count, chunk_ids, cols, op.first_row, local};
+  const SmallTableArguments<TY> a{
+      pointer<std::int64_t>(op.ids), dy, partial, count, chunk_ids, cols, op.first_row, local};
   if (wide)
     stream.launch(op.name, plan.shape, small_table_sums<V, TY>, a);
   else
     stream.launch(op.name, plan.shape, small_table_sums<1, TY>, a);
   TT* table = pointer<TT>(op.dtable);
-  stream.launch(op.name, add_chunks_shape(local * cols, false), add_chunks<TT, TT>, partial, chunks, local * cols, local * cols,
-                table, table);
+  stream.launch(op.name, add_chunks_shape(local * cols, false), add_chunks<TT, TT>, partial, chunks, local * cols,
+                local * cols, table, table);
 }
 
 template <class Stream>
@@ -194,8 +198,8 @@ void enqueue(Stream& stream, const ops::Embedding& op) {
     using T = decltype(type);
     const std::int64_t cols = op.table.shape().cols();
     launch_columns(stream, op.name, op.ids.numel(), cols,
-                   EmbeddingEach<T>{pointer<std::int64_t>(op.ids), pointer<T>(op.table), pointer<T>(op.y),
-                                    cols, op.first_row, op.table.shape().rows(), op.accumulate});
+                   EmbeddingEach<T>{pointer<std::int64_t>(op.ids), pointer<T>(op.table), pointer<T>(op.y), cols,
+                                    op.first_row, op.table.shape().rows(), op.accumulate});
   });
 }
 
@@ -205,12 +209,12 @@ void enqueue(Stream& stream, const ops::EmbeddingGrad& op) {
   if (count == 0 || cols == 0 || op.dtable.shape().rows() == 0) return;
   if (op.dtable.shape().rows() <= kSmallTable)
     return with_float(op.name, op.dy.dtype(), [&](auto dy_type) {
-      with_float(op.name, op.dtable.dtype(), [&](auto table_type) {
-        enqueue_small_table<decltype(dy_type), decltype(table_type)>(stream, op);
-      });
+      with_float(op.name, op.dtable.dtype(),
+                 [&](auto table_type) { enqueue_small_table<decltype(dy_type), decltype(table_type)>(stream, op); });
     });
   const std::int64_t local = op.dtable.shape().rows();
-  const std::int64_t steps = std::max<std::int64_t>(1, (2 * count * cols / kRunSums + kRunIds - 1) / kRunIds), run = steps * kRunIds;
+  const std::int64_t steps = std::max<std::int64_t>(1, (2 * count * cols / kRunSums + kRunIds - 1) / kRunIds),
+                     run = steps * kRunIds;
   const std::int64_t runs = (count + run - 1) / run;
   auto* parts = static_cast<float*>(
       stream.scratch(static_cast<std::size_t>(2 * runs * cols) * sizeof(float) + sort_scratch(count) * sizeof(int)));

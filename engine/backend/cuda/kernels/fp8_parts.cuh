@@ -56,8 +56,7 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::BlockMaxima& op) {
   const std::int64_t n = op.x.numel();
   if (n == 0) return;
-  const std::int64_t last = (op.first + n - 1) / op.cols,
-                     top = op.first / op.cols / ops::QuantiseBlocks::kBlock,
+  const std::int64_t last = (op.first + n - 1) / op.cols, top = op.first / op.cols / ops::QuantiseBlocks::kBlock,
                      bottom = last / ops::QuantiseBlocks::kBlock + 1;
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
@@ -66,8 +65,8 @@ void enqueue(Stream& stream, const ops::BlockMaxima& op) {
     shape.grid_x = static_cast<unsigned>(
         std::clamp<std::int64_t>(ops::QuantiseBlocks::blocks(op.cols) * (bottom - top), 1, kEnoughBlocks));
     stream.launch(op.name, shape, block_maxima<T>,
-                  BlockMaximaArguments<T>{pointer<T>(op.x), pointer<float>(op.amax), op.rows, op.cols,
-                                          op.first, n, top, bottom, op.amax.shape()[1]});
+                  BlockMaximaArguments<T>{pointer<T>(op.x), pointer<float>(op.amax), op.rows, op.cols, op.first, n, top,
+                                          bottom, op.amax.shape()[1]});
   });
 }
 
@@ -76,8 +75,8 @@ void enqueue(Stream& stream, const ops::QuantisePart& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     launch_flat(stream, op.name, op.x.numel(),
-                QuantisePartEach<T>{pointer<T>(op.x), pointer<float>(op.scale), pointer<std::uint8_t>(op.y),
-                                    op.cols, op.first, op.scale.shape()[1]});
+                QuantisePartEach<T>{pointer<T>(op.x), pointer<float>(op.scale), pointer<std::uint8_t>(op.y), op.cols,
+                                    op.first, op.scale.shape()[1]});
   });
 }
 

@@ -11,8 +11,8 @@ namespace mbench::cuda {
 
 template <class T, int V, int Items>
 __global__ void __launch_bounds__(kNormThreads)
-    layer_norm(const T* x, const T* gamma, const T* beta, T* y, float* mean_out, float* rstd_out,
-               std::int64_t rows, std::int64_t n, float eps) {
+    layer_norm(const T* x, const T* gamma, const T* beta, T* y, float* mean_out, float* rstd_out, std::int64_t rows,
+               std::int64_t n, float eps) {
   __shared__ SharedArray<float, kWarp> parts;
   const std::int64_t r = own_row();
   if (r >= rows) return;  // a whole warp, and only where a row is one warp's
@@ -67,7 +67,8 @@ struct LayerNormGradRow {
 // registers or, for rows that do not fit there, in its own places of `partial`. `Ahead`: the next row is loaded before this one is
 // reduced, so that memory has work while the threads wait for each other.
 template <class T, int V, int Items, bool Ahead>
-__global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) layer_norm_grad(LayerNormGradArguments<T> a) {
+__global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads)
+    layer_norm_grad(LayerNormGradArguments<T> a) {
   __shared__ SharedArray<Pair, kWarp> parts;
   const std::int64_t chunk = own_row(), n = a.n;
   if (chunk >= a.chunks) return;
@@ -111,8 +112,7 @@ __global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) laye
       const Floats<V> xs = row.x.at(item, col), gamma = load_or<V>(a.gamma, col, 1.0f);
       Floats<V> d = row.dy.at(item, col);
 #pragma unroll
-      for (int k = 0; k < V; ++k)
-        d.v[k] = rstd * (d.v[k] * gamma.v[k] - mean_g - (xs.v[k] - mean) * rstd * mean_gx);
+      for (int k = 0; k < V; ++k) d.v[k] = rstd * (d.v[k] * gamma.v[k] - mean_g - (xs.v[k] - mean) * rstd * mean_gx);
       if (a.residual != nullptr) {
         const Floats<V> more = residual.at(item, col);
 #pragma unroll
@@ -140,11 +140,11 @@ void enqueue(Stream& stream, const ops::LayerNorm& op) {
     T* y = pointer<T>(op.y);
     float *mean = pointer<float>(op.mean), *rstd = pointer<float>(op.rstd);
     if (row_fits(n, V, kNormThreads) && aligned<V>(x, gamma, beta, y))
-      stream.launch(op.name, row_shape(rows, n, V, kNormThreads), layer_norm<T, V, kItems>, x, gamma, beta, y,
-                    mean, rstd, rows, n, op.eps);
+      stream.launch(op.name, row_shape(rows, n, V, kNormThreads), layer_norm<T, V, kItems>, x, gamma, beta, y, mean,
+                    rstd, rows, n, op.eps);
     else
-      stream.launch(op.name, row_shape(rows, n, 1, kNormThreads), layer_norm<T, 1, 0>, x, gamma, beta, y,
-                    mean, rstd, rows, n, op.eps);
+      stream.launch(op.name, row_shape(rows, n, 1, kNormThreads), layer_norm<T, 1, 0>, x, gamma, beta, y, mean, rstd,
+                    rows, n, op.eps);
   });
 }
 
@@ -162,8 +162,7 @@ void enqueue(Stream& stream, const ops::LayerNormGrad& op) {
     a.rows = rows, a.n = n;
     a.chunk_rows = norm_chunk_rows(rows, n);
     a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
-    a.partial =
-        static_cast<float*>(stream.scratch(static_cast<std::size_t>(2 * a.chunks * n) * sizeof(float)));
+    a.partial = static_cast<float*>(stream.scratch(static_cast<std::size_t>(2 * a.chunks * n) * sizeof(float)));
     const bool wide = n % V == 0 && aligned<V>(a.dy, a.x, a.gamma, a.residual, a.dx);
     with_norm_gradient<V>(a.chunks, n, wide, [&](auto width, auto items, auto ahead, const Launch& shape) {
       stream.launch(op.name, shape, layer_norm_grad<T, width(), items(), ahead()>, a);
@@ -173,8 +172,8 @@ void enqueue(Stream& stream, const ops::LayerNormGrad& op) {
       with_float(op.name, op.dbeta ? op.dbeta.dtype() : op.dgamma.dtype(), [&](auto beta_type) {
         using TG = decltype(gamma_type);
         using TB = decltype(beta_type);
-        stream.launch(op.name, add_chunks_shape(n, static_cast<bool>(op.dbeta)), add_chunks<TG, TB>, a.partial, a.chunks, 2 * n, n,
-                      pointer<TG>(op.dgamma), pointer<TB>(op.dbeta));
+        stream.launch(op.name, add_chunks_shape(n, static_cast<bool>(op.dbeta)), add_chunks<TG, TB>, a.partial,
+                      a.chunks, 2 * n, n, pointer<TG>(op.dgamma), pointer<TB>(op.dbeta));
       });
     });
   });

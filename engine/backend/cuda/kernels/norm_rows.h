@@ -26,7 +26,8 @@ void with_norm_gradient(std::int64_t chunks, std::int64_t n, bool wide, const La
   const auto in_turn = [&](auto width, auto items) {
     launch(width, items, integral_constant<bool, false>(), row_shape(chunks, n, width(), kNormGradThreads));
   };
-  if (wide && n <= std::int64_t{kAheadThreads} * kAheadItems * V)  // a row of kItems vectors in half as many threads is as long
+  if (wide &&
+      n <= std::int64_t{kAheadThreads} * kAheadItems * V)  // a row of kItems vectors in half as many threads is as long
     launch(integral_constant<int, V>(), integral_constant<int, kAheadItems>(), integral_constant<bool, true>(),
            row_shape(chunks, n * kItems / kAheadItems, V, kAheadThreads));
   else if (wide && row_fits(n, V, kNormGradThreads))

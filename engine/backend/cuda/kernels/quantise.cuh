@@ -95,8 +95,8 @@ struct QuantiseArguments {
 
 // The thread's codes by one scale, written both ways.
 template <class E, bool Wide, class T>
-__device__ inline void cast_tile(const CastPart<T, Wide>& part, const CastPlace& p, float scale, std::uint8_t* y, std::uint8_t* transposed,
-                                 CastWords& words) {
+__device__ inline void cast_tile(const CastPart<T, Wide>& part, const CastPlace& p, float scale, std::uint8_t* y,
+                                 std::uint8_t* transposed, CastWords& words) {
   __syncthreads();  // the tile before has been written out
 #pragma unroll
   for (int pass = 0; pass < kCastPasses; ++pass) {
@@ -189,7 +189,8 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_vectors(Bl
       float all = 0;
       for (int w = 0; w < kCastWarps; ++w) all = Max()(all, parts[w * kCastTile + kCastWidth * p.group + k]);
       scale.v[k] = ops::fp8_scale(all, largest, true);
-      if (p.strip == 0 && p.col() + k < a.cols) a.transposed_inverse[p.row0 / kCastTile * a.cols + p.col() + k] = 1.0f / scale.v[k];
+      if (p.strip == 0 && p.col() + k < a.cols)
+        a.transposed_inverse[p.row0 / kCastTile * a.cols + p.col() + k] = 1.0f / scale.v[k];
     }
 #pragma unroll
     for (int pass = 0; pass < kCastPasses; ++pass) {
@@ -268,8 +269,7 @@ void with_wide(bool wide, F&& f) {
 }
 
 template <class Stream>
-void merge(Stream& stream, std::string_view name, const float* partial, std::int64_t count,
-           const Tensor& amax) {
+void merge(Stream& stream, std::string_view name, const float* partial, std::int64_t count, const Tensor& amax) {
   Launch one;
   one.block_x = kFlatThreads;
   stream.launch(name, one, merge_maxima<kFlatThreads>, partial, count, pointer<float>(amax));
@@ -306,10 +306,10 @@ void enqueue(Stream& stream, const ops::UpdateScales& op) {
   Launch shape;
   shape.grid_x = static_cast<unsigned>(std::min(n, kEnoughBlocks));
   shape.block_x = kFlatThreads;
-  stream.launch(op.name, shape, update_scales<kFlatThreads>,
-                UpdateScalesArguments{pointer<float>(op.amax), pointer<float>(op.history),
-                                      pointer<float>(op.scale), pointer<float>(op.inverse),
-                                      largest_of(op.type), n, op.history.shape()[0], op.row});
+  stream.launch(
+      op.name, shape, update_scales<kFlatThreads>,
+      UpdateScalesArguments{pointer<float>(op.amax), pointer<float>(op.history), pointer<float>(op.scale),
+                            pointer<float>(op.inverse), largest_of(op.type), n, op.history.shape()[0], op.row});
 }
 
 template <class Stream>

@@ -10,8 +10,8 @@ namespace mbench::cuda {
 
 template <class T, int V, int Items>
 __global__ void __launch_bounds__(kNormThreads)
-    rms_norm(RowsAt<const T> x, const T* gamma, RowsAt<T> y, float* rstd_out, std::int64_t rows,
-             std::int64_t n, float eps) {
+    rms_norm(RowsAt<const T> x, const T* gamma, RowsAt<T> y, float* rstd_out, std::int64_t rows, std::int64_t n,
+             float eps) {
   __shared__ SharedArray<float, kWarp> parts;
   const std::int64_t r = own_row();
   if (r >= rows) return;  // a whole warp, and only where a row is one warp's
@@ -48,7 +48,8 @@ template <class T, int V, int Items>
 struct RmsNormGradRow {
   Row<T, V, Items> x, dy;
   float rstd;
-  __device__ RmsNormGradRow(const RmsNormGradArguments<T>& a, std::int64_t r) : x(a.x(r), a.n), dy(a.dy(r), a.n), rstd(a.rstd[r]) {}
+  __device__ RmsNormGradRow(const RmsNormGradArguments<T>& a, std::int64_t r)
+      : x(a.x(r), a.n), dy(a.dy(r), a.n), rstd(a.rstd[r]) {}
 };
 
 // With xhat = x rstd and g = dy gamma: dx = rstd (g - xhat mean(g xhat)). A block (or a warp) takes the rows of one
@@ -120,11 +121,11 @@ void enqueue(Stream& stream, const ops::RmsNorm& op) {
     const T* gamma = pointer<T>(op.gamma);
     float* rstd = pointer<float>(op.rstd);
     if (row_fits(n, V, kNormThreads) && aligned<V>(gamma) && x.template fits<V>() && y.template fits<V>())
-      stream.launch(op.name, row_shape(rows, n, V, kNormThreads), rms_norm<T, V, kItems>, x, gamma, y, rstd,
-                    rows, n, op.eps);
+      stream.launch(op.name, row_shape(rows, n, V, kNormThreads), rms_norm<T, V, kItems>, x, gamma, y, rstd, rows, n,
+                    op.eps);
     else
-      stream.launch(op.name, row_shape(rows, n, 1, kNormThreads), rms_norm<T, 1, 0>, x, gamma, y, rstd, rows,
-                    n, op.eps);
+      stream.launch(op.name, row_shape(rows, n, 1, kNormThreads), rms_norm<T, 1, 0>, x, gamma, y, rstd, rows, n,
+                    op.eps);
   });
 }
 
@@ -144,8 +145,8 @@ void enqueue(Stream& stream, const ops::RmsNormGrad& op) {
     a.chunk_rows = norm_chunk_rows(rows, n);
     a.chunks = (rows + a.chunk_rows - 1) / a.chunk_rows;
     a.partial = static_cast<float*>(stream.scratch(static_cast<std::size_t>(a.chunks * n) * sizeof(float)));
-    const bool wide = n % V == 0 && aligned<V>(a.gamma) && a.dy.template fits<V>() &&
-                      a.x.template fits<V>() && a.residual.template fits<V>() && a.dx.template fits<V>();
+    const bool wide = n % V == 0 && aligned<V>(a.gamma) && a.dy.template fits<V>() && a.x.template fits<V>() &&
+                      a.residual.template fits<V>() && a.dx.template fits<V>();
     with_norm_gradient<V>(a.chunks, n, wide, [&](auto width, auto items, auto ahead, const Launch& shape) {
       stream.launch(op.name, shape, rms_norm_grad<T, width(), items(), ahead()>, a);
     });

@@ -15,7 +15,7 @@ struct RotaryEach {
   static constexpr int kWidth = width_of<T>();
   T* x;
   const float *cosines, *sines;  // [seq, half]
-  Count half, heads, groups;  // groups: of a position, in all samples
+  Count half, heads, groups;     // groups: of a position, in all samples
   std::int64_t head_dim, width;
   float sign;
   bool aligned() const {

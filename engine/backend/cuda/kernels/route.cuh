@@ -77,8 +77,8 @@ struct RouteArguments {
 
 // values: [n], then [groups], of this warp.
 template <class T, class Values>
-__device__ inline void fill_values(const RouteArguments<T>& a, const T* logits, const RowScores& scores,
-                                   Values values, int begin) {
+__device__ inline void fill_values(const RouteArguments<T>& a, const T* logits, const RowScores& scores, Values values,
+                                   int begin) {
   const int lane = static_cast<int>(threadIdx.x), size = a.n / a.groups;
   for (int e = lane; e < a.n; e += kWarp) {
     float value = to_f32(logits[e]);
@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(kRouteWarps* kWarp) route(RouteArguments<T> a)
 // partial[warp]: of its rows the sums of counts * probability, and of logsumexp^2.
 template <class T>
 __global__ void __launch_bounds__(kRouteWarps* kWarp)
-    router_loss(const T* all_logits, const std::int64_t* counts, std::int64_t rows, std::int64_t n,
-                bool is_softmax, double* partial) {
+    router_loss(const T* all_logits, const std::int64_t* counts, std::int64_t rows, std::int64_t n, bool is_softmax,
+                double* partial) {
   double balance = 0, z = 0;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.y;
   for (std::int64_t row = own_row(); row < rows; row += step) {
@@ -171,8 +171,7 @@ __global__ void __launch_bounds__(kRouteWarps* kWarp)
 // One block.
 template <int Threads>
 __global__ void __launch_bounds__(Threads)
-    add_router_losses(const double* partial, std::int64_t count, double balance_factor, double z_factor,
-                      float* sum) {
+    add_router_losses(const double* partial, std::int64_t count, double balance_factor, double z_factor, float* sum) {
   __shared__ SharedArray<double, kWarp> parts;
   double of_balance = 0, of_z = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += Threads) {
@@ -219,9 +218,7 @@ __global__ void __launch_bounds__(kRouteWarps* kWarp) route_grad(RouteGradArgume
     all = warp_reduce(all, Sum()) + kLeastSum;
     mean = warp_reduce(mean, Sum()) / all;
   }
-  const auto of_balance = [&](std::int64_t e) {
-    return a.counts != nullptr ? (count_of(e) - mean) / all : 0.0f;
-  };
+  const auto of_balance = [&](std::int64_t e) { return a.counts != nullptr ? (count_of(e) - mean) / all : 0.0f; };
   float sum = 0, gemm = 0;
   for (std::int64_t j = lane; j < a.k; j += kWarp) {
     const float score = scores.of(to_f32(logits[experts[j]]));
@@ -298,8 +295,8 @@ void enqueue(Stream& stream, const ops::RouterLoss& op) {
   auto* partial = static_cast<double*>(stream.scratch(static_cast<std::size_t>(2 * warps) * sizeof(double)));
   with_float(op.name, op.logits.dtype(), [&](auto type) {
     using T = decltype(type);
-    stream.launch(op.name, shape, router_loss<T>, pointer<T>(op.logits), pointer<std::int64_t>(op.counts),
-                  rows, op.logits.shape().cols(), op.score == ops::RouterScore::softmax, partial);
+    stream.launch(op.name, shape, router_loss<T>, pointer<T>(op.logits), pointer<std::int64_t>(op.counts), rows,
+                  op.logits.shape().cols(), op.score == ops::RouterScore::softmax, partial);
   });
   constexpr int kThreads = 256;
   Launch one;

@@ -47,8 +47,7 @@ __device__ inline void for_row(std::int64_t cols, F&& f) {
       if (col < cols) f(item, col);
     }
   } else {
-    for (std::int64_t col = static_cast<std::int64_t>(threadIdx.x) * V; col < cols; col += blockDim.x * V)
-      f(0, col);
+    for (std::int64_t col = static_cast<std::int64_t>(threadIdx.x) * V; col < cols; col += blockDim.x * V) f(0, col);
   }
 }
 

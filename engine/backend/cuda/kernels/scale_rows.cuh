@@ -80,8 +80,12 @@ void enqueue(Stream& stream, const ops::ScaleRowsGrad& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     constexpr int V = width_of<T>();
-    const ScaleRowsGradArguments<T> a{pointer<T>(op.dy),  pointer<T>(op.x),           pointer<float>(op.weights),
-                                      pointer<T>(op.dx), pointer<float>(op.dweights), rows,
+    const ScaleRowsGradArguments<T> a{pointer<T>(op.dy),
+                                      pointer<T>(op.x),
+                                      pointer<float>(op.weights),
+                                      pointer<T>(op.dx),
+                                      pointer<float>(op.dweights),
+                                      rows,
                                       cols};
     if (cols % V == 0 && aligned<V>(a.dy, a.x, a.dx))
       stream.launch(op.name, row_shape(rows, cols, V, kScaleRowsThreads), scale_rows_grad<T, V>, a);

@@ -16,8 +16,8 @@ struct SgdEach {
   float lr, momentum, weight_decay, grad_scale;
   Borders undecayed;
   bool aligned() const {
-    return whole_vectors(undecayed, kWidth) && cuda::aligned<kWidth>(param, velocity) &&
-           cuda::aligned<kWidth>(grad) && cuda::aligned<kWidth>(model);
+    return whole_vectors(undecayed, kWidth) && cuda::aligned<kWidth>(param, velocity) && cuda::aligned<kWidth>(grad) &&
+           cuda::aligned<kWidth>(model);
   }
   template <int V>
   __device__ void apply(std::int64_t i) const {
@@ -41,14 +41,12 @@ void enqueue(Stream& stream, const ops::Sgd& op) {
     with_float(op.name, op.model ? op.model.dtype() : DType::f32, [&](auto model_type) {
       using TG = decltype(grad_type);
       using TM = decltype(model_type);
-      for_pieces(
-          op.undecayed, op.param.numel(), [&](std::int64_t at, std::int64_t n, const Borders& borders) {
-            launch_flat(
-                stream, op.name, n,
-                SgdEach<TG, TM>{pointer<float>(op.param) + at, pointer<float>(op.velocity) + at,
-                                pointer<TG>(op.grad) + at, op.model ? pointer<TM>(op.model) + at : nullptr,
-                                op.lr, op.momentum, op.weight_decay, op.grad_scale, borders});
-          });
+      for_pieces(op.undecayed, op.param.numel(), [&](std::int64_t at, std::int64_t n, const Borders& borders) {
+        launch_flat(stream, op.name, n,
+                    SgdEach<TG, TM>{pointer<float>(op.param) + at, pointer<float>(op.velocity) + at,
+                                    pointer<TG>(op.grad) + at, op.model ? pointer<TM>(op.model) + at : nullptr, op.lr,
+                                    op.momentum, op.weight_decay, op.grad_scale, borders});
+      });
     });
   });
 }

@@ -49,7 +49,8 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::SigmoidGrad& op) {
   with_float(op.name, op.dx.dtype(), [&](auto type) {
     using T = decltype(type);
-    launch_flat(stream, op.name, op.y.numel(), SigmoidGradEach<T>{pointer<float>(op.dy), pointer<float>(op.y), pointer<T>(op.dx)});
+    launch_flat(stream, op.name, op.y.numel(),
+                SigmoidGradEach<T>{pointer<float>(op.dy), pointer<float>(op.y), pointer<T>(op.dx)});
   });
 }
 

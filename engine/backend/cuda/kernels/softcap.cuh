@@ -46,7 +46,8 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::Softcap& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
-    launch_flat(stream, op.name, op.x.numel(), SoftcapEach<T>{pointer<T>(op.x), pointer<T>(op.y), op.cap, 1.0f / op.cap});
+    launch_flat(stream, op.name, op.x.numel(),
+                SoftcapEach<T>{pointer<T>(op.x), pointer<T>(op.y), op.cap, 1.0f / op.cap});
   });
 }
 
@@ -54,7 +55,8 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::SoftcapGrad& op) {
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
-    launch_flat(stream, op.name, op.x.numel(), SoftcapGradEach<T>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.dx), 1.0f / op.cap});
+    launch_flat(stream, op.name, op.x.numel(),
+                SoftcapGradEach<T>{pointer<T>(op.dy), pointer<T>(op.x), pointer<T>(op.dx), 1.0f / op.cap});
   });
 }
 

@@ -27,8 +27,7 @@ struct RowMask {
   const std::uint8_t *hidden, *keep;  // of this row, may be null
   std::int64_t visible;
 
-  __device__ RowMask(const SoftmaxShape& s, std::int64_t row)
-      : hidden(s.mask), keep(s.keep), visible(s.visible(row)) {
+  __device__ RowMask(const SoftmaxShape& s, std::int64_t row) : hidden(s.mask), keep(s.keep), visible(s.visible(row)) {
     const std::int64_t query = row % s.queries, sample = row / s.queries / s.heads;
     if (hidden != nullptr) hidden += ((s.one_mask ? 0 : sample) * s.queries + query) * s.keys;
     if (keep != nullptr) keep += sample * s.keys;
@@ -161,19 +160,16 @@ void enqueue(Stream& stream, const ops::Softmax& op) {
     const T* scores = pointer<T>(op.scores);
     T* probs = pointer<T>(op.probs);
     if (row_fits(s.keys, V, kSoftmaxThreads) && aligned<V>(scores, probs) && aligned<V>(s.mask, s.keep))
-      stream.launch(op.name, row_shape(s.rows, s.keys, V, kSoftmaxThreads), softmax<T, V, kItems>, scores,
-                    probs, s);
+      stream.launch(op.name, row_shape(s.rows, s.keys, V, kSoftmaxThreads), softmax<T, V, kItems>, scores, probs, s);
     else
-      stream.launch(op.name, row_shape(s.rows, s.keys, 1, kSoftmaxThreads), softmax<T, 1, 0>, scores, probs,
-                    s);
+      stream.launch(op.name, row_shape(s.rows, s.keys, 1, kSoftmaxThreads), softmax<T, 1, 0>, scores, probs, s);
   });
 }
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::SoftmaxGrad& op) {
   const Shape& shape = op.probs.shape();
-  const SoftmaxShape s{shape.rows(), 1,       shape[-2], shape.cols(), op.scale,
-                       op.causal,    nullptr, nullptr,   false};
+  const SoftmaxShape s{shape.rows(), 1, shape[-2], shape.cols(), op.scale, op.causal, nullptr, nullptr, false};
   if (s.rows == 0 || s.keys == 0) return;
   with_float(op.name, op.probs.dtype(), [&](auto type) {
     using T = decltype(type);
@@ -181,11 +177,11 @@ void enqueue(Stream& stream, const ops::SoftmaxGrad& op) {
     const T *dprobs = pointer<T>(op.dprobs), *probs = pointer<T>(op.probs);
     T* dscores = pointer<T>(op.dscores);
     if (row_fits(s.keys, V, kSoftmaxThreads) && aligned<V>(dprobs, probs, dscores))
-      stream.launch(op.name, row_shape(s.rows, s.keys, V, kSoftmaxThreads), softmax_grad<T, V, kItems>,
-                    dprobs, probs, dscores, s);
+      stream.launch(op.name, row_shape(s.rows, s.keys, V, kSoftmaxThreads), softmax_grad<T, V, kItems>, dprobs, probs,
+                    dscores, s);
     else
-      stream.launch(op.name, row_shape(s.rows, s.keys, 1, kSoftmaxThreads), softmax_grad<T, 1, 0>, dprobs,
-                    probs, dscores, s);
+      stream.launch(op.name, row_shape(s.rows, s.keys, 1, kSoftmaxThreads), softmax_grad<T, 1, 0>, dprobs, probs,
+                    dscores, s);
   });
 }
 

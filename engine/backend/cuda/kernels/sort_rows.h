@@ -46,9 +46,11 @@ __global__ void __launch_bounds__(Threads) count_digits(SortPass a) {
   __shared__ SharedArray<int, kDigits> numbers;
   for (int d = static_cast<int>(threadIdx.x); d < kDigits; d += Threads) numbers[d] = 0;
   __syncthreads();
-  for (int i = a.begin() + static_cast<int>(threadIdx.x); i < a.end(); i += Threads) atomicAdd(&numbers[a.digit(a.row(i))], 1);
+  for (int i = a.begin() + static_cast<int>(threadIdx.x); i < a.end(); i += Threads)
+    atomicAdd(&numbers[a.digit(a.row(i))], 1);
   __syncthreads();
-  for (int d = static_cast<int>(threadIdx.x); d < kDigits; d += Threads) a.numbers[blockIdx.x * kDigits + d] = numbers[d];
+  for (int d = static_cast<int>(threadIdx.x); d < kDigits; d += Threads)
+    a.numbers[blockIdx.x * kDigits + d] = numbers[d];
 }
 
 // One block, a thread for each digit.
@@ -110,17 +112,20 @@ inline std::size_t sort_scratch(std::int64_t count) {
 
 // Enqueues the sort; where its result will stand. `first_row`, `local`: the table's rows here; `scratch`: sort_scratch() integers.
 template <class Stream>
-SortedRows sorted(Stream& stream, std::string_view name, const std::int64_t* ids, std::int64_t count, std::int64_t first_row,
-                  std::int64_t local, int* scratch) {
+SortedRows sorted(Stream& stream, std::string_view name, const std::int64_t* ids, std::int64_t count,
+                  std::int64_t first_row, std::int64_t local, int* scratch) {
   constexpr int kMost = std::numeric_limits<int>::max();
   check(count <= kMost && local < kMost, name, "ids and rows, got {} and {}, need below {}", count, local, kMost);
   const int n = static_cast<int>(count), blocks = (n + kSortRun - 1) / kSortRun;
-  SortPass a{ids, first_row, local, {scratch, scratch + n}, {scratch + 2 * n, scratch + 3 * n}, scratch + 4 * std::int64_t{n}, n, 0};
+  SortPass a{
+      ids, first_row, local, {scratch, scratch + n}, {scratch + 2 * n, scratch + 3 * n}, scratch + 4 * std::int64_t{n},
+      n,   0};
   Launch runs, one;
   runs.grid_x = static_cast<unsigned>(blocks);
   runs.block_x = kSortTile;
   one.block_x = kDigits;
-  for (const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(local))); a.shift < bits; a.shift += kDigitBits) {
+  for (const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(local))); a.shift < bits;
+       a.shift += kDigitBits) {
     stream.launch(name, runs, count_digits<kSortTile>, a);
     stream.launch(name, one, sum_digits<kDigits>, a.numbers, blocks);
     stream.launch(name, runs, place_digits<kSortTile>, a);

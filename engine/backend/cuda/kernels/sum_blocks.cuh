@@ -14,8 +14,7 @@ struct SumBlocksEach {
   std::int64_t batch, from_ld, from_stride, to_ld;
   struct Column {};
   bool aligned() const {
-    return cuda::aligned<kWidth>(from, to) && from_ld % kWidth == 0 && from_stride % kWidth == 0 &&
-           to_ld % kWidth == 0;
+    return cuda::aligned<kWidth>(from, to) && from_ld % kWidth == 0 && from_stride % kWidth == 0 && to_ld % kWidth == 0;
   }
   template <int V>
   __device__ Column column(std::int64_t) const {
@@ -38,10 +37,9 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::SumBlocks& op) {
   with_float(op.name, op.from.data.dtype(), [&](auto type) {
     using T = decltype(type);
-    launch_columns(
-        stream, op.name, op.from.rows, op.from.cols,
-        SumBlocksEach<T>{pointer<T>(op.from.data) + op.from.offset, pointer<T>(op.to.data) + op.to.offset,
-                         op.batch, op.from.ld, op.from.batch_stride, op.to.ld});
+    launch_columns(stream, op.name, op.from.rows, op.from.cols,
+                   SumBlocksEach<T>{pointer<T>(op.from.data) + op.from.offset, pointer<T>(op.to.data) + op.to.offset,
+                                    op.batch, op.from.ld, op.from.batch_stride, op.to.ld});
   });
 }
 

@@ -12,8 +12,7 @@ namespace mbench::cuda {
 // partial[block]; a vector's squares are added in f32, the vectors in f64. Elements count that lie in a
 // range.
 template <int V, class T>
-__global__ void __launch_bounds__(kFlatThreads)
-    sum_squares(const T* x, std::int64_t n, Borders only, double* partial) {
+__global__ void __launch_bounds__(kFlatThreads) sum_squares(const T* x, std::int64_t n, Borders only, double* partial) {
   __shared__ SharedArray<double, kWarp> parts;
   const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;

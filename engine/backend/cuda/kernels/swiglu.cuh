@@ -32,7 +32,9 @@ template <class T>
 struct GeluErfGate {
   static __device__ float phi(float z) { return 0.5f * erfcf(-0.70710678f * z); }
   static __device__ float times(float d, float z) { return d * z * phi(z); }
-  static __device__ float gradient(float d, float z) { return d * (phi(z) + z * 0.39894228f * exp_for<T>(-0.5f * z * z)); }
+  static __device__ float gradient(float d, float z) {
+    return d * (phi(z) + z * 0.39894228f * exp_for<T>(-0.5f * z * z));
+  }
 };
 template <class T>
 struct ReluGate {
@@ -190,9 +192,14 @@ void enqueue_weighted(Stream& stream, const ops::SwiGluGrad& op) {
   constexpr int V = width_of<T>();
   const std::int64_t rows = op.dy.shape().rows(), cols = op.dy.shape().cols();
   if (rows == 0) return;
-  const WeightedSwiGluGrad<T> a{pointer<T>(op.dy),  pointer<T>(op.x),            pointer<T>(op.bias),
-                                pointer<float>(op.weights), pointer<T>(op.dx), pointer<float>(op.dweights),
-                                rows,               cols};
+  const WeightedSwiGluGrad<T> a{pointer<T>(op.dy),
+                                pointer<T>(op.x),
+                                pointer<T>(op.bias),
+                                pointer<float>(op.weights),
+                                pointer<T>(op.dx),
+                                pointer<float>(op.dweights),
+                                rows,
+                                cols};
   if (cols % V == 0 && aligned<2 * V>(a.x, a.bias, a.dx) && aligned<V>(a.dy))
     stream.launch(op.name, row_shape(rows, cols, V, kSwiGluThreads), weighted_swiglu_grad<T, G, V>, a);
   else
@@ -207,8 +214,8 @@ void enqueue(Stream& stream, const ops::SwiGlu& op) {
     with_gate<T>(op.gate, [&](auto gate) {
       using G = decltype(gate);
       launch_columns(stream, op.name, op.y.shape().rows(), cols,
-                     SwiGluEach<T, G>{pointer<T>(op.x), pointer<T>(op.up), pointer<T>(op.bias), pointer<float>(op.weights),
-                                      pointer<T>(op.y), cols});
+                     SwiGluEach<T, G>{pointer<T>(op.x), pointer<T>(op.up), pointer<T>(op.bias),
+                                      pointer<float>(op.weights), pointer<T>(op.y), cols});
     });
   });
 }

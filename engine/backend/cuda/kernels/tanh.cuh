@@ -49,8 +49,7 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::TanhGrad& op) {
   with_float(op.name, op.y.dtype(), [&](auto type) {
     using T = decltype(type);
-    launch_flat(stream, op.name, op.y.numel(),
-                TanhGradEach<T>{pointer<T>(op.dy), pointer<T>(op.y), pointer<T>(op.dx)});
+    launch_flat(stream, op.name, op.y.numel(), TanhGradEach<T>{pointer<T>(op.dy), pointer<T>(op.y), pointer<T>(op.dx)});
   });
 }
 

@@ -54,8 +54,9 @@ void enqueue_fingerprint(Stream& stream, std::string_view name, const void* x, D
                          Print* partial) {
   const auto launch = [&]<class Bits>(const Bits* bits, Bits exponent) {
     constexpr int V = 16 / sizeof(Bits);
-    stream.launch(name, print_shape(n), aligned<V>(bits) ? print_elements<Bits, V, Print> : print_elements<Bits, 1, Print>, bits, n,
-                  exponent, partial);
+    stream.launch(name, print_shape(n),
+                  aligned<V>(bits) ? print_elements<Bits, V, Print> : print_elements<Bits, 1, Print>, bits, n, exponent,
+                  partial);
   };
   if (size_of(type) == 4)
     launch(static_cast<const std::uint32_t*>(x), std::uint32_t{0x7F800000});

@@ -25,8 +25,8 @@ void enqueue(Stream& stream, const ops::Matmul& op) {
   with_float(op.name, op.c.data.dtype(), [&](auto type) {
     using T = decltype(type);
     stream.launch(op.name, flat_shape(op.batch * op.c.rows * op.c.cols, 1), scale_matrices<T>,
-                  pointer<T>(op.c.data) + op.c.offset, op.c.rows, op.c.cols, op.c.ld, op.c.batch_stride,
-                  op.batch, op.beta);
+                  pointer<T>(op.c.data) + op.c.offset, op.c.rows, op.c.cols, op.c.ld, op.c.batch_stride, op.batch,
+                  op.beta);
   });
 }
 

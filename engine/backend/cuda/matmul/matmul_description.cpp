@@ -66,15 +66,13 @@ bool epilogue_fits(const Matmul& op, bool tf32) {
 }
 
 Layout::Layout(const Matrix& m, std::int64_t batch) {
-  const std::int64_t stored_rows = m.transposed ? m.cols : m.rows,
-                     stored_cols = m.transposed ? m.rows : m.cols;
+  const std::int64_t stored_rows = m.transposed ? m.cols : m.rows, stored_cols = m.transposed ? m.rows : m.cols;
   need(cublasLtMatrixLayoutCreate(&layout_, type_of(m.data.dtype()), static_cast<std::uint64_t>(stored_cols),
                                   static_cast<std::uint64_t>(stored_rows), m.ld),
        "cublasLtMatrixLayoutCreate");
   if (batch == 1) return;
   const auto set = [&](cublasLtMatrixLayoutAttribute_t what, const auto& value) {
-    need(cublasLtMatrixLayoutSetAttribute(layout_, what, &value, sizeof value),
-         "cublasLtMatrixLayoutSetAttribute");
+    need(cublasLtMatrixLayoutSetAttribute(layout_, what, &value, sizeof value), "cublasLtMatrixLayoutSetAttribute");
   };
   set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
   set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, m.batch_stride);
@@ -101,8 +99,7 @@ Preference::Preference(const Matmul& op, std::size_t workspace) {
   need(cublasLtMatmulPreferenceCreate(&preference_), "cublasLtMatmulPreferenceCreate");
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
   // Partial sums are added in f32 and in a fixed order, never in the type of the result.
-  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   // Without the epilogue inside, the product before a GELU goes to its input.
   std::int64_t result = alignment_of(address_of(op.c));
   if (op.gelu_input) result = std::min(result, alignment_of(op.gelu_input.data()));

@@ -54,8 +54,7 @@ class Description {
  private:
   template <class T>
   void set(cublasLtMatmulDescAttributes_t what, const T& value) {
-    need(cublasLtMatmulDescSetAttribute(description_, what, &value, sizeof value),
-         "cublasLtMatmulDescSetAttribute");
+    need(cublasLtMatmulDescSetAttribute(description_, what, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
   }
   cublasLtMatmulDesc_t description_ = nullptr;
 };

@@ -45,8 +45,8 @@ double elements_of(const Matmul& op) {
 
 std::string describe(const Matmul& op) {
   return fmt::format("{} x {} x {}, {} to {}{}{}{}{}", op.c.rows, op.c.cols, op.a.cols, name_of(op.a.data.dtype()),
-                     name_of(op.c.data.dtype()), op.bias ? ", bias" : "", op.gelu_input ? ", GELU" : "", op.gelu_grad_input ? ", gradient of GELU" : "",
-                     op.bias_gradient ? ", gradient of bias" : "");
+                     name_of(op.c.data.dtype()), op.bias ? ", bias" : "", op.gelu_input ? ", GELU" : "",
+                     op.gelu_grad_input ? ", gradient of GELU" : "", op.bias_gradient ? ", gradient of bias" : "");
 }
 
 }  // namespace
@@ -89,17 +89,15 @@ struct MatmulPlans::TuningOutput {
   }
   TuningOutput(const TuningOutput&) = delete;
   TuningOutput& operator=(const TuningOutput&) = delete;
-  std::byte* to(const Matmul& op) const {
-    return elsewhere ? static_cast<std::byte*>(elsewhere) : address_of(op.c);
-  }
+  std::byte* to(const Matmul& op) const { return elsewhere ? static_cast<std::byte*>(elsewhere) : address_of(op.c); }
   cudaStream_t stream;  // alone: cudaFree() would wait for messages too
   LibraryMemory charged;
   void* elsewhere = nullptr;
   bool no_room = false;
 };
 
-MatmulPlans::MatmulPlans(cudaStream_t stream, CudaOps& ops, Allocator& memory, bool tf32,
-                         std::function<void()> idle, int candidates)
+MatmulPlans::MatmulPlans(cudaStream_t stream, CudaOps& ops, Allocator& memory, bool tf32, std::function<void()> idle,
+                         int candidates)
     : stream_(stream),
       ops_(ops),
       memory_(memory),
@@ -150,14 +148,14 @@ MatmulPlans::Key MatmulPlans::key_of(const Matmul& op) {
           alignment(auxiliary_of(op))};
 }
 
-std::vector<MatmulPlans::Algorithm> MatmulPlans::heuristic(Plan& plan, Variant& variant, const Matmul& op,
-                                                           int most, cublasStatus_t& status) {
+std::vector<MatmulPlans::Algorithm> MatmulPlans::heuristic(Plan& plan, Variant& variant, const Matmul& op, int most,
+                                                           cublasStatus_t& status) {
   const Preference preference(op, kWorkspace);
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<std::size_t>(most));
   int n = 0;
-  status = cublasLtMatmulAlgoGetHeuristic(handle_, variant.description.get(), plan.first.get(),
-                                          plan.second.get(), plan.result.get(), plan.result.get(),
-                                          preference.get(), most, found.data(), &n);
+  status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, variant.description.get(), plan.first.get(), plan.second.get(),
+                                     plan.result.get(), plan.result.get(), preference.get(), most, found.data(), &n);
   std::vector<Algorithm> algorithms;
   if (status != CUBLAS_STATUS_SUCCESS) return algorithms;
   for (int i = 0; i < n; ++i)
@@ -175,8 +173,8 @@ std::unique_ptr<MatmulPlans::Plan> MatmulPlans::make(const Matmul& op, int most)
     fail(ErrorKind::unsupported, Matmul::name,
          "cuBLASLt has no algorithm for {} x {} x {}, batch {}, {} to {}, leading dims {}, {}, {} (it says "
          "{})",
-         op.c.rows, op.c.cols, op.a.cols, op.batch, name_of(op.a.data.dtype()), name_of(op.c.data.dtype()),
-         op.a.ld, op.b.ld, op.c.ld, cublasLtGetStatusString(status));
+         op.c.rows, op.c.cols, op.a.cols, op.batch, name_of(op.a.data.dtype()), name_of(op.c.data.dtype()), op.a.ld,
+         op.b.ld, op.c.ld, cublasLtGetStatusString(status));
   separate.algorithm = separate.candidates.front();
   if (!op.has_epilogue() || !epilogue_fits(op, tf32_)) return plan;
   auto fused = std::make_unique<Variant>(op, tf32_, true);
@@ -190,16 +188,16 @@ std::unique_ptr<MatmulPlans::Plan> MatmulPlans::make(const Matmul& op, int most)
   return plan;
 }
 
-cublasStatus_t MatmulPlans::multiply(Plan& plan, Variant& variant, const Matmul& op,
-                                     const Algorithm& algorithm, std::byte* to) {
+cublasStatus_t MatmulPlans::multiply(Plan& plan, Variant& variant, const Matmul& op, const Algorithm& algorithm,
+                                     std::byte* to) {
   return cublasLtMatmul(handle_, variant.description.get(), &op.alpha, address_of(op.b), plan.first.get(),
-                        address_of(op.a), plan.second.get(), &op.beta, address_of(op.c), plan.result.get(),
-                        to, plan.result.get(), &algorithm, workspace_, kWorkspace, stream_);
+                        address_of(op.a), plan.second.get(), &op.beta, address_of(op.c), plan.result.get(), to,
+                        plan.result.get(), &algorithm, workspace_, kWorkspace, stream_);
 }
 
 // `bias_gradient` is overwritten.
-cublasStatus_t MatmulPlans::multiply_fused(Plan& plan, const Matmul& op, const Algorithm& algorithm,
-                                           std::byte* to, const Tensor& bias_gradient) {
+cublasStatus_t MatmulPlans::multiply_fused(Plan& plan, const Matmul& op, const Algorithm& algorithm, std::byte* to,
+                                           const Tensor& bias_gradient) {
   const Tensor &bias = bias_gradient ? bias_gradient : op.bias, &auxiliary = auxiliary_of(op);
   plan.fused->description.point_to(bias ? bias.data() : nullptr, auxiliary ? auxiliary.data() : nullptr);
   return multiply(plan, *plan.fused, op, algorithm, to);
@@ -280,9 +278,7 @@ void MatmulPlans::tune(Plan& plan, const Matmul& op) {
     return;
   }
   const double elements = elements_of(op);
-  const auto fingerprint_of = [&](const void* x, std::int64_t n) {
-    return fingerprints_.of(x, op.c.data.dtype(), n);
-  };
+  const auto fingerprint_of = [&](const void* x, std::int64_t n) { return fingerprints_.of(x, op.c.data.dtype(), n); };
   const Tensor sums = sums_for(op);  // the gradient of a bias is not to be added to either
   const Tensor& beside = op.gelu_input ? op.gelu_input : sums;
   const auto both_fused = [&](const Algorithm& algorithm) {
@@ -350,8 +346,7 @@ void MatmulPlans::run(const Matmul& op) {
     return;
   }
   const Matmul gemm = ops::gemm_before_epilogue(op);
-  need(multiply(*plan, plan->separate, gemm, plan->separate.algorithm, address_of(gemm.c)),
-       "cublasLtMatmul");
+  need(multiply(*plan, plan->separate, gemm, plan->separate.algorithm, address_of(gemm.c)), "cublasLtMatmul");
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(ops_, part); });
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 TEST_CASE("blas core: kernels before AVX2 are known by OpenBLAS's names, newer ones and other CPUs' are not among them",
           "[blas_core]") {
-  for (const char* old : {"Prescott", "Nehalem", "Sandybridge", "Barcelona", "Piledriver"}) CHECK_FALSE(cpu::is_modern_blas_core(old));
+  for (const char* old : {"Prescott", "Nehalem", "Sandybridge", "Barcelona", "Piledriver"})
+    CHECK_FALSE(cpu::is_modern_blas_core(old));
   for (const char* modern : {"Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids", "neoversen1", "POWER9"})
     CHECK(cpu::is_modern_blas_core(modern));
 }

@@ -61,8 +61,7 @@ TEST_CASE("an op launches as many kernels as its case says") {
       Tensors tensors(*device);
       const std::size_t before = device->launches().size();
       c.make(tensors)->run(*device);
-      CHECK(static_cast<int>(device->launches().size() - before) ==
-            (op.op == ops::Matmul::name ? 0 : c.kernels));
+      CHECK(static_cast<int>(device->launches().size() - before) == (op.op == ops::Matmul::name ? 0 : c.kernels));
     }
 }
 

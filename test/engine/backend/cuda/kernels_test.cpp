@@ -76,7 +76,6 @@ TEST_CASE("dropout refuses a shape that its map does not describe") {
   OpTest test;
   cuda::EmulatedStream stream;
   const Tensor x = test.empty({4, 8});
-  CHECK_THROWS_AS(enqueue(stream, ops::Dropout{x, x, Tensor(), {0.5f, kKey}, ops::HiddenMap{4, 0, 0}}),
-                  Error);
+  CHECK_THROWS_AS(enqueue(stream, ops::Dropout{x, x, Tensor(), {0.5f, kKey}, ops::HiddenMap{4, 0, 0}}), Error);
   CHECK_THROWS_AS(enqueue(stream, ops::Dropout{x, x, Tensor(), {0.5f, kKey}, ops::HeadMap{4, 0, 0}}), Error);
 }

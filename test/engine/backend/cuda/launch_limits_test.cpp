@@ -13,8 +13,7 @@ using namespace mbench::test;
 
 namespace {
 
-Point point_of(const char* model, std::int64_t tp, std::int64_t pp, std::int64_t seq,
-               std::int64_t micro_batch) {
+Point point_of(const char* model, std::int64_t tp, std::int64_t pp, std::int64_t seq, std::int64_t micro_batch) {
   Point p;
   p.model = find_preset(model, "test");
   p.model.positions = std::max(p.model.positions, seq);
@@ -33,9 +32,9 @@ TEST_CASE("what whole steps of large models launch, every GPU takes") {
     const char* model;
     std::int64_t tp, pp, seq, micro_batch;
   };
-  for (const Case& c : {Case{"gpt2-345m", 1, 1, 2048, 64}, Case{"gpt2-345m", 1, 1, 65536, 1},
-                        Case{"bert-345m", 1, 1, 512, 1024}, Case{"gpt-1.3b", 1, 1, 2048, 256},
-                        Case{"gpt3-175b", 1, 1, 2048, 8}, Case{"gpt3-175b", 8, 8, 32768, 4}})
+  for (const Case& c :
+       {Case{"gpt2-345m", 1, 1, 2048, 64}, Case{"gpt2-345m", 1, 1, 65536, 1}, Case{"bert-345m", 1, 1, 512, 1024},
+        Case{"gpt-1.3b", 1, 1, 2048, 256}, Case{"gpt3-175b", 1, 1, 2048, 8}, Case{"gpt3-175b", 8, 8, 32768, 4}})
     for (const bool eager : {true, false})
       for (const Precision precision : {Precision::bf16, Precision::f32}) {
         CAPTURE(c.model, c.seq, c.micro_batch, eager);

@@ -36,7 +36,9 @@ TEST_CASE("caching allocator: requests are rounded up to 512 bytes, and small on
   CHECK(run.allocator.reserved() == 4 * kMib);
 }
 
-TEST_CASE("caching allocator: requests below 10 MiB share segments of 20 MiB, larger ones have their own, in steps of 2 MiB") {
+TEST_CASE(
+    "caching allocator: requests below 10 MiB share segments of 20 MiB, larger ones have their own, in steps of 2 "
+    "MiB") {
   Run run;
   run.take(kMib + 1);
   CHECK(run.allocator.reserved() == 20 * kMib);
@@ -57,7 +59,9 @@ TEST_CASE("caching allocator: what is left of a large block is split off above 1
   CHECK(split.allocator.reserved() == 12 * kMib);
 }
 
-TEST_CASE("caching allocator: the smallest free block that is large enough is taken, and a small request never from the large pool") {
+TEST_CASE(
+    "caching allocator: the smallest free block that is large enough is taken, and a small request never from the "
+    "large pool") {
   Run run;
   const std::size_t large = run.take(30 * kMib), close = run.take(24 * kMib);
   run.give(large, 30 * kMib);
@@ -84,7 +88,9 @@ TEST_CASE("caching allocator: freed neighbours of a segment merge, those of two 
   CHECK(apart.allocator.reserved() == 80 * kMib);
 }
 
-TEST_CASE("caching allocator: where the device is full, segments without a used block are returned and the request tried again") {
+TEST_CASE(
+    "caching allocator: where the device is full, segments without a used block are returned and the request tried "
+    "again") {
   Run run("", 100 * kMib);
   const std::size_t a = run.take(40 * kMib);
   const std::size_t b = run.take(6 * kMib);  // holds a segment of 20 MiB
@@ -94,8 +100,8 @@ TEST_CASE("caching allocator: where the device is full, segments without a used 
   CHECK(run.allocator.retries() == 1);
   CHECK(run.allocator.reserved_now() == 90 * kMib);
   CHECK(run.allocator.reserved() == 90 * kMib);
-  CHECK_THROWS_WITH(run.take(30 * kMib),
-                    Catch::Contains("need 30") && Catch::Contains("reserved but unallocated") && !Catch::Contains("expandable_segments"));
+  CHECK_THROWS_WITH(run.take(30 * kMib), Catch::Contains("need 30") && Catch::Contains("reserved but unallocated") &&
+                                             !Catch::Contains("expandable_segments"));
   run.give(b, 6 * kMib);
   run.take(30 * kMib);
   CHECK(run.allocator.reserved_now() == 100 * kMib);
@@ -125,7 +131,8 @@ TEST_CASE("caching allocator: max_split_size_mb keeps large blocks whole") {
 TEST_CASE("caching allocator: with max_split_size_mb the device gets back as much as is needed before it gets all") {
   Run run("max_split_size_mb:50", 200 * kMib);
   const std::size_t small = run.take(20 * kMib), a = run.take(60 * kMib), b = run.take(100 * kMib);
-  for (const auto& [block, bytes] : {std::pair{small, 20 * kMib}, std::pair{a, 60 * kMib}, std::pair{b, 100 * kMib}}) run.give(block, bytes);
+  for (const auto& [block, bytes] : {std::pair{small, 20 * kMib}, std::pair{a, 60 * kMib}, std::pair{b, 100 * kMib}})
+    run.give(block, bytes);
   run.take(75 * kMib);  // fits into none that may be taken; the segment of 100 MiB is enough
   CHECK(run.allocator.retries() == 0);
   CHECK(run.allocator.reserved_now() == (20 + 60 + 76) * kMib);
@@ -185,11 +192,15 @@ TEST_CASE("caching allocator: roundup_power2_divisions rounds to parts between t
   CHECK(listed.allocator.allocated() == (36 + 192) * kMib);
 }
 
-TEST_CASE("caching allocator: settings of the environment come after the framework's, and what is no setting is refused") {
+TEST_CASE(
+    "caching allocator: settings of the environment come after the framework's, and what is no setting is refused") {
   const CachingSettings base = sim::changed_by(CachingSettings{}, "expandable_segments:True", "test");
-  CHECK(sim::changed_by(base, {{"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128, pinned_use_background_threads:True"}}) ==
+  CHECK(sim::changed_by(base,
+                        {{"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128, pinned_use_background_threads:True"}}) ==
         sim::changed_by(base, "max_split_size_mb:128", "test"));
-  CHECK_FALSE(sim::changed_by(base, {{"PYTORCH_ALLOC_CONF", "expandable_segments:False"}, {"PYTORCH_CUDA_ALLOC_CONF", "x:1"}}).expandable_segments);
+  CHECK_FALSE(
+      sim::changed_by(base, {{"PYTORCH_ALLOC_CONF", "expandable_segments:False"}, {"PYTORCH_CUDA_ALLOC_CONF", "x:1"}})
+          .expandable_segments);
   CHECK(sim::changed_by(base, {{"NCCL_ALGO", "Ring"}}) == base);
   const auto refused = [&](const std::string& list, const std::string& why) {
     INFO(list);
@@ -207,7 +218,8 @@ TEST_CASE("caching allocator: settings of the environment come after the framewo
 }
 
 TEST_CASE("caching allocator: whatever is taken and given, blocks are counted once and all comes back") {
-  for (const std::string settings : {"", "expandable_segments:True", "max_split_size_mb:32", "large_segment_size_mb:40"})
+  for (const std::string settings :
+       {"", "expandable_segments:True", "max_split_size_mb:32", "large_segment_size_mb:40"})
     for (unsigned seed = 0; seed < 20; ++seed) {
       INFO(settings << " " << seed);
       std::mt19937 random(seed);

@@ -36,7 +36,8 @@ class Watched final : public AllocationObserver {
 
   void allocated(const std::byte* block, std::size_t size, Category category, std::string_view what) override {
     const auto& states = plan_.optimizer.states;
-    if (category == Category::optimizer && std::any_of(states.begin(), states.end(), [&](const OptimizerState& s) { return s.name == what; }))
+    if (category == Category::optimizer &&
+        std::any_of(states.begin(), states.end(), [&](const OptimizerState& s) { return s.name == what; }))
       states_.push_back(size);
     else
       held_[block] = {allocator.take(size, category, what), size, category};
@@ -51,7 +52,8 @@ class Watched final : public AllocationObserver {
     std::vector<double> own;
     double all = 0;
     for (const auto& p : store.all())
-      if (const Tensor gradient = store.own_gradient(*p)) own.push_back(static_cast<double>(gradient.numel())), all += own.back();
+      if (const Tensor gradient = store.own_gradient(*p))
+        own.push_back(static_cast<double>(gradient.numel())), all += own.back();
     for (const std::size_t size : std::exchange(states_, {})) {
       std::size_t left = size;
       for (const double elements : own) {
@@ -106,7 +108,8 @@ TEST_CASE("what PyTorch's allocator reserves by a replay is what it reserves whe
         }
 }
 
-TEST_CASE("a framework on PyTorch hands out the same to the byte and reserves more than an allocator without fragments") {
+TEST_CASE(
+    "a framework on PyTorch hands out the same to the byte and reserves more than an allocator without fragments") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
   for (const char* name : {"megatron-core", "torchtitan"}) {
     const Point p = small(2, 8, name);
@@ -131,10 +134,12 @@ TEST_CASE("PYTORCH_CUDA_ALLOC_CONF in the environment of a point decides what is
     return *simulate_point(p, strategies::make_plan(p), machine, 2).result.reserved_memory_mib;
   };
   CHECK(reserved({{"PYTORCH_CUDA_ALLOC_CONF", "large_segment_size_mb:512"}}) > reserved({}));
-  CHECK_THROWS_WITH(reserved({{"PYTORCH_CUDA_ALLOC_CONF", "expandable:True"}}), Contains("env.PYTORCH_CUDA_ALLOC_CONF") && Contains("unknown key"));
+  CHECK_THROWS_WITH(reserved({{"PYTORCH_CUDA_ALLOC_CONF", "expandable:True"}}),
+                    Contains("env.PYTORCH_CUDA_ALLOC_CONF") && Contains("unknown key"));
 }
 
-TEST_CASE("a device that reserved memory fills is out of memory, and one that is nearly full returns segments each step") {
+TEST_CASE(
+    "a device that reserved memory fills is out of memory, and one that is nearly full returns segments each step") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
   bool retried = false;
   for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
@@ -145,7 +150,8 @@ TEST_CASE("a device that reserved memory fills is out of memory, and one that is
     const PointResult free = simulate_point(p, plan, machine, 1).result;
     CHECK(free.reason.empty());
     std::uint64_t fits = 0;
-    for (auto limit = static_cast<std::uint64_t>(*free.reserved_memory_mib * kMib); limit > 0; limit -= std::uint64_t{2} << 20) {
+    for (auto limit = static_cast<std::uint64_t>(*free.reserved_memory_mib * kMib); limit > 0;
+         limit -= std::uint64_t{2} << 20) {
       p.memory_limit = limit;
       try {
         const PointResult r = simulate_point(p, plan, machine, 1).result;

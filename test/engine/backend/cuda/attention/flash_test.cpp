@@ -15,8 +15,8 @@ std::vector<std::uint8_t> first_kept(const std::vector<std::int64_t>& lengths, s
   return keep;
 }
 
-ops::AttentionShape shape_of(OpTest& test, std::int64_t batch, std::int64_t heads, std::int64_t seq,
-                             std::int64_t d, const std::vector<std::uint8_t>& keep) {
+ops::AttentionShape shape_of(OpTest& test, std::int64_t batch, std::int64_t heads, std::int64_t seq, std::int64_t d,
+                             const std::vector<std::uint8_t>& keep) {
   ops::AttentionShape s;
   s.batch = batch, s.heads = heads, s.seq = seq, s.head_dim = d;
   s.keep = test.put_integers<std::uint8_t>({batch, seq}, DType::u8, keep);
@@ -92,8 +92,7 @@ TEST_CASE("gradients of hidden keys become zero and nothing else is touched") {
         std::int64_t wrong = 0;
         for (std::int64_t i = 0; i < n + 8; ++i) {
           const std::int64_t e = i - first, part = e % (3 * d) / d, sample = e / (3 * d * heads) % batch;
-          const bool inside = e >= 0 && e < n,
-                     hidden = e / (3 * d * heads * batch) >= lengths[sample < 0 ? 0 : sample];
+          const bool inside = e >= 0 && e < n, hidden = e / (3 * d * heads * batch) >= lengths[sample < 0 ? 0 : sample];
           const double want = inside && part != 0 && hidden ? 0 : 3;
           wrong += got[static_cast<std::size_t>(i)] != want;
         }
@@ -105,21 +104,18 @@ TEST_CASE("what fused attention on GPUs cannot do is told with the nearest choic
   cuda::FlashShape s;
   s.type = DType::bf16, s.batch = 2, s.heads = 4, s.seq = 1000, s.head_dim = 80;
   CHECK(cuda::why_no_flash(s, 0).value_or("") == "");
-  CHECK_THAT(cuda::why_no_flash(s, 0.1f).value_or(""),
-             Contains("got dropout 0.1, need 0 or attention \"core\""));
+  CHECK_THAT(cuda::why_no_flash(s, 0.1f).value_or(""), Contains("got dropout 0.1, need 0 or attention \"core\""));
   s.head_dim = 20;
   CHECK_THAT(cuda::why_no_flash(s, 0).value_or(""), Contains("got head_dim 20, need a multiple of 8"));
   s.head_dim = 64, s.batch = s.heads = 1, s.seq = 1001;
   CHECK_THAT(cuda::why_no_flash(s, 0).value_or(""), Contains("need a product that 4 divides"));
   s.seq = 1000, s.type = DType::f32;
-  CHECK_THAT(cuda::why_no_flash(s, 0).value_or(""),
-             Contains("got precision f32") && Contains("need bf16 or fp16"));
+  CHECK_THAT(cuda::why_no_flash(s, 0).value_or(""), Contains("got precision f32") && Contains("need bf16 or fp16"));
 }
 
 TEST_CASE("ops that differ in anything a plan depends on have plans of their own") {
   OpTest test;
-  const auto op = [&](std::int64_t batch, std::int64_t gap, float scale, bool causal, bool padded,
-                      DType type) {
+  const auto op = [&](std::int64_t batch, std::int64_t gap, float scale, bool causal, bool padded, DType type) {
     const std::int64_t seq = 16, heads = 2, d = 8;
     const Tensor qkv = test.empty({seq, batch, heads, 3 * d + gap}, type);
     const ops::Matrix m(qkv, seq, d, batch * heads * (3 * d + gap), 0, 3 * d + gap);

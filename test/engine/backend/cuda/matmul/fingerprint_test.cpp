@@ -26,8 +26,8 @@ Print print_of(const Tensor& x, simt::Order order = simt::Order::ascending) {
 
 TEST_CASE("a print depends on every bit and on its place") {
   for (DType type : kFloatTypes)
-    for (std::int64_t n : {std::int64_t{1}, std::int64_t{33}, std::int64_t{1027},
-                           cuda::kPrintBlocks * cuda::kFlatThreads + 77}) {
+    for (std::int64_t n :
+         {std::int64_t{1}, std::int64_t{33}, std::int64_t{1027}, cuda::kPrintBlocks * cuda::kFlatThreads + 77}) {
       CAPTURE(name_of(type), n);
       OpTest test;
       const Tensor x = test.random({n}, type, 1, 0.5, 1);

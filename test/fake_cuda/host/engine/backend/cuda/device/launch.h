@@ -18,8 +18,7 @@
 namespace mbench::cuda {
 
 template <class... Params, class... Args>
-void launch(std::string_view op, const Launch& shape, cudaStream_t stream, void (*kernel)(Params...),
-            Args&&... args) {
+void launch(std::string_view op, const Launch& shape, cudaStream_t stream, void (*kernel)(Params...), Args&&... args) {
   fake_cuda::learn(kernel);
   launch_known(op, shape, stream, kernel, std::forward<Args>(args)...);
 }
