@@ -26,6 +26,7 @@ constexpr const char* kOfConfig[] = {"model", "precision.preset", "attention", "
 
 const Table& table_of(const ordered_json& config, const std::string& file) {
   const std::string where = file + ": $.model_type";
+  if (!config.contains("model_type")) fail(ErrorKind::bad_input, where, "missing, need the model's type");
   const std::string type = read_string(json(config.at("model_type")), where);
   std::vector<std::string> names;
   for (const Table& table : hugging_face_tables())
@@ -33,13 +34,27 @@ const Table& table_of(const ordered_json& config, const std::string& file) {
       if (each == type) return table;
       names.push_back(each);
     }
-  if (config.contains("text_config"))
-    fail(ErrorKind::unsupported, where,
-         "no such language model, got \"{}\" with a text_config, need the config of the language model alone: what "
-         "stands in text_config",
-         type);
   fail(ErrorKind::unsupported, where, "no such type of model is known, got \"{}\", {}", type,
        nearest_choice(type, names));
+}
+
+// Of a model of several kinds the language model: what stands in text_config. The towers beside it must be named in `without`.
+const ordered_json& language_model(const ordered_json& config, const std::string& file,
+                                   const std::vector<std::string>& without) {
+  const auto text = config.find("text_config");
+  if (text == config.end() || !text->is_object()) return config;
+  std::vector<std::string> towers;
+  for (const auto& [key, value] : config.items())
+    if (key.ends_with("_config") && key != "text_config" && key != "quantization_config" && value.is_object() &&
+        std::find(without.begin(), without.end(), key) == without.end())
+      towers.push_back(key);
+  if (!towers.empty())
+    fail(ErrorKind::unsupported, file + ": $." + towers.front(),
+         "what mbench has no part for: {} beside a language model; need mbench import {}{}, which takes the language "
+         "model "
+         "alone, or its text_config as a file",
+         fmt::join(towers, ", "), "--without ", fmt::join(towers, " --without "));
+  return *text;
 }
 
 // The model's name: that of its repository, its folder, or its file.
@@ -91,14 +106,15 @@ const std::vector<Table>& hugging_face_tables() {
   return tables;
 }
 
-Imported read_hugging_face(const ordered_json& config, const std::string& file,
+Imported read_hugging_face(const ordered_json& given, const std::string& file,
                            const std::vector<std::string>& without) {
+  const ordered_json& config = language_model(given, file, without);
   const Table& table = table_of(config, file);
   std::vector<std::string> minded = without;
   if (table.rows.empty()) minded.clear();  // there is nothing else to go by
   Reading reading(table, items_of(config, file), file, minded);
   reading.read();
-  ordered_json spec = {{"name", ""}, {"model", {{"name", name_of_model(config, file)}}}};
+  ordered_json spec = {{"name", ""}, {"model", {{"name", name_of_model(given, file)}}}};
   for (const auto& [key, value] : reading.spec().items())
     if (key == "model")
       spec[key].update(value);
@@ -108,7 +124,9 @@ Imported read_hugging_face(const ordered_json& config, const std::string& file,
   const ordered_json* positions = find_field_of(spec, "model.positions");
   if (positions && positions->is_number() && *positions < TrainingSpec().seq) spec["seq"] = *positions;
   spec["vocab_multiple"] = 1;  // a table has as many rows as there are words
-  return {tidy_spec(spec, file + ", as a spec: $"), reading.notes()};
+  std::vector<std::string> notes = reading.notes();
+  if (&config != &given) notes.insert(notes.begin(), "the language model alone: text_config");
+  return {tidy_spec(spec, file + ", as a spec: $"), notes};
 }
 
 ordered_json write_hugging_face(const Point& point) {

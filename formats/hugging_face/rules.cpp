@@ -5,15 +5,15 @@
 #include <cmath>
 
 #include "engine/base/json_reader.h"
-#include "formats/table/layers.h"
+#include "formats/hugging_face/rules.h"
 
 namespace mbench::formats {
-namespace {
 
-// An object's member, or null.
 json member(const json& object, const char* key) {
   return object.is_object() && object.contains(key) ? object.at(key) : json();
 }
+
+namespace {
 
 // Angles: base, fraction, and a scaling: LLaMA 3.1's, linear, dynamic or YaRN. Version 5 has all of it in one object. Other scalings
 // (longrope) turn by other angles, at no other cost.
@@ -25,7 +25,7 @@ void read_rope(Reading& r) {
   json type = member(scaling, "rope_type");
   if (type.is_null()) type = member(scaling, "type");
   if (type.is_null() || type == "default") {
-    if (!together.is_object() && !scaling.is_null())
+    if (!together.is_object() && !scaling.is_null() && type.is_null())
       r.note(
           fmt::format("rope_scaling {} names no type: left out, angles do not change the cost", short_json(scaling)));
     return;
@@ -84,105 +84,6 @@ void write_rope(Writing& w) {
                          {"original_max_position_embeddings", scaling.at("original_positions")}});
 }
 
-// Whether a window is shorter than the longest sequence; noted where it is not.
-bool cuts(Reading& r, const json& window) {
-  const auto longest = r.get("model.positions");
-  if (!longest || !longest->is_number() || !window.is_number() || window.get<double>() < longest->get<double>())
-    return true;
-  r.note(fmt::format("sliding_window {} is no shorter than the longest sequence: no window", short_json(window)));
-  return false;
-}
-
-// The layers of a list of kinds that have all positions, as rules of layers.
-json rules_of_full_layers(const json& kinds, const json& parts) {
-  std::vector<std::int64_t> full;
-  for (std::size_t i = 0; i < kinds.size(); ++i)
-    if (kinds[i] == "full_attention") full.push_back(static_cast<std::int64_t>(i));
-  return rules_of_layers(full, static_cast<std::int64_t>(kinds.size()), parts);
-}
-
-// A window of all layers but those that `layer_types` says are full. Without the list it is every `period`-th that is full; 0: none.
-void set_window(Reading& r, const json& window, std::int64_t period, const json& parts_of_full) {
-  json kinds = r.value("layer_types");
-  if (window.is_null() || r.is_without("sliding_window") || !cuts(r, window)) return;
-  const auto layers = r.get("model.layers");
-  if (!kinds.is_array() && period > 0 && layers && layers->is_number_integer()) {
-    kinds = json::array();
-    for (std::int64_t i = 0; i < layers->get<std::int64_t>(); ++i)
-      kinds.push_back((i + 1) % period == 0 ? "full_attention" : "sliding_attention");
-  }
-  if (kinds.is_array() &&
-      std::all_of(kinds.begin(), kinds.end(), [](const json& kind) { return kind == "full_attention"; }))
-    return;
-  r.set("model.window", window);
-  if (!kinds.is_array()) return;
-  if (const json rules = rules_of_full_layers(kinds, parts_of_full); !rules.empty()) r.set("model.layers_of", rules);
-}
-void read_window(Reading& r) {
-  set_window(r, r.value("sliding_window"), 0, {{"window", 0}});
-}
-void read_window_4096(Reading& r) {
-  set_window(r, r.value("sliding_window", 4096), 0, {{"window", 0}});
-}
-// Gemma 2: the first of two layers.
-void read_window_every_second(Reading& r) {
-  set_window(r, r.value("sliding_window", 4096), 2, {{"window", 0}});
-}
-// Cohere 2: three of four layers, which alone have positions. Cohere has none of this.
-void read_window_of_cohere(Reading& r) {
-  const json window = r.value("sliding_window"),
-             pattern = r.value("sliding_window_pattern", r.value("_sliding_window_pattern"));
-  set_window(r, window,
-             pattern.is_number_integer() ? pattern.get<std::int64_t>()
-             : window.is_null()          ? 0
-                                         : 4,
-             {{"window", 0}, {"position", "none"}});
-}
-// Gemma 3: five of six layers, which turn by another base.
-void read_window_of_gemma3(Reading& r) {
-  const json pattern = r.value("sliding_window_pattern", r.value("_sliding_window_pattern", 6));
-  json local = r.value("rope_local_base_freq", 10000);
-  json full = {{"window", 0}};
-  if (const auto rope = r.get("model.rope")) full["rope"] = *rope;
-  if (!full.contains("rope")) full["rope"] = json::object();
-  if (const json together = r.value("rope_parameters"); together.is_object() && together.contains("full_attention")) {
-    full["rope"] = {{"base", member(together.at("full_attention"), "rope_theta")}};
-    if (const json factor = member(together.at("full_attention"), "factor"); factor.is_number())
-      full["rope"]["scaling"] = {{"type", "linear"}, {"factor", factor}};
-    local = member(member(together, "sliding_attention"), "rope_theta");
-  }
-  if (!full["rope"].contains("base")) full["rope"]["base"] = 1000000;
-  r.set("model.rope", {{"base", local}});
-  set_window(r, r.value("sliding_window", 4096), pattern.is_number_integer() ? pattern.get<std::int64_t>() : 6, full);
-}
-void read_window_if_used(Reading& r) {
-  const json window = r.value("sliding_window", 4096), from = r.value("max_window_layers", 28);
-  if (!r.flag("use_sliding_window")) {
-    r.ignore("sliding_window");
-    r.ignore("layer_types");
-    r.ignore("max_window_layers");
-    return;
-  }
-  if (r.value("layer_types").is_array()) return set_window(r, window, 0, {{"window", 0}});
-  const auto layers = r.get("model.layers");
-  if (window.is_null() || r.is_without("sliding_window") || !cuts(r, window) || !from.is_number_integer()) return;
-  if (layers && layers->is_number() && from.get<double>() >= layers->get<double>()) return;
-  if (from == 0) return r.set("model.window", window);
-  r.set("model.layers_of", json::array({{{"from", from}, {"window", window}}}));
-}
-// Which layers have a window, by a list or from which on.
-void read_window_of_layers(Reading& r) {
-  const json kinds = r.value("layer_types"), from = r.value("max_window_layers", 62),
-             window = r.value("sliding_window", 4096);
-  if (window.is_null() || r.is_without("sliding_window")) return;
-  const bool some = std::any_of(kinds.begin(), kinds.end(), [](const json& kind) { return kind != "full_attention"; });
-  const auto layers = r.get("model.layers");
-  if (kinds.is_array()
-          ? some
-          : layers && layers->is_number() && from.is_number() && from.get<double>() < layers->get<double>())
-    r.lack("sliding_window", "a window on attention in some layers", 4096);
-}
-
 // Gemma's embedding is multiplied by the root of hidden; its scores by that of a number of their own.
 void read_root_of_hidden(Reading& r) {
   if (const auto hidden = r.get("model.hidden"); hidden && hidden->is_number())
@@ -231,6 +132,45 @@ void write_rotary_dim(Writing& w) {
         static_cast<std::int64_t>(std::lround(w.number("model.rope.fraction") * w.number("model.head_dim"))));
 }
 
+// The same of MiniMax-M2, where it is given; the fraction of version 5 counts as ever.
+void read_rotary_dim_of_head(Reading& r) {
+  const json columns = r.value("rotary_dim");
+  if (const auto width = r.get("model.head_dim"); columns.is_number() && width && width->is_number())
+    r.set("model.rope.fraction", columns.get<double>() / width->get<double>());
+}
+void write_rotary_dim_of_head(Writing& w) {
+  if (w.number("model.rope.fraction") != 1) write_rotary_dim(w);
+}
+
+// GPT-OSS turns by YaRN's angles where nothing else is said.
+void read_rope_of_gpt_oss(Reading& r) {
+  if (!r.value("rope_parameters").is_null() || !r.value("rope_scaling").is_null()) return read_rope(r);
+  r.set("model.rope.scaling", {{"type", "yarn"},
+                               {"factor", 32},
+                               {"original_positions", 4096},
+                               {"low_frequency_factor", 1},
+                               {"high_frequency_factor", 32},
+                               {"truncate", false}});
+}
+void write_rope_of_gpt_oss(Writing& w) {
+  if (w.at("model.rope.scaling").is_null()) return w.put("rope_scaling", {{"rope_type", "default"}});
+  write_rope(w);
+}
+// Its SwiGLU has a steeper gate, a clamp, and an offset of one.
+void read_clamped_swiglu(Reading& r) {
+  for (const char* key : {"swiglu_limit", "swiglu_alpha"}) r.ignore(key);
+  r.note("swiglu_limit and swiglu_alpha are left out: the clamp of SwiGLU changes values, and nearly no cost");
+}
+
+// OPT's table of positions has two more rows than positions.
+constexpr std::int64_t kRowsBefore = 2;
+void read_positions_of_opt(Reading& r) {
+  r.set("model.positions", r.whole("max_position_embeddings", std::int64_t{1} << 40, 2048) + kRowsBefore);
+}
+void write_positions_of_opt(Writing& w) {
+  w.put("max_position_embeddings", static_cast<std::int64_t>(w.number("model.positions")) - kRowsBefore);
+}
+
 // What MPT and DBRX keep in objects of their own.
 void read_mpt(Reading& r) {
   const json attention = r.value("attn_config"), ratio = r.value("expansion_ratio", 4);
@@ -264,9 +204,6 @@ void read_dbrx(Reading& r) {
     r.note(fmt::format("attn_config.clip_qkv {} is left out: it changes values, and nearly no cost", short_json(clip)));
 }
 
-void write_no_window(Writing& w) {
-  w.put("sliding_window", nullptr);
-}
 void write_nothing(Writing&) {}
 
 // All layers have experts: the width of a block that none has.
@@ -274,18 +211,9 @@ void read_ffn_of_experts(Reading& r) {
   if (const auto width = r.get("model.expert_ffn")) r.set("model.ffn", *width);
 }
 
-// The shared expert by its width, which mbench has as so many experts.
-void read_shared_width(Reading& r) {
-  const double width = r.number("shared_expert_intermediate_size", 5632), one = r.number("moe_intermediate_size");
-  const auto count = static_cast<std::int64_t>(one >= 1 ? width / one : 0);
-  if (static_cast<double>(count) * one != width)
-    return r.lack("shared_expert_intermediate_size", "a shared expert that is not so many times as wide as an expert",
-                  5632);
-  r.set("model.shared_experts", count);
-}
-void write_shared_width(Writing& w) {
-  w.put("shared_expert_intermediate_size",
-        static_cast<std::int64_t>(w.number("model.shared_experts") * w.number("model.expert_ffn")));
+// The shared expert, whose width is a key of its own.
+void read_one_shared_expert(Reading& r) {
+  r.set("model.shared_experts", 1);
 }
 
 // OPT's embedding may be narrower than its layers.
@@ -341,27 +269,28 @@ void write_groups_without_loss(Writing& w) {
 }  // namespace
 
 const std::vector<Rule>& hugging_face_rules() {
-  static const std::vector<Rule> rules = {{"rope", read_rope, write_rope},
-                                          {"window", read_window, write_nothing},
-                                          {"window_every_second", read_window_every_second, write_nothing},
-                                          {"window_of_cohere", read_window_of_cohere, write_nothing},
-                                          {"window_of_gemma3", read_window_of_gemma3, write_nothing},
-                                          {"root_of_hidden", read_root_of_hidden, write_nothing},
-                                          {"scale_of_scores", read_scale_of_scores, write_nothing},
-                                          {"inverse_logit_scale", read_inverse_logit_scale, write_inverse_logit_scale},
-                                          {"falcon", read_falcon, write_nothing},
-                                          {"rotary_dim", read_rotary_dim, write_rotary_dim},
-                                          {"mpt", read_mpt, write_nothing},
-                                          {"dbrx", read_dbrx, write_nothing},
-                                          {"window_4096", read_window_4096, write_no_window},
-                                          {"window_of_layers", read_window_of_layers, write_nothing},
-                                          {"window_if_used", read_window_if_used, write_nothing},
-                                          {"ffn_of_experts", read_ffn_of_experts, write_nothing},
-                                          {"shared_width", read_shared_width, write_shared_width},
-                                          {"same_width", read_same_width, write_nothing},
-                                          {"latent_ranks", read_latent_ranks, write_latent_ranks},
-                                          {"groups", read_groups, write_groups},
-                                          {"groups_without_loss", read_groups_without_loss, write_groups_without_loss}};
+  static const std::vector<Rule> rules = [] {
+    std::vector<Rule> all = {{"rope", read_rope, write_rope},
+                             {"root_of_hidden", read_root_of_hidden, write_nothing},
+                             {"scale_of_scores", read_scale_of_scores, write_nothing},
+                             {"inverse_logit_scale", read_inverse_logit_scale, write_inverse_logit_scale},
+                             {"falcon", read_falcon, write_nothing},
+                             {"rotary_dim", read_rotary_dim, write_rotary_dim},
+                             {"rotary_dim_of_head", read_rotary_dim_of_head, write_rotary_dim_of_head},
+                             {"rope_of_gpt_oss", read_rope_of_gpt_oss, write_rope_of_gpt_oss},
+                             {"clamped_swiglu", read_clamped_swiglu, write_nothing},
+                             {"positions_of_opt", read_positions_of_opt, write_positions_of_opt},
+                             {"mpt", read_mpt, write_nothing},
+                             {"dbrx", read_dbrx, write_nothing},
+                             {"ffn_of_experts", read_ffn_of_experts, write_nothing},
+                             {"one_shared_expert", read_one_shared_expert, write_nothing},
+                             {"same_width", read_same_width, write_nothing},
+                             {"latent_ranks", read_latent_ranks, write_latent_ranks},
+                             {"groups", read_groups, write_groups},
+                             {"groups_without_loss", read_groups_without_loss, write_groups_without_loss}};
+    for (const Rule& rule : layer_rules()) all.push_back(rule);
+    return all;
+  }();
   return rules;
 }
 

@@ -97,23 +97,21 @@ void read_window(Reading& r) {
   // 1 is a layer with a window. A number N: every N-th has none, the last one of them.
   const std::int64_t layers = r.whole("--num-layers", 16384);
   const std::vector<int> windows = layer_pattern(pattern, layers, true);
-  if (windows.empty() || r.get("model.layers_of"))
-    return r.lack("--window-attn-skip-freq",
-                  windows.empty() ? "a pattern of other than so many layers" : "windows and experts by layer");
-  if (const json rules = rules_of_layers(layers_that_are(windows, 0), layers, {{"window", 0}}); !rules.empty())
-    r.set("model.layers_of", rules);
+  if (windows.empty()) return r.lack("--window-attn-skip-freq", "a pattern of other than so many layers");
+  add_layers(r, rules_of_layers(layers_that_are(windows, 0), layers, {{"window", 0}}));
 }
 void write_window(Writing& w) {
   if (w.at("model.attention_sinks") == true) w.put("--softmax-type", "learnable");
   const std::int64_t window = static_cast<std::int64_t>(w.number("model.window")),
                      layers = static_cast<std::int64_t>(w.number("model.layers"));
   const json rules = w.at("model.layers_of");
-  const std::vector<bool> full = layers_with(rules, layers, "window", 0),
-                          dense = layers_with(rules, layers, "experts", 0);
-  if (!rules.empty() && dense.empty() && (full.empty() || window == 0)) return w.cannot("model.layers_of");
+  const std::vector<bool> full = layers_with(rules, layers, "window", 0);
+  const bool some = std::find(full.begin(), full.end(), true) != full.end();
+  if (!rules_say(rules, {"window", "experts"}) || (some && window == 0) || (full.empty() && !rules.is_null()))
+    return w.cannot("model.layers_of");
   if (window == 0) return;
   w.put("--window-size", fmt::format("{},0", window - 1));
-  if (!rules.empty() && !full.empty()) w.put("--window-attn-skip-freq", pattern_text(full));
+  if (some) w.put("--window-attn-skip-freq", pattern_text(full));
 }
 
 // One norm of all heads' queries and one of keys, of the kind that layers have; mbench has RMS norms.
@@ -182,15 +180,14 @@ void read_experts(Reading& r) {
   if (dense_first)
     r.set("model.dense_layers", first - pattern.begin());
   else
-    r.set("model.layers_of", rules_of_layers(layers_that_are(pattern, 0), layers, {{"experts", 0}}));
+    add_layers(r, rules_of_layers(layers_that_are(pattern, 0), layers, {{"experts", 0}}));
   if (first == pattern.begin() && dense_first) r.set("model.ffn", width);  // which no layer has
   if (gate) r.set("model.shared_gate", true);
   const double one = width.is_number() ? width.get<double>() : 0,
                all = r.number("--moe-shared-expert-intermediate-size", 0);
-  if (one < 1 || std::fmod(all, one) != 0)
-    return r.lack("--moe-shared-expert-intermediate-size",
-                  "a shared expert that is not so many times as wide as an expert");
-  r.set("model.shared_experts", static_cast<std::int64_t>(all / one));
+  if (one >= 1 && std::fmod(all, one) == 0) return r.set("model.shared_experts", static_cast<std::int64_t>(all / one));
+  r.set("model.shared_experts", 1);
+  r.set("model.shared_expert_ffn", all);
 }
 void write_experts(Writing& w) {
   const json experts = w.at("model.experts");
@@ -200,14 +197,13 @@ void write_experts(Writing& w) {
   w.put("--moe-ffn-hidden-size", w.at("model.expert_ffn"));
   if (const double dense = w.number("model.dense_layers"); dense > 0)
     w.put("--moe-layer-freq", fmt::format("([0]*{}+[1]*{})", dense, w.number("model.layers") - dense));
-  const json rules = w.at("model.layers_of");
   const std::vector<bool> without =
-      rules.empty() ? std::vector<bool>()
-                    : layers_with(rules, static_cast<std::int64_t>(w.number("model.layers")), "experts", 0);
-  if (!without.empty()) w.put("--moe-layer-freq", pattern_text(without));
+      layers_with(w.at("model.layers_of"), static_cast<std::int64_t>(w.number("model.layers")), "experts", 0);
+  if (std::find(without.begin(), without.end(), true) != without.end())
+    w.put("--moe-layer-freq", pattern_text(without));
   if (w.at("model.shared_gate") == true) w.put("--moe-shared-expert-gate", true);
-  if (const double shared = w.number("model.shared_experts"); shared > 0)
-    w.put("--moe-shared-expert-intermediate-size", static_cast<std::int64_t>(shared * w.number("model.expert_ffn")));
+  if (const json width = w.at("model.shared_expert_ffn"); !width.is_null())
+    w.put("--moe-shared-expert-intermediate-size", width);
 }
 
 // Softmax over all experts and no division is `pre-softmax`; over the chosen ones, or a sigmoid's division, is the usual.

@@ -26,7 +26,10 @@ ordered_json flat_model(const ModelSpec& m) {
     out["head_dim"] = m.head_dim();
   if (m.experts > 0) {
     out["expert_ffn"] = m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
-    out["shared_experts"] = m.shared_experts;
+    // So many shared experts are one that is as wide.
+    const std::int64_t one = m.expert_ffn == 0 ? m.ffn : m.expert_ffn, shared = m.shared_width();
+    out["shared_experts"] = shared % one == 0 ? shared / one : 1;
+    if (shared > 0) out["shared_expert_ffn"] = shared;
     out["dense_layers"] = m.dense_layers;
     const bool all = m.dense_layers == 0 && std::none_of(m.layers_of.begin(), m.layers_of.end(),
                                                          [](const LayerRule& rule) { return rule.dense; });
@@ -34,7 +37,12 @@ ordered_json flat_model(const ModelSpec& m) {
   }
   out["mtp_layers"] = m.mtp_layers;
   for (const PartField& part : part_fields()) out[part.key] = part.write(m.parts());
-  if (m.experts == 0) out.erase("routing");
+  if (m.experts == 0) {
+    out.erase("routing");
+    Biases bias = m.parts().bias;
+    bias.experts = bias.dense, bias.router = false;  // of what no layer has
+    if (bias == Biases(true)) out["bias"] = true;
+  }
   if (!rotary && !latent) out.erase("rope");
   if (m.mtp_layers == 0) out.erase("mtp_loss_scaling_factor");
   return out;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "formats/table/reading.h"
+
 namespace mbench::formats {
 
 using nlohmann::json;
@@ -32,18 +34,34 @@ json rules_of_layers(const std::vector<std::int64_t>& chosen, std::int64_t layer
   return rules;
 }
 
+void add_layers(Reading& reading, const json& rules) {
+  if (rules.empty()) return;
+  json all = reading.get("model.layers_of").value_or(json::array());
+  for (const json& rule : rules) all.push_back(rule);
+  reading.set("model.layers_of", all);
+}
+
 std::vector<bool> layers_with(const json& rules, std::int64_t layers, const char* part, const json& value) {
   std::vector<bool> all(static_cast<std::size_t>(layers), false);
   if (!rules.is_array()) return {};
   for (const json& rule : rules) {
-    if (!rule.contains(part) || rule.at(part) != value) return {};
+    if (!rule.contains(part)) continue;
     const std::int64_t every = rule.value("every", std::int64_t{1}), from = rule.value("from", std::int64_t{0}),
                        until = rule.value("until", layers);
-    const std::size_t keys = 1 + rule.count("every") + rule.count("from") + rule.count("until");
-    if (rule.size() != keys || every < 1) return {};
+    if (rule.at(part) != value || every < 1) return {};
     for (std::int64_t i = from; i < std::min(until, layers); i += every) all[static_cast<std::size_t>(i)] = true;
   }
   return all;
+}
+
+bool rules_say(const json& rules, const std::vector<std::string_view>& parts) {
+  if (!rules.is_array()) return true;
+  for (const json& rule : rules)
+    for (const auto& [key, value] : rule.items())
+      if (key != "every" && key != "from" && key != "until" &&
+          std::find(parts.begin(), parts.end(), key) == parts.end())
+        return false;
+  return true;
 }
 
 }  // namespace mbench::formats

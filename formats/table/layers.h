@@ -2,16 +2,26 @@
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 namespace mbench::formats {
+
+class Reading;
 
 // Rules that give these of all layers those parts: one rule where they stand regularly to the end, else one for each run of neighbours.
 nlohmann::json rules_of_layers(const std::vector<std::int64_t>& chosen, std::int64_t layers,
                                const nlohmann::json& parts);
 
-// The other way round: for each layer whether the rules give it that value of that part. Nothing where a rule says anything else.
+// Adds rules behind those that "model.layers_of" has.
+void add_layers(Reading& reading, const nlohmann::json& rules);
+
+// The other way round: for each layer whether the rules give it that value of that part, whatever else they say. Nothing where there
+// are no rules, or one gives another value.
 std::vector<bool> layers_with(const nlohmann::json& rules, std::int64_t layers, const char* part,
                               const nlohmann::json& value);
+
+// Whether rules change no parts but these.
+bool rules_say(const nlohmann::json& rules, const std::vector<std::string_view>& parts);
 
 }  // namespace mbench::formats

@@ -92,6 +92,7 @@ void Reading::read_row(const Row& row) {
   }
   if (!ours) return lack(row.key, row.why);
   if (ours->is_null()) return;
+  if (row.adds) return add_names(row.field, *ours);
   if (row.values.empty() && !ours->is_number())
     fail(ErrorKind::bad_input, item ? item->where : file_, "{}: wrong type, got {}, need a number", row.key,
          short_json(*ours));
@@ -99,6 +100,15 @@ void Reading::read_row(const Row& row) {
     return lack(row.key, fmt::format("mbench has one {} for this and {}", row.field, said_.at(row.field)));
   said_[row.field] = row.key;
   set(row.field, *ours);
+}
+
+void Reading::add_names(std::string_view field, const json& names) {
+  json all = get(field).value_or(false);
+  if (names.empty() || all == true) return;
+  if (!all.is_array()) all = json::array();
+  for (const json& name : names)
+    if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
+  set(field, all);
 }
 
 void Reading::sort_rest() {

@@ -53,6 +53,7 @@ class Reading {
 
  private:
   void read_row(const Row& row);
+  void add_names(std::string_view field, const json& names);
   void sort_rest();
   void refuse_lacks() const;  // unsupported, with all of them
 

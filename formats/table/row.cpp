@@ -37,6 +37,7 @@ Row read_row(const json& value, const std::string& where) {
   if (const json* absent = object.find("absent")) row.absent = *absent;
   if (const json* required = object.find("required")) row.required = read_bool(*required, object.path("required"));
   if (const json* always = object.find("always")) row.always = read_bool(*always, object.path("always"));
+  if (const json* adds = object.find("adds")) row.adds = read_bool(*adds, object.path("adds"));
   if (const json* only = object.find("only")) row.only.assign(only->begin(), only->end());
   if (const json* why = object.find("why")) row.why = read_string(*why, object.path("why"));
   object.refuse_unknown();
@@ -124,8 +125,25 @@ const json* ours_of(const Row& row, const json& theirs) {
   return nullptr;
 }
 
+namespace {
+
+// Whether all names of a list are among those of another; true stands for all names, false for none.
+bool among(const json& names, const json& all) {
+  return std::all_of(names.begin(), names.end(), [&](const json& name) {
+    return all == true || (all.is_array() && std::find(all.begin(), all.end(), name) != all.end());
+  });
+}
+
+}  // namespace
+
 const json* theirs_of(const Row& row, const json& ours) {
   if (row.values.empty()) return &ours;
+  if (row.adds) {
+    const json *best = nullptr, *names = nullptr;
+    for (const auto& [their, our] : row.values)
+      if (among(our, ours) && (!names || our.size() > names->size())) best = &their, names = &our;
+    return best;
+  }
   for (const auto& [their, our] : row.values)
     if (our == ours) return &their;
   return nullptr;

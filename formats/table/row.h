@@ -21,6 +21,7 @@ struct Row {
   json absent;                                // theirs, where the key is not given
   bool required = false;                      // there is no default
   bool always = false;                        // export writes it, at its default too
+  bool adds = false;                          // its names join those that other rows of the field say
   std::vector<json> only;                     // without a field: what mbench can do, the first one for export
   std::string why;                            // of `only`: what another value is
 };

@@ -65,6 +65,20 @@ TEST_CASE("Hugging Face: as many parameters as transformers' own class has") {
   }
 }
 
+TEST_CASE("Hugging Face: public models have as many parameters as their pages and transformers say") {
+  const std::string file = std::string(MBENCH_SOURCE_DIR) + "/test/fixtures/public_models.json";
+  const ordered_json fixture = parse_json(read_text_file(file), file);
+  int published = 0;
+  for (const ordered_json& each : fixture.at("models")) {
+    INFO(each.at("model").dump());
+    CHECK(parameters(point_of(each.at("config")).model) == each.at("parameters"));
+    if (each.at("published").is_null()) continue;
+    CHECK(each.at("published") == each.at("parameters"));
+    ++published;
+  }
+  CHECK(published >= 45);
+}
+
 TEST_CASE("Hugging Face: what is exported is the same model, for each type that says it") {
   const std::string file = std::string(MBENCH_SOURCE_DIR) + "/test/fixtures/configs.json";
   const ordered_json fixture = parse_json(read_text_file(file), file);

@@ -1,0 +1,236 @@
+// Layers that differ: windows, layers without positions, layers without experts.
+#include <algorithm>
+
+#include "engine/base/json_reader.h"
+#include "formats/hugging_face/rules.h"
+#include "formats/table/layers.h"
+
+namespace mbench::formats {
+namespace {
+
+std::int64_t layers_in(const Reading& r) {
+  const auto layers = r.get("model.layers");
+  return layers && layers->is_number_integer() ? layers->get<std::int64_t>() : 0;
+}
+
+// Whether a window is shorter than the longest sequence; noted where it is not.
+bool cuts(Reading& r, const json& window) {
+  const auto longest = r.get("model.positions");
+  if (!longest || !longest->is_number() || !window.is_number() || window.get<double>() < longest->get<double>())
+    return true;
+  r.note(fmt::format("sliding_window {} is no shorter than the longest sequence: no window", short_json(window)));
+  return false;
+}
+
+// The layers of a list of kinds that have all positions, as rules of layers.
+json rules_of_full_layers(const json& kinds, const json& parts) {
+  std::vector<std::int64_t> full;
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    if (kinds[i] == "full_attention") full.push_back(static_cast<std::int64_t>(i));
+  return rules_of_layers(full, static_cast<std::int64_t>(kinds.size()), parts);
+}
+
+// A window of all layers but those that `layer_types` says are full. Without the list it is every `period`-th that is full; 0: none.
+void set_window(Reading& r, const json& window, std::int64_t period, json parts_of_full) {
+  json kinds = r.value("layer_types");
+  if (window.is_null() || r.is_without("sliding_window")) return;
+  const bool shorter = cuts(r, window);
+  if (!shorter) parts_of_full.erase("window");  // what else full layers have they have all the same
+  if (!kinds.is_array() && period > 0) {
+    kinds = json::array();
+    for (std::int64_t i = 0; i < layers_in(r); ++i)
+      kinds.push_back((i + 1) % period == 0 ? "full_attention" : "sliding_attention");
+  }
+  if (shorter && (!kinds.is_array() || kinds.empty() ||
+                  std::any_of(kinds.begin(), kinds.end(), [](const json& kind) { return kind != "full_attention"; })))
+    r.set("model.window", window);
+  if (!kinds.is_array() || parts_of_full.empty()) return;
+  if (shorter && !r.get("model.window")) parts_of_full.erase("window");
+  if (!parts_of_full.empty()) add_layers(r, rules_of_full_layers(kinds, parts_of_full));
+}
+void read_window(Reading& r) {
+  set_window(r, r.value("sliding_window"), 0, {{"window", 0}});
+}
+void read_window_4096(Reading& r) {
+  set_window(r, r.value("sliding_window", 4096), 0, {{"window", 0}});
+}
+// Gemma 2: the first of two layers.
+void read_window_every_second(Reading& r) {
+  set_window(r, r.value("sliding_window", 4096), 2, {{"window", 0}});
+}
+// Cohere 2: three of four layers, which alone have positions. Cohere has none of this.
+void read_window_of_cohere(Reading& r) {
+  const json window = r.value("sliding_window"),
+             pattern = r.value("sliding_window_pattern", r.value("_sliding_window_pattern"));
+  set_window(r, window,
+             pattern.is_number_integer() ? pattern.get<std::int64_t>()
+             : window.is_null()          ? 0
+                                         : 4,
+             {{"window", 0}, {"position", "none"}});
+}
+// Gemma 3: five of six layers, which turn by another base.
+void read_window_of_gemma3(Reading& r) {
+  const json pattern = r.value("sliding_window_pattern", r.value("_sliding_window_pattern", 6));
+  json local = r.value("rope_local_base_freq", 10000);
+  json full = {{"window", 0}};
+  if (const auto rope = r.get("model.rope")) full["rope"] = *rope;
+  if (!full.contains("rope")) full["rope"] = json::object();
+  if (const json together = r.value("rope_parameters"); together.is_object() && together.contains("full_attention")) {
+    full["rope"] = {{"base", member(together.at("full_attention"), "rope_theta")}};
+    if (const json factor = member(together.at("full_attention"), "factor"); factor.is_number())
+      full["rope"]["scaling"] = {{"type", "linear"}, {"factor", factor}};
+    local = member(member(together, "sliding_attention"), "rope_theta");
+  }
+  if (!full["rope"].contains("base")) full["rope"]["base"] = 1000000;
+  r.set("model.rope", {{"base", local}});
+  set_window(r, r.value("sliding_window", 4096), pattern.is_number_integer() ? pattern.get<std::int64_t>() : 6, full);
+}
+// From a layer on, or those that a list names.
+void set_window_from(Reading& r, const json& window, const json& from) {
+  if (r.value("layer_types").is_array()) return set_window(r, window, 0, {{"window", 0}});
+  if (window.is_null() || r.is_without("sliding_window") || !cuts(r, window) || !from.is_number_integer()) return;
+  if (from.get<std::int64_t>() >= layers_in(r)) return;
+  if (from == 0) return r.set("model.window", window);
+  add_layers(r, json::array({{{"from", from}, {"window", window}}}));
+}
+void read_window_from(Reading& r) {
+  const json window = r.value("sliding_window", 4096);
+  set_window_from(r, window, r.value("max_window_layers", 62));
+}
+void read_window_if_used(Reading& r) {
+  const json window = r.value("sliding_window", 4096), from = r.value("max_window_layers", 28);
+  if (!r.flag("use_sliding_window")) {
+    r.ignore("sliding_window");
+    r.ignore("layer_types");
+    r.ignore("max_window_layers");
+    return;
+  }
+  set_window_from(r, window, from);
+}
+// GPT-OSS: the second of two layers is full.
+void read_window_of_gpt_oss(Reading& r) {
+  set_window(r, r.value("sliding_window", 128), 2, {{"window", 0}});
+}
+// Exaone 4: the fourth of four layers is full, and has no positions. "LLLG" is four. Without a window all have positions.
+void read_window_of_exaone(Reading& r) {
+  const json pattern = r.value("sliding_window_pattern", 4);
+  const std::int64_t period = pattern.is_string() ? static_cast<std::int64_t>(pattern.get<std::string>().size())
+                              : pattern.is_number_integer() ? pattern.get<std::int64_t>()
+                                                            : 0;
+  set_window(r, r.value("sliding_window", 4096), period, {{"window", 0}, {"position", "none"}});
+}
+// The kind of each layer, where rules say of some that they are full.
+void write_layer_types(Writing& w) {
+  const json window = w.at("model.window");
+  const bool has = window.is_number() && window != 0;
+  w.put("sliding_window", has ? window : json());
+  if (!has) return;
+  const auto full =
+      layers_with(w.at("model.layers_of"), static_cast<std::int64_t>(w.number("model.layers")), "window", 0);
+  json kinds = json::array();
+  for (const bool each : full) kinds.push_back(each ? "full_attention" : "sliding_attention");
+  if (!kinds.empty()) w.put("layer_types", kinds);
+}
+void write_no_window(Writing& w) {
+  w.put("sliding_window", nullptr);
+}
+void write_nothing(Writing&) {}
+
+// Which layers are in a list of layers.
+bool holds(const json& list, std::int64_t layer) {
+  return list.is_array() && std::find(list.begin(), list.end(), json(layer)) != list.end();
+}
+
+// What layers have experts: `dense` says which do not. The first ones are dense_layers, others rules.
+template <class F>
+void set_dense(Reading& r, const F& dense) {
+  const std::int64_t layers = layers_in(r);
+  std::vector<std::int64_t> without;
+  for (std::int64_t i = 0; i < layers; ++i)
+    if (dense(i)) without.push_back(i);
+  const auto count = static_cast<std::int64_t>(without.size());
+  if (layers > 0 && count == layers) return r.lack("mlp_only_layers", "experts in no layer", json::array());
+  const bool first = count == 0 || without.back() == count - 1;
+  r.set("model.dense_layers", first ? count : 0);
+  if (!first) add_layers(r, rules_of_layers(without, layers, {{"experts", 0}}));
+}
+std::vector<bool> dense_of(const Writing& w) {
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
+  std::vector<bool> all = layers_with(w.at("model.layers_of"), layers, "experts", 0);
+  all.resize(static_cast<std::size_t>(layers));
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(w.number("model.dense_layers")) && i < layers; ++i)
+    all[static_cast<std::size_t>(i)] = true;
+  return all;
+}
+json numbers_of(const std::vector<bool>& layers, bool value) {
+  json all = json::array();
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (layers[i] == value) all.push_back(i);
+  return all;
+}
+
+// Qwen: the last of so many layers has experts, unless a list names it.
+void read_sparse_layers(Reading& r) {
+  const std::int64_t step = r.whole("decoder_sparse_step", 1 << 20, 1);
+  const json only = r.value("mlp_only_layers");
+  set_dense(r, [&](std::int64_t layer) { return (layer + 1) % step != 0 || holds(only, layer); });
+}
+void write_sparse_layers(Writing& w) {
+  if (const json dense = numbers_of(dense_of(w), true); !dense.empty()) w.put("mlp_only_layers", dense);
+}
+
+// LLaMA 4: the last of so many layers has experts, or those of a list; every fourth has no positions, or those of a list with a zero.
+// Up to so many tokens as a chunk has, attention in chunks is attention to all.
+void read_llama4(Reading& r) {
+  const std::int64_t step = r.whole("interleave_moe_layer_step", 1 << 20, 1),
+                     every = r.whole("no_rope_layer_interval", 1 << 20, 4), layers = layers_in(r);
+  const json with_experts = r.value("moe_layers"), turned = r.value("no_rope_layers"),
+             chunk = r.value("attention_chunk_size", 8192);
+  r.ignore("layer_types");
+  std::vector<std::int64_t> without;
+  for (std::int64_t i = 0; i < layers; ++i)
+    if (turned.is_array() && !turned.empty()
+            ? static_cast<std::size_t>(i) < turned.size() && turned[static_cast<std::size_t>(i)] == 0
+            : (i + 1) % every == 0)
+      without.push_back(i);
+  if (!without.empty()) add_layers(r, rules_of_layers(without, layers, {{"position", "none"}}));
+  set_dense(r, [&](std::int64_t layer) {
+    return with_experts.is_array() ? !holds(with_experts, layer) : (layer + 1) % step != 0;
+  });
+  const auto positions = r.get("model.positions");
+  if (!chunk.is_number() || r.is_without("attention_chunk_size") || !positions || *positions <= chunk) return;
+  r.set("model.positions", chunk);
+  r.note(fmt::format(
+      "attention_chunk_size {}: a sequence has so many tokens at most, since attention in chunks is no part of mbench; "
+      "--without attention_chunk_size takes longer ones with attention to all tokens",
+      short_json(chunk)));
+}
+void write_llama4(Writing& w) {
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
+  std::vector<bool> without = layers_with(w.at("model.layers_of"), layers, "position", "none");
+  without.resize(static_cast<std::size_t>(layers));
+  json turned = json::array();
+  for (const bool each : without) turned.push_back(each ? 0 : 1);
+  w.put("no_rope_layers", turned);
+  w.put("moe_layers", numbers_of(dense_of(w), false));
+  w.put("attention_chunk_size", nullptr);
+}
+
+}  // namespace
+
+const std::vector<Rule>& layer_rules() {
+  static const std::vector<Rule> rules = {{"window", read_window, write_nothing},
+                                          {"window_every_second", read_window_every_second, write_nothing},
+                                          {"window_of_cohere", read_window_of_cohere, write_nothing},
+                                          {"window_of_gemma3", read_window_of_gemma3, write_nothing},
+                                          {"window_of_gpt_oss", read_window_of_gpt_oss, write_layer_types},
+                                          {"window_of_exaone", read_window_of_exaone, write_layer_types},
+                                          {"window_4096", read_window_4096, write_no_window},
+                                          {"window_from", read_window_from, write_no_window},
+                                          {"window_if_used", read_window_if_used, write_nothing},
+                                          {"sparse_layers", read_sparse_layers, write_sparse_layers},
+                                          {"llama4", read_llama4, write_llama4}};
+  return rules;
+}
+
+}  // namespace mbench::formats

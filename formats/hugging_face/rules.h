@@ -1,0 +1,16 @@
+// What the sources of Hugging Face's rules share.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "formats/table/rules.h"
+
+namespace mbench::formats {
+
+// An object's member, or null.
+nlohmann::json member(const nlohmann::json& object, const char* key);
+
+// Of layers that differ from one another: windows, positions, experts.
+const std::vector<Rule>& layer_rules();
+
+}  // namespace mbench::formats
