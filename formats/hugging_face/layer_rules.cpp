@@ -131,6 +131,16 @@ void write_layer_types(Writing& w) {
   for (const bool each : full) kinds.push_back(each ? "full_attention" : "sliding_attention");
   if (!kinds.empty()) w.put("layer_types", kinds);
 }
+void write_window_of_gemma3(Writing& w) {
+  write_layer_types(w);
+  w.put("rope_local_base_freq", w.at("model.rope.base"));
+  const json rules = w.at("model.layers_of");
+  if (!rules.is_array() || rules.empty() || !rules[0].contains("rope")) return;
+  const json& full = rules[0].at("rope");
+  w.put("rope_theta", full.value("base", 10000.0));
+  if (full.contains("scaling"))
+    w.put("rope_scaling", {{"rope_type", "linear"}, {"factor", full.at("scaling").value("factor", 1.0)}});
+}
 void write_no_window(Writing& w) {
   w.put("sliding_window", nullptr);
 }
@@ -220,9 +230,9 @@ void write_llama4(Writing& w) {
 
 const std::vector<Rule>& layer_rules() {
   static const std::vector<Rule> rules = {{"window", read_window, write_nothing},
-                                          {"window_every_second", read_window_every_second, write_nothing},
-                                          {"window_of_cohere", read_window_of_cohere, write_nothing},
-                                          {"window_of_gemma3", read_window_of_gemma3, write_nothing},
+                                          {"window_every_second", read_window_every_second, write_layer_types},
+                                          {"window_of_cohere", read_window_of_cohere, write_layer_types},
+                                          {"window_of_gemma3", read_window_of_gemma3, write_window_of_gemma3},
                                           {"window_of_gpt_oss", read_window_of_gpt_oss, write_layer_types},
                                           {"window_of_exaone", read_window_of_exaone, write_layer_types},
                                           {"window_4096", read_window_4096, write_no_window},

@@ -93,6 +93,12 @@ void read_scale_of_scores(Reading& r) {
   if (const double scalar = r.number("query_pre_attn_scalar", 256); scalar > 0)
     r.set("model.attention_scale", 1 / std::sqrt(scalar));
 }
+void write_scale_of_scores(Writing& w) {
+  const double scale = w.number("model.attention_scale");
+  const double scalar = scale > 0 ? 1 / (scale * scale) : w.number("model.head_dim"), whole = std::round(scalar);
+  w.put("query_pre_attn_scalar",
+        std::abs(scalar - whole) < 1e-9 * whole ? json(static_cast<std::int64_t>(whole)) : json(scalar));
+}
 void read_inverse_logit_scale(Reading& r) {
   if (const double scaling = r.number("logits_scaling", 1); scaling > 0 && scaling != 1)
     r.set("model.logit_scale", 1 / scaling);
@@ -138,10 +144,6 @@ void read_rotary_dim_of_head(Reading& r) {
   if (const auto width = r.get("model.head_dim"); columns.is_number() && width && width->is_number())
     r.set("model.rope.fraction", columns.get<double>() / width->get<double>());
 }
-void write_rotary_dim_of_head(Writing& w) {
-  if (w.number("model.rope.fraction") != 1) write_rotary_dim(w);
-}
-
 // GPT-OSS turns by YaRN's angles where nothing else is said.
 void read_rope_of_gpt_oss(Reading& r) {
   if (!r.value("rope_parameters").is_null() || !r.value("rope_scaling").is_null()) return read_rope(r);
@@ -183,6 +185,20 @@ void read_mpt(Reading& r) {
   if (member(attention, "alibi") == false) r.set("model.position", "learned");
   if (const json p = member(attention, "attn_pdrop"); p.is_number() && p != 0)
     r.lack("attn_config", "dropout of attention alone");
+}
+void write_mpt(Writing& w) {
+  if (w.at("model.position") == "learned") w.put("attn_config", {{"alibi", false}});
+  if (const double ratio = w.number("model.ffn") / w.number("model.hidden"); ratio != 4)
+    w.put("expansion_ratio", ratio == std::round(ratio) ? json(static_cast<std::int64_t>(ratio)) : json(ratio));
+}
+void write_dbrx(Writing& w) {
+  w.put("attn_config", {{"kv_n_heads", w.at("model.kv_heads")}, {"rope_theta", w.at("model.rope.base")}});
+  json experts = {{"ffn_hidden_size", w.at("model.expert_ffn")},
+                  {"moe_num_experts", w.at("model.experts")},
+                  {"moe_top_k", w.at("model.active_experts")},
+                  {"moe_loss_weight", w.at("model.routing.balance_loss")}};
+  if (w.at("model.routing.normalise") == false) experts["moe_normalize_expert_weights"] = nullptr;
+  w.put("ffn_config", experts);
 }
 void read_dbrx(Reading& r) {
   const json attention = r.value("attn_config"), experts = r.value("ffn_config");
@@ -272,16 +288,16 @@ const std::vector<Rule>& hugging_face_rules() {
   static const std::vector<Rule> rules = [] {
     std::vector<Rule> all = {{"rope", read_rope, write_rope},
                              {"root_of_hidden", read_root_of_hidden, write_nothing},
-                             {"scale_of_scores", read_scale_of_scores, write_nothing},
+                             {"scale_of_scores", read_scale_of_scores, write_scale_of_scores},
                              {"inverse_logit_scale", read_inverse_logit_scale, write_inverse_logit_scale},
                              {"falcon", read_falcon, write_nothing},
                              {"rotary_dim", read_rotary_dim, write_rotary_dim},
-                             {"rotary_dim_of_head", read_rotary_dim_of_head, write_rotary_dim_of_head},
+                             {"rotary_dim_of_head", read_rotary_dim_of_head, write_nothing},
                              {"rope_of_gpt_oss", read_rope_of_gpt_oss, write_rope_of_gpt_oss},
                              {"clamped_swiglu", read_clamped_swiglu, write_nothing},
                              {"positions_of_opt", read_positions_of_opt, write_positions_of_opt},
-                             {"mpt", read_mpt, write_nothing},
-                             {"dbrx", read_dbrx, write_nothing},
+                             {"mpt", read_mpt, write_mpt},
+                             {"dbrx", read_dbrx, write_dbrx},
                              {"ffn_of_experts", read_ffn_of_experts, write_nothing},
                              {"one_shared_expert", read_one_shared_expert, write_nothing},
                              {"same_width", read_same_width, write_nothing},

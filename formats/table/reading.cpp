@@ -96,8 +96,15 @@ void Reading::read_row(const Row& row) {
   if (row.values.empty() && !ours->is_number())
     fail(ErrorKind::bad_input, item ? item->where : file_, "{}: wrong type, got {}, need a number", row.key,
          short_json(*ours));
-  if (const auto before = get(row.field); before && *before != *ours && said_.contains(row.field))
-    return lack(row.key, fmt::format("mbench has one {} for this and {}", row.field, said_.at(row.field)));
+  if (const auto before = get(row.field); before && *before != *ours && said_.contains(row.field)) {
+    const std::string& other = said_.at(row.field);
+    if (is_without(row.key) || is_without(other))
+      note(fmt::format("left out, as asked: {}, in whose place is the {} of {}", is_without(row.key) ? row.key : other,
+                       row.field, is_without(row.key) ? other : row.key));
+    if (is_without(row.key)) return;
+    if (!is_without(other))
+      return lack(row.key, fmt::format("mbench has one {} for this and {}", row.field, said_.at(row.field)));
+  }
   said_[row.field] = row.key;
   set(row.field, *ours);
 }

@@ -151,7 +151,9 @@ TEST_CASE("torchtitan: a point goes out and comes back, or what no TOML says is 
 
 TEST_CASE("torchtitan: every published point that a TOML can say goes out and comes back the same") {
   // Why the others cannot: what no TOML says of them.
-  const std::map<std::string, std::string> cannot = {};
+  const std::map<std::string, std::string> cannot = {
+      {"kempner", "framework.cross_entropy_fusion"},
+      {"stas", "zero 3"}};  // forks and DeepSpeed, simulated as torchtitan
   const std::string folder = std::string(MBENCH_SOURCE_DIR) + "/configs/published/modern";
   int said = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -162,7 +164,7 @@ TEST_CASE("torchtitan: every published point that a TOML can say goes out and co
     for (const char* key : {"$schema", "name", "published", "tables"}) spec.erase(key);
     const Point point = point_from_json(nlohmann::json(spec), name);
     if (point.framework.preset != "torchtitan") continue;
-    if (const auto why = cannot.find(name); why != cannot.end()) {
+    if (const auto why = cannot.find(name.substr(0, name.find('-'))); why != cannot.end()) {
       CHECK_THROWS_WITH(write_torchtitan(point), Contains(why->second));
       continue;
     }
