@@ -90,8 +90,8 @@ void write_float8(Writing& w) {
   const json precision = w.at("precision.preset");
   if (precision == "bf16") return;
   if (precision != "fp8") return w.cannot("precision.preset");
-  w.put("model.converters", json::array({"float8"}));
-  if (w.at("precision.fp8_parameters") == true) w.put("float8.enable_fsdp_float8_all_gather", true);
+  w.put("model.converters", json::array({"quantize.linear.float8"}));  // as of 0.2
+  if (w.at("precision.fp8_parameters") == true) w.put("quantize.linear.float8.enable_fsdp_float8_all_gather", true);
 }
 
 void read_checkpointing(Reading& r) {
