@@ -14,17 +14,16 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "api/prepare_search.h"
+#include "api/trainer_flags.h"
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "cli/find_spec.h"
 #include "cli/measure.h"
-#include "cli/memory_margin.h"
 #include "cli/out_folder.h"
 #include "cli/search_report.h"
 #include "cli/seconds.h"
 #include "cli/sensitivity.h"
-#include "cli/simulation.h"
-#include "cli/trainer_flags.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/folder_lock.h"
 #include "engine/base/text.h"
@@ -90,7 +89,7 @@ std::string ties_of(const search::SearchEnd& end, const Machine& machine) {
   std::vector<TimeInterval> all;
   for (const search::Tried& t : end.best) {
     PointResult r = t.result;
-    add_interval(r, machine);
+    api::add_interval(r, machine);
     if (r.iteration_ms_interval) all.push_back(*r.iteration_ms_interval);
   }
   if (all.size() < 2) return "";
@@ -165,19 +164,15 @@ int run(Options options) {
   options.space.json = imported_spec(options.space.path);
   if (options.space.json)
     (*options.space.json)["search"] = "all";  // it says what is trained: how is what is looked for
-  Simulator simulator;
+  api::PointSimulator simulator;
   const search::Objective objective = search::read_objective(options.objective, "--objective");
   if (objective == search::Objective::devices && options.rate <= 0)
     fail(ErrorKind::bad_input, "--objective", "devices needs a rate to reach, need --rate TOKENS_PER_S");
-  search::Space space = search::read_space(options.space);
-  simulator.check(space.base);
-  const Framework& framework = *framework_of(space.base.framework);
-  space.can = framework.can;
-  reports::check_tables(space.file);
   sim::Recordings recordings;
-  const MemoryMargin margin = memory_margin(options.memory_margin, space.base, simulator.machine_of(space.base));
-  const search::Place place{simulator.machine_of(space.base), parse_simulated(space.base.device, "--on").count,
-                            &recordings, margin.mib};
+  const api::PreparedSearch prepared = api::prepare_search(options.space, options.memory_margin, simulator, recordings);
+  const search::Space& space = prepared.space;
+  const search::Place& place = prepared.place;
+  const Framework& framework = *framework_of(space.base.framework);
   if (!options.why.empty()) check_layout(space, options.why);
   const std::string out = options.out.empty() ? take_free_folder(space.name + "-search") : options.out;
   const FolderLock lock = take_folder(out);
@@ -201,20 +196,20 @@ int run(Options options) {
   const search::SearchEnd end = search::search(space, place, how);
   line.clear();
 
-  ResultFile file = result_file_of(space, end);
-  for (PointResult& p : file.points) add_interval(p, place.machine);
+  ResultFile file = api::result_file_of(space, end, place.machine);
   file.environment = describe_environment(space.base.device);
   file.environment["spec_file"] = space.path;
   file.environment["machine"] = place.machine.description;
   file.environment["devices_per_node"] = place.machine.node.devices;
   file.environment["device_memory_mib"] = place.machine.device.memory_bytes >> 20;
-  file.environment[kLimit] = end.limit_mib + margin.mib;
-  file.environment["memory_margin"] = margin.about.empty() ? "none" : margin.about;
+  file.environment[kLimit] = end.limit_mib + prepared.margin.mib;
+  file.environment["memory_margin"] = prepared.margin.about.empty() ? "none" : prepared.margin.about;
   file.environment["framework"] = fmt::format("{} ({})", framework.name, framework.description);
+  file.environment["search"] = search_record(space, how, end, prepared.margin);
   file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  std::string text = describe_search(space, place, how, end, file, margin) + ties_of(end, place.machine);
+  std::string text = describe_search(space, place, how, end, file, prepared.margin) + ties_of(end, place.machine);
   if (!end.best.empty())
-    if (const std::string flags = trainer_flags(end.best.front().point); !flags.empty())
+    if (const std::string flags = api::trainer_flags(end.best.front().point); !flags.empty())
       text += "\n" + flags +
               fmt::format("\nThe whole of it: `mbench export {} --layout 1 --to {}`.\n", out,
                           end.best.front().point.framework.preset == "torchtitan" ? "torchtitan" : "megatron");

@@ -12,6 +12,7 @@
 #include <iostream>
 #include <set>
 
+#include "api/point_simulator.h"
 #include "check/report.h"
 #include "cli/check.h"
 #include "cli/cli.h"
@@ -21,7 +22,6 @@
 #include "cli/out_folder.h"
 #include "cli/preflight.h"
 #include "cli/seconds.h"
-#include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
@@ -254,7 +254,7 @@ int run(Options options) {
   runner.collective_timeout_s = options.collective_timeout;
   runner.columns = terminal_columns();
   runner.resume_command = resume_command(options, runner.out);
-  Simulator simulator;
+  api::PointSimulator simulator;
   std::set<std::string> checked;  // points that train on the same tokens
   for (const sweeps::SpecPoint& p : spec.points) {
     if (p.point.simulated())

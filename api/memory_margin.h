@@ -5,7 +5,7 @@
 #include "engine/point/point.h"
 #include "engine/sim/machine.h"
 
-namespace mbench::cli {
+namespace mbench::api {
 
 struct MemoryMargin {
   double mib = 0;
@@ -16,4 +16,4 @@ struct MemoryMargin {
 // neither, and for all there is.
 MemoryMargin memory_margin(const std::string& given, const Point& point, const Machine& machine);
 
-}  // namespace mbench::cli
+}  // namespace mbench::api

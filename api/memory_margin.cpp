@@ -1,4 +1,4 @@
-#include "cli/memory_margin.h"
+#include "api/memory_margin.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "engine/base/text.h"
 #include "engine/framework/memory_margin.h"
 
-namespace mbench::cli {
+namespace mbench::api {
 namespace {
 
 constexpr double kMiB = 1048576;
@@ -48,4 +48,4 @@ MemoryMargin memory_margin(const std::string& given, const Point& point, const M
   return bytes == 0 ? MemoryMargin{} : MemoryMargin{static_cast<double>(bytes) / kMiB, format_bytes(bytes)};
 }
 
-}  // namespace mbench::cli
+}  // namespace mbench::api

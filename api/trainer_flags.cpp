@@ -1,4 +1,4 @@
-#include "cli/trainer_flags.h"
+#include "api/trainer_flags.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "engine/point/point.h"
 #include "formats/formats.h"
 
-namespace mbench::cli {
+namespace mbench::api {
 namespace {
 
 std::optional<formats::Target> target_of(const std::string& framework) {
@@ -82,4 +82,4 @@ std::string trainer_flags(const Point& point) {
          "```\n";
 }
 
-}  // namespace mbench::cli
+}  // namespace mbench::api

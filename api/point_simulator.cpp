@@ -1,11 +1,11 @@
-#include "cli/simulation.h"
+#include "api/point_simulator.h"
 
-#include "cli/cli.h"
+#include "engine/base/error.h"
 #include "engine/sim/what_if.h"
 #include "explain/peers.h"
 #include "strategies/strategies.h"
 
-namespace mbench::cli {
+namespace mbench::api {
 
 void add_interval(PointResult& r, const Machine& machine) {
   if (!r.iteration_ms) return;
@@ -14,7 +14,7 @@ void add_interval(PointResult& r, const Machine& machine) {
                              static_cast<std::int64_t>(ratio.rows), ratio.about};
 }
 
-const Machine& Simulator::machine_of(const Point& point) {
+const Machine& PointSimulator::machine_of(const Point& point) {
   const std::string name = parse_simulated(point.device, "device").machine;
   const auto key = std::pair(name, point.machine);
   const auto it = machines_.find(key);
@@ -22,7 +22,7 @@ const Machine& Simulator::machine_of(const Point& point) {
   return machines_.emplace(key, find_machine(name, point.machine, "device")).first->second;
 }
 
-void Simulator::check(const Point& point) {
+void PointSimulator::check(const Point& point) {
   if (point.ranks_per_node > 0)
     fail(ErrorKind::bad_input, "ranks_per_node",
          "places ranks on real hosts, got {} for a simulated machine, need machine.node.devices", point.ranks_per_node);
@@ -30,16 +30,16 @@ void Simulator::check(const Point& point) {
   framework_of(point.framework);
 }
 
-Simulation Simulator::simulate(const Point& point, bool trace) {
+Simulation PointSimulator::simulate(const Point& point, const SimulateOptions& options) {
   Simulation s = simulate_point(point, strategies::make_plan(point), machine_of(point),
-                                parse_simulated(point.device, "device").count, {.trace = trace});
+                                parse_simulated(point.device, "device").count, options);
   add_interval(s.result, machine_of(point));
   return s;
 }
 
-Simulation Simulator::attempt(const Point& point, bool trace) {
+Simulation PointSimulator::attempt(const Point& point, const SimulateOptions& options) {
   try {
-    return simulate(point, trace);
+    return simulate(point, options);
   } catch (const Error& e) {
     const auto outcome = outcome_of(e.kind());
     if (!outcome) throw;
@@ -49,4 +49,4 @@ Simulation Simulator::attempt(const Point& point, bool trace) {
   }
 }
 
-}  // namespace mbench::cli
+}  // namespace mbench::api

@@ -1,4 +1,4 @@
-// Simulated points for the commands: from a point's device ("sim:8xV100-SXM2-16GB") and framework to its
+// Simulated points for the commands and the library: from a point's device ("sim:8xV100-SXM2-16GB") and framework to its
 // result.
 #pragma once
 #include <map>
@@ -7,25 +7,24 @@
 #include "engine/point/result.h"
 #include "engine/sim/simulate.h"
 
-namespace mbench::cli {
+namespace mbench::api {
 
 // Where a simulated step time is to be expected in a real run (explain/peers.h); nothing is added where there is no time.
 void add_interval(PointResult& simulated, const Machine& machine);
 
-class Simulator {
+class PointSimulator {
  public:
   // bad_input where the point's machine or framework cannot be read.
   void check(const Point& point);
   // The result, its outcome oom, infeasible or unsupported where the step cannot be.
-  PointResult run(const Point& point) { return attempt(point, false).result; }
-  // With the timelines of a step that can be, if they are asked for.
-  Simulation attempt(const Point& point, bool trace);
+  PointResult run(const Point& point) { return attempt(point).result; }
+  Simulation attempt(const Point& point, const SimulateOptions& options = {});
   // Throws instead.
-  Simulation simulate(const Point& point, bool trace = false);
+  Simulation simulate(const Point& point, const SimulateOptions& options = {});
   const Machine& machine_of(const Point& point);
 
  private:
   std::map<std::pair<std::string, std::map<std::string, double>>, Machine> machines_;  // with figures that differ
 };
 
-}  // namespace mbench::cli
+}  // namespace mbench::api

@@ -6,9 +6,9 @@ namespace mbench {
 struct Point;
 }
 
-namespace mbench::cli {
+namespace mbench::api {
 
 // In Markdown: the lines of its script or TOML that say the layout, or why it cannot be told. Empty for mbench's own framework and those that no export is for.
 std::string trainer_flags(const Point& point);
 
-}  // namespace mbench::cli
+}  // namespace mbench::api
