@@ -23,12 +23,9 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted "
-    "memory.\n"
-    "Memory is counted by running the engine without computing: it is what a run allocates, to the byte. "
-    "With\n"
-    "--on sim:<N>x<MACHINE> the step runs on that machine's model: its memory limit holds, and its time is "
-    "told.";
+    "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted memory.\n"
+    "Memory is counted by running the engine without computing: it is what a run allocates, to the byte. With\n"
+    "--on sim:<N>x<MACHINE> the step runs on that machine's model: its memory limit holds, and its time is printed.";
 
 struct Options {
   sweeps::SpecOptions spec;

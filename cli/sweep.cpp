@@ -43,7 +43,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kAbout =
     "Expands SPEC into points, runs each in an MPI job of its own and writes results.json and results.md.\n"
-    "Where gnuplot is installed, plots of the results are drawn beside them.\n"
+    "Where gnuplot is installed, plots of the results are drawn next to them.\n"
     "A point that runs out of memory, hangs or crashes is a row of the table, not the end of the sweep.";
 
 constexpr const char* kFooter =
