@@ -8,9 +8,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "check/expected.h"
-#include "check/measure.h"
-#include "check/report.h"
+#include "health/expected.h"
+#include "health/measure.h"
+#include "health/report.h"
 #include "cli/cli.h"
 #include "cli/find_spec.h"
 #include "cli/hosts.h"

@@ -5,7 +5,7 @@
 # What runs once around a training is optimized less, and the engine's host code at -O2; the CPU's kernels (mbench_backend) are
 # compiled as in every release. GCC collects its garbage seldom: 2 to 16 % of the time of the units tried went there.
 if(CMAKE_UNITY_BUILD)
-  foreach(library base framework point formats sweeps reports api check cli)
+  foreach(library base framework point formats sweeps reports api health cli)
     if(TARGET mbench_${library})
       target_compile_options(mbench_${library} PRIVATE $<$<CONFIG:Release>:-O1>)
     endif()

@@ -23,11 +23,11 @@ endif()
 add_library(mbench_engine INTERFACE)
 target_link_libraries(mbench_engine INTERFACE mbench_sim mbench_platform)
 
-mbench_library(mbench_check check)
-target_link_libraries(mbench_check PUBLIC mbench_sim mbench_reports)
+mbench_library(mbench_health health)
+target_link_libraries(mbench_health PUBLIC mbench_sim mbench_reports)
 
 mbench_library(mbench_cli cli)
-target_link_libraries(mbench_cli PUBLIC mbench_api mbench_check mbench_engine CLI11::CLI11)
+target_link_libraries(mbench_cli PUBLIC mbench_api mbench_health mbench_engine CLI11::CLI11)
 target_compile_definitions(mbench_cli PUBLIC MBENCH_VERSION="${PROJECT_VERSION}")
 set_source_files_properties(cli/environment.cpp PROPERTIES COMPILE_DEFINITIONS
   "MBENCH_COMPILER=\"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"")

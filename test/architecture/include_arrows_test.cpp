@@ -51,7 +51,7 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"search",
      {"strategies", "sweeps", "engine/sim", "engine/device", "engine/plan", "engine/framework", "engine/point",
       "engine/base"}},
-    {"check",
+    {"health",
      {"engine/sim", "engine/comm", "engine/ops", "engine/plan", "engine/device", "engine/point", "engine/base",
       "reports/gate", "reports/tables"}},
     {"formats", {"engine/point", "engine/framework", "engine/base"}},
@@ -60,7 +60,7 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"api",
      {"include/mbench", "strategies", "sweeps", "search", "formats", "explain", "reports", "engine/sim", "engine/plan",
       "engine/framework", "engine/point", "engine/base"}},
-    {"cli", {"api", "strategies", "sweeps", "search", "check", "formats", "explain", "reports", "engine"}},
+    {"cli", {"api", "strategies", "sweeps", "search", "health", "formats", "explain", "reports", "engine"}},
 };
 
 // Each folder below these is one implementation of an interface; it knows no other, and only the registry
@@ -137,7 +137,7 @@ const std::vector<Source>& sources() {
   static const std::vector<Source> all = [] {
     std::vector<Source> found;
     const fs::path root = MBENCH_SOURCE_DIR;
-    for (const char* top : {"include", "engine", "strategies", "sweeps", "search", "check", "formats", "explain",
+    for (const char* top : {"include", "engine", "strategies", "sweeps", "search", "health", "formats", "explain",
                             "reports", "api", "cli"}) {
       if (!fs::exists(root / top)) continue;
       for (const auto& entry : fs::recursive_directory_iterator(root / top)) {

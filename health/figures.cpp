@@ -1,4 +1,4 @@
-#include "check/figures.h"
+#include "health/figures.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "check/median.h"
+#include "health/median.h"
 #include "engine/base/json_reader.h"
 
 namespace mbench::health {

@@ -1,4 +1,4 @@
-#include "check/measure.h"
+#include "health/measure.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 #include <span>
 
-#include "check/collectives.h"
-#include "check/median.h"
+#include "health/collectives.h"
+#include "health/median.h"
 #include "engine/comm/gather.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"

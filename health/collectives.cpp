@@ -1,4 +1,4 @@
-#include "check/collectives.h"
+#include "health/collectives.h"
 
 #include <array>
 #include <span>

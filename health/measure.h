@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "check/figures.h"
+#include "health/figures.h"
 #include "engine/comm/group.h"
 #include "engine/plan/mesh.h"
 

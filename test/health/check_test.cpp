@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "check/collectives.h"
-#include "check/expected.h"
-#include "check/figures.h"
-#include "check/measure.h"
-#include "check/report.h"
+#include "health/collectives.h"
+#include "health/expected.h"
+#include "health/figures.h"
+#include "health/measure.h"
+#include "health/report.h"
 #include "engine/platform/registry.h"
 #include "test/catch.h"
 

@@ -1,8 +1,8 @@
-#include "check/expected.h"
+#include "health/expected.h"
 
 #include <algorithm>
 
-#include "check/collectives.h"
+#include "health/collectives.h"
 #include "engine/sim/links.h"
 
 namespace mbench::health {

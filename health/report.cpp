@@ -1,10 +1,10 @@
-#include "check/report.h"
+#include "health/report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "check/median.h"
+#include "health/median.h"
 #include "engine/base/text.h"
 #include "reports/gate/junit.h"
 #include "reports/tables/markdown.h"
