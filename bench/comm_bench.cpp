@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "check/collectives.h"
+#include "health/collectives.h"
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"

@@ -79,6 +79,7 @@ class Bench {
 
   void norms();
   void feed_forward();
+  void positions();
   void logits();
   void words();
   void optimizer();
@@ -110,6 +111,19 @@ void Bench::feed_forward() {
   const Tensor pairs = drawn({z_.tokens, 1, 2 * z_.ffn}), wide = drawn({z_.tokens, 1, z_.ffn});
   time("swiglu", ops::SwiGlu{pairs, Tensor(), wide});
   time("swiglu_grad", ops::SwiGluGrad{wide, pairs, Tensor(), pairs});
+  const Tensor y = made(wide.shape()), sum = made(wide.shape()), bias = filled({z_.ffn}, 0, DType::bf16),
+               dbias = filled({z_.ffn}, 0);
+  time("bias_gelu", ops::BiasGelu{wide, bias, y, sum});
+  time("bias_gelu_grad", ops::BiasGeluGrad{y, sum, Tensor(), y});
+  time("bias_grad", ops::BiasGrad{y, dbias});
+}
+
+// Of the heads of queries, side by side.
+void Bench::positions() {
+  constexpr std::int64_t kSamples = 8;
+  const std::int64_t seq = z_.tokens / kSamples, head_dim = z_.hidden / z_.heads;
+  const Tensor x = drawn({seq, kSamples, z_.heads, head_dim}), angles = drawn({2, seq, head_dim / 2}, DType::f32);
+  time("rotary", ops::Rotary{x, angles, 1, head_dim});
 }
 
 void Bench::logits() {
@@ -164,6 +178,7 @@ std::vector<Row> Bench::run_all() {
   }
   norms();
   feed_forward();
+  positions();
   logits();
   words();
   optimizer();

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char* kHelp =
-    "Measures this machine, matrix products by shape, memory, the engine's ops, launches and communication by size, "
+    "Measures this machine, GEMMs by shape, memory, the engine's ops, launches and communication by size, "
     "with as many\n"
     "ranks as it has cores or GPUs, and fewer, and writes it to FILE (default machine.json) as one that can be "
     "simulated:\n"

@@ -8,9 +8,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "check/expected.h"
-#include "check/measure.h"
-#include "check/report.h"
+#include "health/expected.h"
+#include "health/measure.h"
+#include "health/report.h"
 #include "cli/cli.h"
 #include "cli/find_spec.h"
 #include "cli/hosts.h"
@@ -30,7 +30,7 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Measures every rank (matrix products by precision, memory bandwidth, what a launch costs) and collectives\n"
+    "Measures every rank (GEMMs by precision, memory bandwidth, what a launch costs) and collectives\n"
     "between them, looks at their data, and names by host, device and rank what is worse than its peers:\n"
     "  mpirun -np 8 mbench check   or   mbench check --ranks 8   or   mbench check quickstart --ranks 4\n"
     "With a spec, collectives are measured over the axes of its points too.";
@@ -273,10 +273,10 @@ void add_check(CLI::App& app, Exit& exit) {
                    "How much worse than its peers, or than what is expected, a figure may be; default 10%")
       ->type_name("SHARE");
   command
-      ->add_option(
-          "--expect", options->machine,
-          "A machine that can be simulated, by name or file: its figures stand beside those measured, which may not be "
-          "below them")
+      ->add_option("--expect", options->machine,
+                   "A machine that can be simulated, by name or file: its figures stand next to those measured, which "
+                   "may not be "
+                   "below them")
       ->type_name("MACHINE");
   command
       ->add_option(

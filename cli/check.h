@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "check/figures.h"
+#include "health/figures.h"
 #include "engine/plan/mesh.h"
 #include "sweeps/launcher.h"
 

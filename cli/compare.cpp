@@ -104,6 +104,62 @@ void check_allowed(const std::vector<std::string>& fields) {
   }
 }
 
+constexpr const char* kFooter =
+    "Time, by the ratio of mean steps and that of medians, each with its 99 % interval and a test:\n"
+    "  same       both intervals exclude a change as large as the threshold\n"
+    "  slower     an interval excludes no change, and holds the threshold or lies beyond it; its test agrees "
+    "(p < 0.01\n"
+    "             after Holm's correction for the number of points), the change that it estimates is at least 2/3 "
+    "of\n"
+    "             the threshold, and the other interval does not contradict. faster: likewise\n"
+    "  ambiguous  an interval holds both no change and the threshold, slow steps are too few to tell a stall from\n"
+    "             spikes, a side has fewer than 5 samples, or they drift too much. No regression; the row says "
+    "about\n"
+    "             how many samples decide\n"
+    "Slow steps are named: \"every 4th step at 3.0x\". One spike in a run is no regression.\n"
+    "So a step that became 5 % slower is found with --threshold time=5%, given samples: 30 do for 2 % of "
+    "noise.\n"
+    "Memory is compared to the byte. A loss that changed, or a point that was ok and failed, is a regression.\n"
+    "Not comparable: other hardware, device, model, precision or FLOP formula; a simulation with a "
+    "measurement.\n"
+    "Exit codes: 0 no regression; 1 regression, or a verdict of --fail-on; 2 bad usage, or nothing can be "
+    "compared.";
+
+// Prints the comparison; whether it fails.
+bool compare(const Arguments& args) {
+  reports::CompareOptions options;
+  for (const std::string& text : args.thresholds) reports::set_threshold(options.thresholds, text);
+  reports::check_metrics(args.metrics);
+  if (!args.metrics.empty()) options.metrics = args.metrics;
+  for (const std::string& name : args.fail_on) options.fail_on.push_back(reports::verdict_named(name, "--fail-on"));
+  check_allowed(args.allow_different);
+  options.allow_different = args.allow_different;
+  reports::Budget budget;
+  for (const std::string& text : args.budgets) reports::set_budget(budget, text);
+  reports::stand_named(args.against, "--against");
+  reports::check_comparison_format(args.format);  // before the files are read
+  if (!args.old_again.empty() && args.old_again.size() != args.again.size())
+    fail(ErrorKind::bad_input, "--confirm-baseline",
+         "each is held against a further measurement, got {}, need {} as of --confirm", args.old_again.size(),
+         args.again.size());
+  const auto [now, baseline] = read_both(args, options);
+  const std::vector<ResultFile> again = read_all(args.again), old_again = read_all(args.old_again);
+  std::vector<reports::Round> rounds;
+  for (std::size_t i = 0; i < again.size(); ++i)
+    rounds.push_back({&again[i], old_again.empty() ? &baseline : &old_again[i]});
+  // Turns are of two sweeps that ran at the same time, which the first of OLD and a further one of NEW did not.
+  const bool paired = old_again.size() == again.size();
+  reports::Comparison comparison =
+      reports::compare_results(now, baseline, options, paired ? rounds : std::vector<reports::Round>());
+  for (const reports::Round& round : rounds)
+    comparison = confirmed(std::move(comparison), reports::compare_results(*round.now, *round.baseline, options));
+  if (!budget.empty()) hold_budget(comparison, args, now, budget);
+  comparison.accept = how_to_accept(args, options);
+  const std::string out = reports::render_comparison(comparison, args.format);
+  std::fwrite(out.data(), 1, out.size(), stdout);
+  return comparison.fails();
+}
+
 }  // namespace
 
 void add_compare(CLI::App& app, Exit& exit) {
@@ -161,58 +217,9 @@ void add_compare(CLI::App& app, Exit& exit) {
                    "--confirm, in their order. Where sweeps took turns, all measurements are weighed together")
       ->allow_extra_args(false);
   command->add_option("--format", args->format, "md (for a pull request), json or junit")->capture_default_str();
-  command->footer(
-      "Time, by the ratio of mean steps and that of medians, each with its 99 % interval and a test:\n"
-      "  same       both intervals exclude a change as large as the threshold\n"
-      "  slower     an interval excludes no change, and holds the threshold or lies beyond it; its test agrees "
-      "(p < 0.01\n"
-      "             after Holm's correction for the number of points), the change that it estimates is at least 2/3 "
-      "of\n"
-      "             the threshold, and the other interval does not contradict. faster: likewise\n"
-      "  ambiguous  an interval holds both no change and the threshold, slow steps are too few to tell a stall from\n"
-      "             spikes, a side has fewer than 5 samples, or they drift too much. No regression; the row says "
-      "about\n"
-      "             how many samples decide\n"
-      "Slow steps are named: \"every 4th step at 3.0x\". One spike in a run is no regression.\n"
-      "So a step that became 5 % slower is found with --threshold time=5%, given samples: 30 do for 2 % of "
-      "noise.\n"
-      "Memory is compared to the byte. A loss that changed, or a point that was ok and failed, is a regression.\n"
-      "Not comparable: other hardware, device, model, precision or FLOP formula; a simulation with a "
-      "measurement.\n"
-      "Exit codes: 0 no regression; 1 regression, or a verdict of --fail-on; 2 bad usage, or nothing can be "
-      "compared.");
+  command->footer(kFooter);
   command->callback([args, &exit] {
-    reports::CompareOptions options;
-    for (const std::string& text : args->thresholds) reports::set_threshold(options.thresholds, text);
-    reports::check_metrics(args->metrics);
-    if (!args->metrics.empty()) options.metrics = args->metrics;
-    for (const std::string& name : args->fail_on) options.fail_on.push_back(reports::verdict_named(name, "--fail-on"));
-    check_allowed(args->allow_different);
-    options.allow_different = args->allow_different;
-    reports::Budget budget;
-    for (const std::string& text : args->budgets) reports::set_budget(budget, text);
-    reports::stand_named(args->against, "--against");
-    reports::check_comparison_format(args->format);  // before the files are read
-    if (!args->old_again.empty() && args->old_again.size() != args->again.size())
-      fail(ErrorKind::bad_input, "--confirm-baseline",
-           "each is held against a further measurement, got {}, need {} as of --confirm", args->old_again.size(),
-           args->again.size());
-    const auto [now, baseline] = read_both(*args, options);
-    const std::vector<ResultFile> again = read_all(args->again), old_again = read_all(args->old_again);
-    std::vector<reports::Round> rounds;
-    for (std::size_t i = 0; i < again.size(); ++i)
-      rounds.push_back({&again[i], old_again.empty() ? &baseline : &old_again[i]});
-    // Turns are of two sweeps that ran at the same time, which the first of OLD and a further one of NEW did not.
-    const bool paired = old_again.size() == again.size();
-    reports::Comparison comparison =
-        reports::compare_results(now, baseline, options, paired ? rounds : std::vector<reports::Round>());
-    for (const reports::Round& round : rounds)
-      comparison = confirmed(std::move(comparison), reports::compare_results(*round.now, *round.baseline, options));
-    if (!budget.empty()) hold_budget(comparison, *args, now, budget);
-    comparison.accept = how_to_accept(*args, options);
-    const std::string out = reports::render_comparison(comparison, args->format);
-    std::fwrite(out.data(), 1, out.size(), stdout);
-    if (comparison.fails()) exit.code = Exit::kRegression;
+    if (compare(*args)) exit.code = Exit::kRegression;
   });
 }
 

@@ -3,9 +3,9 @@
 
 #include <iostream>
 
+#include "api/point_simulator.h"
 #include "cli/cli.h"
 #include "cli/find_spec.h"
-#include "cli/simulation.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/plan/checkpoint.h"
@@ -66,7 +66,7 @@ std::vector<Row> rows_of(const Options& options) {
   if (!options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--on", "got \"{}\", need sim:<N>x<MACHINE> for a spec", options.on);
   spec.device = full_device_name(options.on, "--on");
-  Simulator simulator;
+  api::PointSimulator simulator;
   for (const sweeps::SpecPoint& p : sweeps::read_spec(spec).points) {
     simulator.check(p.point);
     rows.push_back({p.label, simulator.run(p.point)});

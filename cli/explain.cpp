@@ -7,10 +7,10 @@
 #include <fstream>
 #include <iostream>
 
+#include "api/point_simulator.h"
 #include "cli/cli.h"
 #include "cli/find_spec.h"
 #include "cli/logged_run.h"
-#include "cli/simulation.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/point/result_file.h"
@@ -124,7 +124,7 @@ void run(Options& options, Exit& exit) {
   if (!measured.iteration_ms)
     fail(ErrorKind::bad_input, options.run, "has no time of a step, got outcome {}: {}", name_of(measured.outcome),
          measured.reason);
-  Simulator simulator;
+  api::PointSimulator simulator;
   Point point = measured.point;
   point.device = device;
   simulator.check(point);

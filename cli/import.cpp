@@ -16,7 +16,7 @@ constexpr const char* kAbout =
     "Megatron-LM (of\n"
     "which nothing is run), a YAML of Megatron-LM or Megatron-Bridge, a TOML of torchtitan, a config of DeepSpeed, or "
     "Hugging Face TrainingArguments\n"
-    "(also axolotl's and LLaMA-Factory's YAML) beside a model's: several files are merged.\n"
+    "(also axolotl's and LLaMA-Factory's YAML) next to a model's: several files are merged.\n"
     "The same file can stand wherever a SPEC does. What mbench has no part for is refused by its key and value; what "
     "has no\n"
     "meaning for time and memory is listed on standard error.";

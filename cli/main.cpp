@@ -158,6 +158,8 @@ int main(int argc, char** argv) {
   // Streams of one of a GPU's hardware queues wait for each other, and a rank has more than the 8 that CUDA takes by itself: a message
   // that is waited for would hold up the one that it waits for.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  // Otherwise NCCL exports the memory of what is captured to other ranks, which the driver refuses of an arena that grows in mapped pieces.
+  ::setenv("NCCL_GRAPH_REGISTER", "0", 0);
   const int code = mbench::cli::run(argc, argv);
   const std::string lost = mbench::cli::why_not_printed();
   if (lost.empty()) return code;

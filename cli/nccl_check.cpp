@@ -7,7 +7,7 @@
 #include <iostream>
 #include <numeric>
 
-#include "check/expected.h"
+#include "health/expected.h"
 #include "engine/base/error.h"
 #include "formats/logs/nccl_tests.h"
 

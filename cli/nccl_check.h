@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "check/figures.h"
+#include "health/figures.h"
 
 namespace mbench::cli {
 

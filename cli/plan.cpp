@@ -5,11 +5,11 @@
 #include <numeric>
 #include <utility>
 
+#include "api/point_simulator.h"
 #include "cli/cli.h"
 #include "cli/find_spec.h"
 #include "cli/plan_memory.h"
 #include "cli/sensitivity.h"
-#include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/text.h"
 #include "engine/ops/route.h"
@@ -23,12 +23,9 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted "
-    "memory.\n"
-    "Memory is counted by running the engine without computing: it is what a run allocates, to the byte. "
-    "With\n"
-    "--on sim:<N>x<MACHINE> the step runs on that machine's model: its memory limit holds, and its time is "
-    "told.";
+    "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted memory.\n"
+    "Memory is counted by running the engine without computing: it is what a run allocates, to the byte. With\n"
+    "--on sim:<N>x<MACHINE> the step runs on that machine's model: its memory limit holds, and its time is printed.";
 
 struct Options {
   sweeps::SpecOptions spec;
@@ -176,7 +173,7 @@ void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::si
 
 constexpr std::string_view kHostMemory = "peak of host memory";
 
-void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, const Options& options) {
+void print_forecast(const Point& point, const Plan& plan, api::PointSimulator& simulator, const Options& options) {
   if (!point.simulated()) {
     const MemoryForecast f = forecast_memory(plan, point.memory_limit);
     print_memory(f.peak_by_stage, f.reserved_by_stage, plan.mesh.world());
@@ -211,7 +208,7 @@ void print_forecast(const Point& point, const Plan& plan, Simulator& simulator, 
 
 // Whether there is a plan, or a reason why there can be none; false if something went wrong on the way.
 bool print_point(const sweeps::SpecPoint& point, const sweeps::Spec& spec, const Options& options,
-                 Simulator& simulator) {
+                 api::PointSimulator& simulator) {
   bool good = true;
   fmt::print("{}  {}\n", point.id, printable(point.label));
   try {
@@ -274,7 +271,7 @@ void add_plan(CLI::App& app, Exit& exit) {
     if (simulated && !options->on.starts_with("sim:"))
       fail(ErrorKind::bad_input, simulated, "is of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",
            options->on);
-    Simulator simulator;
+    api::PointSimulator simulator;
     const sweeps::Spec spec = sweeps::read_spec(options->spec);
     for (const sweeps::SpecPoint& p : spec.points) {
       if (p.point.simulated()) simulator.check(p.point);

@@ -24,7 +24,7 @@ struct Fullest {
   const sim::RankClasses::Class* ranks = nullptr;
 };
 
-Fullest fullest_of(const Point& point, const Plan& plan, Simulator& simulator, std::string_view option) {
+Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator, std::string_view option) {
   const int devices_per_node = point.simulated() ? simulator.machine_of(point).node.devices : 0;
   auto recording = sim::record(plan, devices_per_node, nullptr, nullptr);
   if (!recording)
@@ -85,14 +85,14 @@ std::string table_of(const std::vector<search::LessMemory>& changes, bool simula
 
 }  // namespace
 
-std::string memory_by_tensor(const Point& point, const Plan& plan, Simulator& simulator) {
+std::string memory_by_tensor(const Point& point, const Plan& plan, api::PointSimulator& simulator) {
   const Fullest fullest = fullest_of(point, plan, simulator, "--memory");
   const auto caching = sim::caching_of(plan, point.env);
   std::string text = table_of(sim::peak_by_tensor(plan, fullest.recording, *fullest.ranks, caching), *fullest.ranks,
                               library_memory(plan));
   std::optional<double> now_ms;
   if (point.simulated()) {
-    const Simulation now = simulator.attempt(point, false);
+    const Simulation now = simulator.attempt(point);
     if (now.result.outcome == Outcome::ok) now_ms = now.result.iteration_ms->mean;
   }
   // Without a machine memory is counted alone.
@@ -105,7 +105,8 @@ std::string memory_by_tensor(const Point& point, const Plan& plan, Simulator& si
   return text + table_of(search::less_memory(point, now_ms, simulate), point.simulated());
 }
 
-std::string write_memory_snapshot(const std::string& path, const Point& point, const Plan& plan, Simulator& simulator) {
+std::string write_memory_snapshot(const std::string& path, const Point& point, const Plan& plan,
+                                  api::PointSimulator& simulator) {
   const Fullest fullest = fullest_of(point, plan, simulator, "--memory-snapshot");
   const nlohmann::json snapshot =
       sim::memory_snapshot(plan, fullest.recording, *fullest.ranks, sim::caching_of(plan, point.env));

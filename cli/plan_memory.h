@@ -2,16 +2,17 @@
 #pragma once
 #include <string>
 
-#include "cli/simulation.h"
+#include "api/point_simulator.h"
 #include "engine/plan/plan.h"
 
 namespace mbench::cli {
 
 // The tensors at the peak, the largest first, and what would free memory: two tables. Of a point that does not fit the machine too.
 // unsupported where the step has no recording.
-std::string memory_by_tensor(const Point& point, const Plan& plan, Simulator& simulator);
+std::string memory_by_tensor(const Point& point, const Plan& plan, api::PointSimulator& simulator);
 
 // Writes the snapshot of a step; what it holds, in words.
-std::string write_memory_snapshot(const std::string& path, const Point& point, const Plan& plan, Simulator& simulator);
+std::string write_memory_snapshot(const std::string& path, const Point& point, const Plan& plan,
+                                  api::PointSimulator& simulator);
 
 }  // namespace mbench::cli

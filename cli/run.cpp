@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "api/point_simulator.h"
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "cli/heartbeat.h"
 #include "cli/hosts.h"
 #include "cli/seconds.h"
-#include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
@@ -145,7 +145,7 @@ void set_soak(const Options& options, const Point& point, RunOptions& run) {
 int simulate(const Options& options, const Point& point) {
   if (options.soak > 0)
     fail(ErrorKind::bad_input, "--soak", "is of real time, got it for a simulated machine, need cpu or cuda");
-  Simulator simulator;
+  api::PointSimulator simulator;
   simulator.check(point);
   check_paths(options);
   if (options.trace.empty()) return hand_over(options, simulator.run(point));

@@ -3,6 +3,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,17 +15,16 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "api/prepare_search.h"
+#include "api/trainer_flags.h"
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "cli/find_spec.h"
 #include "cli/measure.h"
-#include "cli/memory_margin.h"
 #include "cli/out_folder.h"
 #include "cli/search_report.h"
 #include "cli/seconds.h"
 #include "cli/sensitivity.h"
-#include "cli/simulation.h"
-#include "cli/trainer_flags.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/folder_lock.h"
 #include "engine/base/text.h"
@@ -90,7 +90,7 @@ std::string ties_of(const search::SearchEnd& end, const Machine& machine) {
   std::vector<TimeInterval> all;
   for (const search::Tried& t : end.best) {
     PointResult r = t.result;
-    add_interval(r, machine);
+    api::add_interval(r, machine);
     if (r.iteration_ms_interval) all.push_back(*r.iteration_ms_interval);
   }
   if (all.size() < 2) return "";
@@ -148,6 +148,12 @@ FolderLock take_folder(const std::string& out) {
   return std::move(*lock);
 }
 
+// A recording makes and frees some MiB of small blocks, over and over: none of it goes back to the system between two.
+void keep_freed_memory() {
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that is taken
+}
+
 // Whether it could be; if not, why is said.
 bool is_written(const fs::path& file, const std::function<void(const std::string&)>& write) {
   try {
@@ -159,65 +165,94 @@ bool is_written(const fs::path& file, const std::function<void(const std::string
   }
 }
 
+// What was found, with where it was looked for.
+ResultFile found_file(const api::PreparedSearch& prepared, const search::SearchOptions& how,
+                      const search::SearchEnd& end) {
+  const search::Space& space = prepared.space;
+  const Machine& machine = prepared.place.machine;
+  const Framework& framework = *framework_of(space.base.framework);
+  ResultFile file = api::result_file_of(space, end, machine);
+  file.environment = describe_environment(space.base.device);
+  file.environment["spec_file"] = space.path;
+  file.environment["machine"] = machine.description;
+  file.environment["devices_per_node"] = machine.node.devices;
+  file.environment["device_memory_mib"] = machine.device.memory_bytes >> 20;
+  file.environment[kLimit] = end.limit_mib + prepared.margin.mib;
+  file.environment["memory_margin"] = prepared.margin.about.empty() ? "none" : prepared.margin.about;
+  file.environment["framework"] = fmt::format("{} ({})", framework.name, framework.description);
+  file.environment["search"] = search_record(space, how, end, prepared.margin);
+  file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  return file;
+}
+
+// How the trainer is given the best layout, where it is one that an export is for.
+std::string flags_text(const search::SearchEnd& end, const std::string& out) {
+  if (end.best.empty()) return "";
+  const Point& best = end.best.front().point;
+  const std::string flags = api::trainer_flags(best);
+  if (flags.empty()) return "";
+  return "\n" + flags +
+         fmt::format("\nThe whole of it: `mbench export {} --layout 1 --to {}`.\n", out,
+                     best.framework.preset == "torchtitan" ? "torchtitan" : "megatron");
+}
+
+bool is_confirmed(const search::Space& space, const search::Place& place, const search::SearchOptions& how,
+                  const search::SearchEnd& end, Line& line) {
+  const search::Confirmed confirmed = search::confirm(space, place, how, end);
+  line.clear();
+  for (const std::string& what : confirmed.wrong) fmt::print("confirm: {}\n", what);
+  fmt::print("\nConfirmed: {} layouts simulated in full, {} against what was found.\n", confirmed.layouts,
+             confirmed.wrong.size());
+  return confirmed.wrong.empty();
+}
+
+// The options that the library's search has too.
+search::SearchOptions search_options(const Options& options, Interrupt& interrupt, Line& line) {
+  search::SearchOptions how;
+  how.objective = search::read_objective(options.objective, "--objective");
+  how.rate = options.rate;
+  how.best = static_cast<std::size_t>(options.best);
+  how.front = !options.no_front;
+  how.front_within = options.front_within;
+  how.threads =
+      options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  how.interrupted = [&interrupt] { return interrupt.pending(); };
+  how.progress = [&line](const search::SearchOptions::Progress& p) {
+    line.draw(fmt::format("{} of {} meshes, {} layouts, {} decided, {} simulated{}", p.decided_meshes, p.meshes,
+                          p.layouts, p.decided, p.simulated,
+                          p.best_ms ? fmt::format(", best {:.4g} ms", *p.best_ms) : ""));
+  };
+  return how;
+}
+
 int run(Options options) {
   options.space.device = full_device_name(options.space.device, "--on");
   options.space.path = find_spec(options.space.path);
   options.space.json = imported_spec(options.space.path);
   if (options.space.json)
     (*options.space.json)["search"] = "all";  // it says what is trained: how is what is looked for
-  Simulator simulator;
+  api::PointSimulator simulator;
   const search::Objective objective = search::read_objective(options.objective, "--objective");
   if (objective == search::Objective::devices && options.rate <= 0)
     fail(ErrorKind::bad_input, "--objective", "devices needs a rate to reach, need --rate TOKENS_PER_S");
-  search::Space space = search::read_space(options.space);
-  simulator.check(space.base);
-  const Framework& framework = *framework_of(space.base.framework);
-  space.can = framework.can;
-  reports::check_tables(space.file);
   sim::Recordings recordings;
-  const MemoryMargin margin = memory_margin(options.memory_margin, space.base, simulator.machine_of(space.base));
-  const search::Place place{simulator.machine_of(space.base), parse_simulated(space.base.device, "--on").count,
-                            &recordings, margin.mib};
+  const api::PreparedSearch prepared = api::prepare_search(options.space, options.memory_margin, simulator, recordings);
+  const search::Space& space = prepared.space;
+  const search::Place& place = prepared.place;
   if (!options.why.empty()) check_layout(space, options.why);
   const std::string out = options.out.empty() ? take_free_folder(space.name + "-search") : options.out;
   const FolderLock lock = take_folder(out);
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   Interrupt& interrupt = *new Interrupt;  // to the end of the process, as a sweep's
   std::signal(SIGPIPE, SIG_IGN);
   Line line(!options.quiet);
-  search::SearchOptions how;
-  how.objective = objective;
-  how.rate = options.rate;
-  how.best = static_cast<std::size_t>(options.best);
-  how.front = !options.no_front;
-  how.front_within = options.front_within;
-  how.threads = options.threads > 0 ? options.threads : cores;
-  how.interrupted = [&] { return interrupt.pending(); };
-  how.progress = [&](const search::SearchOptions::Progress& p) {
-    line.draw(fmt::format("{} of {} meshes, {} layouts, {} decided, {} simulated{}", p.decided_meshes, p.meshes,
-                          p.layouts, p.decided, p.simulated,
-                          p.best_ms ? fmt::format(", best {:.4g} ms", *p.best_ms) : ""));
-  };
+  const search::SearchOptions how = search_options(options, interrupt, line);
+  keep_freed_memory();
   const search::SearchEnd end = search::search(space, place, how);
   line.clear();
 
-  ResultFile file = result_file_of(space, end);
-  for (PointResult& p : file.points) add_interval(p, place.machine);
-  file.environment = describe_environment(space.base.device);
-  file.environment["spec_file"] = space.path;
-  file.environment["machine"] = place.machine.description;
-  file.environment["devices_per_node"] = place.machine.node.devices;
-  file.environment["device_memory_mib"] = place.machine.device.memory_bytes >> 20;
-  file.environment[kLimit] = end.limit_mib + margin.mib;
-  file.environment["memory_margin"] = margin.about.empty() ? "none" : margin.about;
-  file.environment["framework"] = fmt::format("{} ({})", framework.name, framework.description);
-  file.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  std::string text = describe_search(space, place, how, end, file, margin) + ties_of(end, place.machine);
-  if (!end.best.empty())
-    if (const std::string flags = trainer_flags(end.best.front().point); !flags.empty())
-      text += "\n" + flags +
-              fmt::format("\nThe whole of it: `mbench export {} --layout 1 --to {}`.\n", out,
-                          end.best.front().point.framework.preset == "torchtitan" ? "torchtitan" : "megatron");
+  const ResultFile file = found_file(prepared, how, end);
+  std::string text = describe_search(space, place, how, end, file, prepared.margin) + ties_of(end, place.machine) +
+                     flags_text(end, out);
   // What was found is kept before anything is drawn: a disk that is nearly full has room for the one, and not for both.
   bool written =
       is_written(fs::path(out) / "results.json", [&](const std::string& path) { write_result_file(path, file); });
@@ -241,14 +276,7 @@ int run(Options options) {
   if (written) write_text(text);
   if (unexplained) throw *unexplained;
   bool good = !end.interrupted;
-  if (options.confirm && good) {
-    const search::Confirmed confirmed = search::confirm(space, place, how, end);
-    line.clear();
-    for (const std::string& what : confirmed.wrong) fmt::print("confirm: {}\n", what);
-    fmt::print("\nConfirmed: {} layouts simulated in full, {} against what was found.\n", confirmed.layouts,
-               confirmed.wrong.size());
-    good = confirmed.wrong.empty() && !interrupt.pending();
-  }
+  if (options.confirm && good) good = is_confirmed(space, place, how, end, line) && !interrupt.pending();
   if (options.measure > 0 && !interrupt.pending()) {
     const Measured measured =
         measure_best(space, end, static_cast<std::size_t>(options.measure), (fs::path(out) / "measured").string(),

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
@@ -107,7 +108,7 @@ std::string assumed_framework(const search::Space& space) {
 
 // "Best by time: **tp=2 pp=1**, 12.92 s, 55.85 GiB of 73.30 GiB a rank", and what it gave up for memory.
 std::string best_text(const search::Space& space, const search::SearchOptions& options, const SearchEnd& end,
-                      const MemoryMargin& margin) {
+                      const api::MemoryMargin& margin) {
   const Tried& best = end.best.front();
   std::string text = fmt::format("Best by {}: **{}**, {}, {} of {} a rank", name_of(options.objective),
                                  search::label_of(space, best.point), time_text(ms_of(best)),
@@ -129,20 +130,38 @@ std::string best_text(const search::Space& space, const search::SearchOptions& o
 
 }  // namespace
 
-ResultFile result_file_of(const search::Space& space, const SearchEnd& end) {
-  ResultFile file;
-  file.spec = space.file;
-  if (!file.spec.contains("tables")) file.spec["tables"] = {"layouts", "layout-time", "memory"};
-  std::set<std::string> seen;
-  for (const auto* layouts : {&end.best, &end.front})
-    for (const Tried& t : *layouts)
-      if (seen.insert(t.result.id).second) file.points.push_back(t.result);
-  return file;
+nlohmann::ordered_json search_record(const search::Space& space, const search::SearchOptions& options,
+                                     const SearchEnd& end, const api::MemoryMargin& margin) {
+  // Text without marks, line by line.
+  const auto lines_of = [](const std::string& text) {
+    nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) {
+      for (std::size_t at = 0; (at = line.find("**", at)) != std::string::npos;) line.erase(at, 2);
+      if (line.starts_with("- ")) line.erase(0, 2);
+      if (!line.empty() && !line.ends_with(":")) lines.push_back(line);
+    }
+    return lines;
+  };
+  nlohmann::ordered_json record;
+  record["answer"] = end.best.empty() ? lines_of(end.interrupted ? "Interrupted before any was simulated that fits."
+                                                                 : "No layout fits.")
+                                      : lines_of(best_text(space, options, end, margin) + assumed_framework(space));
+  record["counted"] = fmt::format("{} that can be: {} simulated, {} ruled out by a lower bound.",
+                                  counted(end.layouts, "layout"), end.simulated, end.by_lower_bound);
+  record["left_out"] = lines_of(not_looked_at(options, end) + reasons_text(space, end));
+  record["front"] = nlohmann::ordered_json::array();
+  for (const Tried& t : end.front)
+    record["front"].push_back({{"layout", search::label_of(space, t.point)},
+                               {"id", t.result.id},
+                               {"iteration_ms", ms_of(t)},
+                               {"needed_mib", t.needed_mib}});
+  return record;
 }
 
 std::string describe_search(const search::Space& space, const search::Place& place,
                             const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file,
-                            const MemoryMargin& margin) {
+                            const api::MemoryMargin& margin) {
   std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, label_of(space.base.model),
                                  place.devices, place.machine.name);
   text += fmt::format(

@@ -1,23 +1,26 @@
 // What a search found, as people read it and as a result file.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
-#include "cli/memory_margin.h"
+#include "api/memory_margin.h"
 #include "engine/point/result_fwd.h"
 #include "reports/plots/plot.h"
 #include "search/search.h"
 
 namespace mbench::cli {
 
-// The best and the front, each layout once, best first.
-ResultFile result_file_of(const search::Space& space, const search::SearchEnd& end);
-
 // The whole answer in markdown: the best layouts with time and memory, what the next best would need, the front, and how
-// many layouts were left out for which reason. `file` is result_file_of() with its environment.
+// many layouts were left out for which reason. `file` is api::result_file_of() with its environment.
 std::string describe_search(const search::Space& space, const search::Place& place,
                             const search::SearchOptions& options, const search::SearchEnd& end, const ResultFile& file,
-                            const MemoryMargin& margin);
+                            const api::MemoryMargin& margin);
+
+// What a search found, for its result file (environment.search), from which its page says it: the answer in a sentence, the front, and the
+// layouts that were left out, with the reason.
+nlohmann::ordered_json search_record(const search::Space& space, const search::SearchOptions& options,
+                                     const search::SearchEnd& end, const api::MemoryMargin& margin);
 
 // The front of time and memory, drawn; nothing where it is a single layout.
 std::optional<reports::Plot> front_plot(const search::Space& space, const search::SearchEnd& end);

@@ -9,7 +9,8 @@
 
 namespace mbench::cli {
 
-std::string sensitivities(const Point& point, Simulator& simulator, const std::function<bool()>& interrupted) {
+std::string sensitivities(const Point& point, api::PointSimulator& simulator,
+                          const std::function<bool()>& interrupted) {
   constexpr double kMore = 1.1;
   struct Row {
     std::string path;

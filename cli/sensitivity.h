@@ -3,12 +3,13 @@
 #include <functional>
 #include <string>
 
-#include "cli/simulation.h"
+#include "api/point_simulator.h"
 
 namespace mbench::cli {
 
 // A table in markdown, what matters most first; figures that change nothing are counted. The point is simulated and can be.
 // `interrupted` ends it: then that is all it says.
-std::string sensitivities(const Point& point, Simulator& simulator, const std::function<bool()>& interrupted = {});
+std::string sensitivities(const Point& point, api::PointSimulator& simulator,
+                          const std::function<bool()>& interrupted = {});
 
 }  // namespace mbench::cli

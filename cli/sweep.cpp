@@ -12,7 +12,7 @@
 #include <iostream>
 #include <set>
 
-#include "check/report.h"
+#include "api/point_simulator.h"
 #include "cli/check.h"
 #include "cli/cli.h"
 #include "cli/environment.h"
@@ -21,7 +21,6 @@
 #include "cli/out_folder.h"
 #include "cli/preflight.h"
 #include "cli/seconds.h"
-#include "cli/simulation.h"
 #include "cli/trace_file.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
@@ -31,6 +30,7 @@
 #include "engine/process/process.h"
 #include "engine/process/turns.h"
 #include "engine/train/data.h"
+#include "health/report.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"
 #include "sweeps/consistency.h"
@@ -43,7 +43,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kAbout =
     "Expands SPEC into points, runs each in an MPI job of its own and writes results.json and results.md.\n"
-    "Where gnuplot is installed, plots of the results are drawn beside them.\n"
+    "Where gnuplot is installed, plots of the results are drawn next to them.\n"
     "A point that runs out of memory, hangs or crashes is a row of the table, not the end of the sweep.";
 
 constexpr const char* kFooter =
@@ -207,54 +207,59 @@ bool is_healthy(const Options& options, const sweeps::Spec& spec, sweeps::Runner
   return false;
 }
 
-int run(Options options) {
+// What a sweep is asked for, read and checked.
+struct Request {
+  double soak_s = 0;
+  std::optional<sweeps::TakeTurns> turns;
+  sweeps::Launcher launcher;
+  std::optional<sweeps::ReportedHosts> hosts;  // where its ranks may be on other hosts
+  sweeps::Spec spec;
+};
+
+void check_turns(const Request& request, const std::string& device) {
+  if (!request.turns) return;
+  if (request.soak_s > 0)
+    fail(ErrorKind::bad_input, "--take-turns", "a soak trains by the clock, got --soak too, need one of them");
+  if (device.empty()) return;
+  const int nodes = request.launcher.nodes;
+  if (device != "cpu" || nodes > 1)
+    fail(ErrorKind::unsupported, "--take-turns", "is for the CPUs of one machine, got {} on {} node{}", device, nodes,
+         nodes > 1 ? "s" : "");
+}
+
+// Settles options.on, too.
+Request read_request(Options& options) {
+  Request request;
   options.spec.path = find_spec(options.spec.path);
   options.spec.json = imported_spec(options.spec.path);
-  const double soak_s = options.soak.empty() ? 0 : parse_duration(options.soak, "--soak");
-  if (soak_s > 0 && options.on.starts_with("sim:"))
+  request.soak_s = options.soak.empty() ? 0 : parse_duration(options.soak, "--soak");
+  if (request.soak_s > 0 && options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--soak", "is of real time, got --on {}, need cpu or cuda", options.on);
-  std::optional<sweeps::TakeTurns> turns;
-  if (!options.turns.empty()) turns = sweeps::read_take_turns(options.turns);
-  if (turns && soak_s > 0)
-    fail(ErrorKind::bad_input, "--take-turns", "a soak trains by the clock, got --soak too, need one of them");
-  sweeps::Launcher launcher = find_launcher(options.launch);
-  std::optional<sweeps::ReportedHosts> hosts;
-  launcher.gpus = static_cast<int>(gpus().size());
+  if (!options.turns.empty()) request.turns = sweeps::read_take_turns(options.turns);
+  check_turns(request, "");
+  request.launcher = find_launcher(options.launch);
+  request.launcher.gpus = static_cast<int>(gpus().size());
   // Ranks that may be on other hosts say themselves what these have; a simulation has none.
-  if (launcher.allocated && !options.dry_run && !options.on.starts_with("sim:")) {
-    hosts =
-        sweeps::probe_hosts(launcher, this_program(), options.on == "cpu" || why_not_built("cuda") ? "cpu" : "cuda");
-    launcher = sweeps::on_hosts(std::move(launcher), hosts->hosts);
+  if (request.launcher.allocated && !options.dry_run && !options.on.starts_with("sim:")) {
+    request.hosts = sweeps::probe_hosts(request.launcher, this_program(),
+                                        options.on == "cpu" || why_not_built("cuda") ? "cpu" : "cuda");
+    request.launcher = sweeps::on_hosts(std::move(request.launcher), request.hosts->hosts);
   }
-  if (options.on.empty()) options.on = default_device(options.spec, launcher);
+  if (options.on.empty()) options.on = default_device(options.spec, request.launcher);
   check_device(options.on);
   options.on = full_device_name(options.on, "--on");
-  if (turns && (options.on != "cpu" || launcher.nodes > 1))
-    fail(ErrorKind::unsupported, "--take-turns", "is for the CPUs of one machine, got {} on {} node{}", options.on,
-         launcher.nodes, launcher.nodes > 1 ? "s" : "");
+  check_turns(request, options.on);
   options.spec.device = options.on;
-  const sweeps::Spec spec = sweeps::read_spec(options.spec);
+  request.spec = sweeps::read_spec(options.spec);
   read_tolerance(options.check_tolerance, "--check-tolerance");
-  if (options.check) {
-    if (options.on.starts_with("sim:"))
-      fail(ErrorKind::bad_input, "--check", "a simulation has no ranks to check, got --on {}", options.on);
-  }
-  reports::check_tables(spec.json);  // before anything runs, not when results.md is written
-  sweeps::RunnerOptions runner;
-  runner.program = this_program();
-  runner.out = folder_of(options, spec);
-  runner.launcher = launcher;
-  if (!options.dry_run) check_gpus(options.on, runner.launcher);
-  runner.resume = options.resume;
-  runner.quiet = options.quiet;
-  runner.timeout_s = options.timeout;
-  runner.metrics = options.metrics;
-  runner.soak_s = soak_s;
-  runner.turns = turns;
-  runner.collective_timeout_s = options.collective_timeout;
-  runner.columns = terminal_columns();
-  runner.resume_command = resume_command(options, runner.out);
-  Simulator simulator;
+  if (options.check && options.on.starts_with("sim:"))
+    fail(ErrorKind::bad_input, "--check", "a simulation has no ranks to check, got --on {}", options.on);
+  reports::check_tables(request.spec.json);  // before anything runs, not when results.md is written
+  return request;
+}
+
+// Machines, frameworks and data of the points, so that what cannot be read is found before anything runs.
+void check_points(const sweeps::Spec& spec, api::PointSimulator& simulator) {
   std::set<std::string> checked;  // points that train on the same tokens
   for (const sweeps::SpecPoint& p : spec.points) {
     if (p.point.simulated())
@@ -262,7 +267,59 @@ int run(Options options) {
     else if (p.data != "synthetic" && checked.insert(sweeps::agreement_key(p.point)).second)
       check_data(p);
   }
-  bool unwritten = false;
+}
+
+nlohmann::ordered_json environment_of(const Options& options, const Request& request, api::PointSimulator& simulator) {
+  nlohmann::ordered_json environment = describe_environment(options.on);
+  if (request.hosts)
+    for (const auto& [key, value] : request.hosts->environment.items())
+      if (key != "device") environment[key] = value;
+  environment["spec_file"] = request.spec.path;
+  if (request.soak_s > 0) environment["soak"] = options.soak;
+  const Point& first = request.spec.points.front().point;
+  if (first.simulated()) {
+    const Machine& machine = simulator.machine_of(first);
+    environment["machine"] = machine.description;
+    environment["devices_per_node"] = machine.node.devices;
+    environment["device_memory_mib"] = machine.device.memory_bytes >> 20;
+    std::set<std::string> frameworks;
+    for (const sweeps::SpecPoint& p : request.spec.points) {
+      const Framework& f = *framework_of(p.point.framework);
+      frameworks.insert(fmt::format("{} ({})", f.name, f.description));
+    }
+    environment["framework"] = fmt::format("{}", fmt::join(frameworks, "; "));
+  } else {
+    environment["launcher"] = request.launcher.describe();
+  }
+  environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  return environment;
+}
+
+sweeps::RunnerOptions runner_of(const Options& options, const Request& request) {
+  sweeps::RunnerOptions runner;
+  runner.program = this_program();
+  runner.out = folder_of(options, request.spec);
+  runner.launcher = request.launcher;
+  if (!options.dry_run) check_gpus(options.on, runner.launcher);
+  runner.resume = options.resume;
+  runner.quiet = options.quiet;
+  runner.timeout_s = options.timeout;
+  runner.metrics = options.metrics;
+  runner.soak_s = request.soak_s;
+  runner.turns = request.turns;
+  runner.collective_timeout_s = options.collective_timeout;
+  runner.columns = terminal_columns();
+  runner.resume_command = resume_command(options, runner.out);
+  runner.preflight = [launcher = runner.launcher](const Point& point) { return preflight(point, launcher); };
+  runner.render_tables = [](const ResultFile& file) { return reports::render_report(file, {}); };
+  runner.progress = &std::cerr;
+  runner.tables = &std::cout;
+  return runner;
+}
+
+// `unwritten` becomes true where the trace of a simulated point could not be written.
+void add_simulation(const Options& options, const sweeps::Spec& spec, api::PointSimulator& simulator, bool& unwritten,
+                    sweeps::RunnerOptions& runner) {
   runner.simulate = [&](const Point& point) {
     if (options.trace.empty()) return simulator.run(point);
     TracedResult traced = simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
@@ -275,32 +332,17 @@ int run(Options options) {
   runner.trace = [&](const Point& point) {
     return options.trace.empty() ? std::string() : trace_path(options.trace, spec, point);
   };
-  runner.environment = describe_environment(options.on);
-  if (hosts)
-    for (const auto& [key, value] : hosts->environment.items())
-      if (key != "device") runner.environment[key] = value;
-  runner.environment["spec_file"] = spec.path;
-  if (soak_s > 0) runner.environment["soak"] = options.soak;
-  if (spec.points.front().point.simulated()) {
-    const Point& first = spec.points.front().point;
-    const Machine& machine = simulator.machine_of(first);
-    runner.environment["machine"] = machine.description;
-    runner.environment["devices_per_node"] = machine.node.devices;
-    runner.environment["device_memory_mib"] = machine.device.memory_bytes >> 20;
-    std::set<std::string> frameworks;
-    for (const sweeps::SpecPoint& p : spec.points) {
-      const Framework& f = *framework_of(p.point.framework);
-      frameworks.insert(fmt::format("{} ({})", f.name, f.description));
-    }
-    runner.environment["framework"] = fmt::format("{}", fmt::join(frameworks, "; "));
-  } else {
-    runner.environment["launcher"] = runner.launcher.describe();
-  }
-  runner.environment["started"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  runner.preflight = [&](const Point& point) { return preflight(point, runner.launcher); };
-  runner.render_tables = [](const ResultFile& file) { return reports::render_report(file, {}); };
-  runner.progress = &std::cerr;
-  runner.tables = &std::cout;
+}
+
+int run(Options options) {
+  const Request request = read_request(options);
+  const sweeps::Spec& spec = request.spec;
+  sweeps::RunnerOptions runner = runner_of(options, request);
+  api::PointSimulator simulator;
+  check_points(spec, simulator);
+  bool unwritten = false;
+  add_simulation(options, spec, simulator, unwritten, runner);
+  runner.environment = environment_of(options, request, simulator);
   if (options.dry_run) {
     std::cout << printable(sweeps::describe_sweep(spec, runner), std::string::npos);
     return Exit::kDone;
@@ -308,7 +350,7 @@ int run(Options options) {
   // A reader of our output that has gone (`| head`) must not end the sweep.
   std::signal(SIGPIPE, SIG_IGN);
   if (!options.metrics.empty()) check_writable(options.metrics);
-  if (turns) Turns::make_folder(turns->folder);
+  if (request.turns) Turns::make_folder(request.turns->folder);
   if (!options.trace.empty()) check_writable(trace_path(options.trace, spec, spec.points.front().point));
   // From here to the end of the process, which must not end by a signal that comes late: never destroyed.
   Interrupt& interrupt = *new Interrupt;
@@ -326,42 +368,8 @@ int run(Options options) {
   return gates.failed > 0 ? Exit::kRegression : Exit::kDone;
 }
 
-}  // namespace
-
-void add_sweep(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("sweep", kAbout);
-  command->footer(kFooter);
-  command
-      ->add_option("SPEC", options->spec.path,
-                   "The sweep: a JSON file, or the name of one that comes with mbench; or a results.json or the folder "
-                   "of a sweep or "
-                   "search, whose points are run again")
-      ->required();
-  command
-      ->add_option("--on", options->on,
-                   "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
-                   "machine file); default cuda if every rank gets a GPU of its own, else cpu")
-      ->type_name("DEVICE");
-  command
-      ->add_option("--out", options->out,
-                   "Folder of the results, made if it is not there; default out/<name>-<date>-<time>")
-      ->type_name("DIR");
-  command
-      ->add_option("--set", options->spec.set,
-                   "Give a field another value, swept or not; an array sweeps over its values. May be repeated")
-      ->type_name("FIELD=VALUE")
-      ->take_all()
-      ->expected(1)
-      ->allow_extra_args(false);
-  command
-      ->add_option("--filter", options->spec.filter,
-                   "Run the points with this value only. May be repeated: different fields must all match, of the "
-                   "same field any")
-      ->type_name("FIELD=VALUE")
-      ->take_all()
-      ->expected(1)
-      ->allow_extra_args(false);
+// How it runs, and what is kept of it.
+void add_run_options(CLI::App* command, const std::shared_ptr<Options>& options) {
   command->add_flag("--resume", options->resume, "Go on with the sweep in --out");
   command->add_flag("--dry-run", options->dry_run, "List the points and their commands; run and write nothing");
   options->launch.add_to(*command);
@@ -413,6 +421,45 @@ void add_sweep(CLI::App& app, Exit& exit) {
                    "Of --check: how much worse than its peers a figure may be; default 10%")
       ->type_name("SHARE");
   command->add_flag("--quiet", options->quiet, "No progress: only errors, and the tables at the end");
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, Exit& exit) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("sweep", kAbout);
+  command->footer(kFooter);
+  command
+      ->add_option("SPEC", options->spec.path,
+                   "The sweep: a JSON file, or the name of one that comes with mbench; or a results.json or the folder "
+                   "of a sweep or "
+                   "search, whose points are run again")
+      ->required();
+  command
+      ->add_option("--on", options->on,
+                   "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
+                   "machine file); default cuda if every rank gets a GPU of its own, else cpu")
+      ->type_name("DEVICE");
+  command
+      ->add_option("--out", options->out,
+                   "Folder of the results, made if it is not there; default out/<name>-<date>-<time>")
+      ->type_name("DIR");
+  command
+      ->add_option("--set", options->spec.set,
+                   "Give a field another value, swept or not; an array sweeps over its values. May be repeated")
+      ->type_name("FIELD=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command
+      ->add_option("--filter", options->spec.filter,
+                   "Run the points with this value only. May be repeated: different fields must all match, of the "
+                   "same field any")
+      ->type_name("FIELD=VALUE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  add_run_options(command, options);
   command->callback([options, &exit] { exit.code = run(*options); });
 }
 

@@ -54,8 +54,8 @@ std::string write_or_say_why(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-TracedResult simulate_with_trace(Simulator& simulator, const Point& point, const std::string& path) {
-  Simulation simulation = simulator.attempt(point, true);
+TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& point, const std::string& path) {
+  Simulation simulation = simulator.attempt(point, {.trace = true});
   if (simulation.result.outcome != Outcome::ok) return {std::move(simulation.result), ""};
   std::vector<RankTimeline> ranks;
   const int stages = static_cast<int>(simulation.timeline_by_stage.size());

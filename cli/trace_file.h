@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "cli/simulation.h"
+#include "api/point_simulator.h"
 #include "engine/comm/group.h"
 #include "sweeps/spec.h"
 
@@ -15,7 +15,7 @@ struct TracedResult {
   PointResult result;
   std::string unwritten;  // why the trace could not be written; empty if it was
 };
-TracedResult simulate_with_trace(Simulator& simulator, const Point& point, const std::string& path);
+TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& point, const std::string& path);
 
 // Of the ranks of an MPI job, who are `all`: rank 0 gathers their timelines and writes the file, so that its
 // place need not be one that other nodes see; "-" is standard output, as lines of JSON for a sweep: {"trace": "...", "more": true}. Why it could not be written; empty if it was, and on all other ranks.

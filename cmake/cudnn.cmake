@@ -8,7 +8,7 @@ set(MBENCH_PYTHON_PACKAGES "" CACHE PATH "Folder of installed Python packages th
 find_path(CUDNN_INCLUDE cudnn.h HINTS ${MBENCH_PYTHON_PACKAGES}/nvidia/cudnn/include ${CUDAToolkit_INCLUDE_DIRS}
           DOC "Folder of cudnn.h")
 find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
-          HINTS ${CMAKE_SOURCE_DIR}/third_party/cudnn-frontend/include ${MBENCH_PYTHON_PACKAGES}/include
+          HINTS ${PROJECT_SOURCE_DIR}/third_party/cudnn-frontend/include ${MBENCH_PYTHON_PACKAGES}/include
           ${CUDAToolkit_INCLUDE_DIRS} DOC "Folder of cudnn_frontend.h")
 
 # cudnn_number(FILE MACRO RESULT): the number that a header defines MACRO as, 0 if it does not.
@@ -54,6 +54,6 @@ endif()
 
 function(mbench_add_cudnn)
   if(MBENCH_CUDNN)
-    target_include_directories(mbench_device SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE} ${CUDNN_INCLUDE})
+    target_include_directories(mbench_backend SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE} ${CUDNN_INCLUDE})
   endif()
 endfunction()

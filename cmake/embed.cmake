@@ -30,7 +30,7 @@ endif()
 set(MBENCH_EMBED_SCRIPT "${CMAKE_CURRENT_LIST_FILE}")
 
 function(mbench_embed target namespace folder glob)
-  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/${glob}")
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/${glob}")
   if(NOT files)
     message(FATAL_ERROR "mbench_embed: no file is called ${folder}/${glob}")
   endif()
@@ -42,7 +42,7 @@ function(mbench_embed target namespace folder glob)
     endif()
     list(APPEND names "${name}")
   endforeach()
-  set(source "${CMAKE_BINARY_DIR}/embedded/${namespace}.cpp")
+  set(source "${PROJECT_BINARY_DIR}/embedded/${namespace}.cpp")
   add_custom_command(
     OUTPUT "${source}"
     COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" "-DNAMESPACE=${namespace}" "-DSOURCE=${source}"

@@ -3,17 +3,17 @@
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR}/mbench)
 install(TARGETS mbench)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs ${CMAKE_SOURCE_DIR}/schemas DESTINATION ${share})
-install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(PROGRAMS ${CMAKE_SOURCE_DIR}/scripts/ci/slurm.sbatch DESTINATION ${share}/scripts)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs ${PROJECT_SOURCE_DIR}/schemas DESTINATION ${share})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/ci/slurm.sbatch DESTINATION ${share}/scripts)
 
 # Where the program looks for specs: beside where it is installed, else in the sources that it was built from.
 set_source_files_properties(cli/find_spec.cpp PROPERTIES COMPILE_DEFINITIONS
-  "MBENCH_BINARY_DIR=\"${CMAKE_INSTALL_BINDIR}\";MBENCH_SHARE_DIR=\"${share}\";MBENCH_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
+  "MBENCH_BINARY_DIR=\"${CMAKE_INSTALL_BINDIR}\";MBENCH_SHARE_DIR=\"${share}\";MBENCH_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\"")
 
 # The program itself writes what follows from its options, when it is installed.
-set(documents ${CMAKE_BINARY_DIR}/documents)
+set(documents ${PROJECT_BINARY_DIR}/documents)
 install(CODE "
   file(MAKE_DIRECTORY \"${documents}\")
   foreach(document IN ITEMS \"mbench.1 man\" \"mbench.bash completion bash\" \"_mbench completion zsh\")
@@ -32,7 +32,7 @@ set(CPACK_PACKAGE_NAME mbench)
 set(CPACK_PACKAGE_VENDOR "mbench")
 set(CPACK_PACKAGE_CONTACT "The authors of mbench")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "What a training step of a transformer costs on a machine")
-set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

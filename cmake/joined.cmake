@@ -2,15 +2,19 @@
 # joined, eight to a unit, and CUDA kernels four. Strategies and commands all call their parts alike (Options, run, refuse, write) and cannot be; they
 # have their headers precompiled instead. Not otherwise: what is precompiled ccache cannot keep without settings of its own, and
 # a change of one source would compile eight.
-# What runs once around a training is optimized less, and the engine's host code at -O2; the CPU's kernels (mbench_device) are
+# What runs once around a training is optimized less, and the engine's host code at -O2; the CPU's kernels (mbench_backend) are
 # compiled as in every release. GCC collects its garbage seldom: 2 to 16 % of the time of the units tried went there.
 if(CMAKE_UNITY_BUILD)
-  foreach(library cli check formats sweeps reports point)
-    target_compile_options(mbench_${library} PRIVATE $<$<CONFIG:Release>:-O1>)
+  foreach(library base framework point formats sweeps reports api health cli)
+    if(TARGET mbench_${library})
+      target_compile_options(mbench_${library} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
   endforeach()
   if(NOT MBENCH_SANITIZE)  # which is at -O1 as a whole
-    foreach(library engine strategies search)
-      target_compile_options(mbench_${library} PRIVATE $<$<CONFIG:Release>:-O2>)
+    foreach(library plan comm nn train sim strategies search platform)
+      if(TARGET mbench_${library})
+        target_compile_options(mbench_${library} PRIVATE $<$<CONFIG:Release>:-O2>)
+      endif()
     endforeach()
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -20,10 +24,13 @@ if(CMAKE_UNITY_BUILD)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")  # whose precompiled headers hold the times of files otherwise, which no compiler cache can keep
     target_compile_options(mbench_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
   endif()
-  set_target_properties(mbench_strategies mbench_cli PROPERTIES UNITY_BUILD OFF)
+  set_target_properties(mbench_strategies PROPERTIES UNITY_BUILD OFF)
   target_precompile_headers(mbench_strategies PRIVATE <nlohmann/json.hpp> <fmt/format.h> <algorithm> <string> <vector>)
-  target_precompile_headers(mbench_cli PRIVATE <CLI/CLI.hpp> <nlohmann/json.hpp> <fmt/format.h> <filesystem> <fstream>)
-  # Compiled with other options than the rest.
-  set_source_files_properties(cli/cpu_check.cpp cli/compiled_for.cpp cli/environment.cpp cli/launch.cpp cli/find_spec.cpp
-                              PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  if(TARGET mbench_cli)
+    set_target_properties(mbench_cli PROPERTIES UNITY_BUILD OFF)
+    target_precompile_headers(mbench_cli PRIVATE <CLI/CLI.hpp> <nlohmann/json.hpp> <fmt/format.h> <filesystem> <fstream>)
+    # Compiled with other options than the rest.
+    set_source_files_properties(cli/cpu_check.cpp cli/compiled_for.cpp cli/environment.cpp cli/launch.cpp cli/find_spec.cpp
+                                PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  endif()
 endif()

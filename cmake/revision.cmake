@@ -32,8 +32,8 @@ set(MBENCH_REVISION "" CACHE STRING "Revision of the sources, for builds without
 set(MBENCH_REVISION_SCRIPT "${CMAKE_CURRENT_LIST_FILE}")
 
 function(mbench_revision target)
-  set(source ${CMAKE_BINARY_DIR}/generated/revision.cpp)
-  set(command ${CMAKE_COMMAND} -DFOLDER=${CMAKE_SOURCE_DIR} -DREVISION=${MBENCH_REVISION} -DSOURCE=${source}
+  set(source ${PROJECT_BINARY_DIR}/generated/revision.cpp)
+  set(command ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR} -DREVISION=${MBENCH_REVISION} -DSOURCE=${source}
               -P ${MBENCH_REVISION_SCRIPT})
   execute_process(COMMAND ${command})  # so that it is there for the first build
   add_custom_target(mbench_revision COMMAND ${command} BYPRODUCTS ${source} COMMENT "" VERBATIM)

@@ -1,7 +1,5 @@
 #include "search/search.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -64,9 +62,6 @@ class Search {
   }
 
   SearchEnd run() {
-    // A recording makes and frees some MiB of small blocks, over and over: none of it goes back to the system between two.
-    ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    ::mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that is taken
     const auto begin = std::chrono::steady_clock::now();
     find_meshes();
     find_best();

@@ -12,7 +12,7 @@ WeightGradient::WeightGradient(Context& c, Parameter& weight, const Tensor& buff
     weight.stale = false;
   else
     zero_if_stale(c.device, weight);
-  if (c.keeps().weight_gradients == WeightGradients::separate)
+  if (c.keeps().weight_gradients == WeightGradients::apart)
     made_ = c.device.empty(buffer.shape(), c.dtype(), Category::gradients, "gradient of a weight");
   else
     keep_placeholder(c, buffer.shape());

@@ -29,11 +29,11 @@ template <>
 std::span<const NamedChoice<Precision>> choices_of() {
   static constexpr NamedChoice<Precision> all[] = {
       {"f32", Precision::f32, "Everything in f32."},
-      {"tf32", Precision::tf32, "f32 whose matrix products round their operands to TF32. On GPUs and simulated ones."},
+      {"tf32", Precision::tf32, "f32 whose GEMMs round their operands to TF32. On GPUs and simulated ones."},
       {"bf16", Precision::bf16, "Weights and activations in bf16, gradients and main weights in f32."},
       {"fp16", Precision::fp16,
        "Weights, activations and gradients in fp16, main weights in f32, dynamic loss scaling."},
-      {"fp8", Precision::fp8, "As bf16, with the matrix products of layers in [FP8](../spec.md#fp8)."}};
+      {"fp8", Precision::fp8, "As bf16, with the GEMMs of layers in [FP8](../spec.md#fp8)."}};
   return all;
 }
 
@@ -81,7 +81,7 @@ std::span<const NamedChoice<CpCommunication>> choices_of() {
 template <>
 std::span<const NamedChoice<TpGathers>> choices_of() {
   static constexpr NamedChoice<TpGathers> all[] = {
-      {"block", TpGathers::block, "The input of a block's first products is gathered once, and once more in backward."},
+      {"block", TpGathers::block, "The input of a block's first GEMMs is gathered once, and once more in backward."},
       {"product", TpGathers::gemm,
        "Queries, keys, values, gates and ups each gather their input, keep it, and scatter their gradient, as "
        "DTensor's "

@@ -158,11 +158,11 @@ std::vector<FieldChoice> recompute_choices() {
           {"core_attention", "Of the attention core, queries, keys and values are kept."},
           {"mla_up_proj", "Of latent attention's queries, keys and values, the latents are kept."},
           {"mlp", "Of a feed-forward block, its input is kept."},
-          {"moe", "Of a mixture of experts, its input is kept."},
+          {"moe", "Of an MoE layer, its input is kept."},
           {"moe_act", "Of experts, the input of the activation is kept, not its output."},
           {"norm", "Of a norm, its input is kept, not its output."},
           {"alternate_products",
-           "Of a LLaMA layer, its input, the output of attention and every second product are kept (torchtitan's "
+           "Of a LLaMA layer, its input, the output of attention and every second GEMM are kept (torchtitan's "
            "selective activation checkpointing by op)."}};
 }
 

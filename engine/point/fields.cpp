@@ -129,7 +129,7 @@ Field precision_row() {
   Field field = row(
       "precision", FieldKind::training, {BearsOn::micro_batch, BearsOn::state, BearsOn::update}, &Point::precision,
       FieldValues{read_named<Precision>, precision_schema(), documented<Precision>()}, "",
-      "Types of weights, activations and matrix products: a name, or an object of a `preset` and what differs from it. "
+      "Types of weights, activations and GEMMs: a name, or an object of a `preset` and what differs from it. "
       "`gradients`: the type in which they accumulate and are reduced, by default fp16 with fp16 and f32 with all "
       "others "
       "(`--accumulate-allreduce-grads-in-fp32`, `--grad-reduce-in-bf16`). `moments: bf16`: Adam's, of 16-bit weights "
@@ -137,7 +137,7 @@ Field precision_row() {
       "optimizer updates "
       "bf16 weights, rounded to nearest (a PyTorch model in bf16 under `AdamW(fused=True)`). `fp8_recipe`: where "
       "scales come "
-      "from. `fp8_parameters`: the weights of FP8's products [live in FP8 alone](../spec.md#weights-in-fp8-alone) "
+      "from. `fp8_parameters`: the weights of FP8 GEMMs [live in FP8 only](../spec.md#weights-in-fp8-alone) "
       "(`--fp8-param-gather`).");
   field.read = [](Point& p, const json& value, const std::string& where) { read_precision(p, value, where); };
   field.write = [](const Point& p) { return write_precision(p); };

@@ -219,7 +219,7 @@ std::string fingerprint_of(const nlohmann::json& machine) {
 std::vector<std::string> environment_changes(const ResultFile& now, const ResultFile& baseline) {
   std::vector<std::string> changes;
   const auto note = [&](const std::string& key) {
-    if (key == "started" || key == "finished") return;  // of course
+    if (key == "started" || key == "finished" || key == "search") return;  // of course
     const Json a = value_of(now.environment, key.c_str()), b = value_of(baseline.environment, key.c_str());
     if (b.is_null() && std::find(std::begin(kUnstored), std::end(kUnstored), key) != std::end(kUnstored)) return;
     if (a != b) changes.push_back(fmt::format("{}: {}, was {}", key, text_of(a), text_of(b)));

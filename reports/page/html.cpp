@@ -7,6 +7,7 @@
 
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
+#include "reports/page/html_search.h"
 #include "reports/page/html_table.h"
 #include "reports/page/html_text.h"
 #include "reports/plots/build_plot.h"
@@ -113,6 +114,7 @@ class Page {
     std::string out = "<section>\n";
     if (sources_.size() > 1) out += "<h2>" + escape_html(report_name(source.file)) + "</h2>\n";
     facts(out, source, parts);
+    out += html_search(source.file.environment, level_);
     const std::string line = source_line(source.file);
     out += heading("Tables");
     for (const Table& table : parts.tables) {

@@ -29,7 +29,7 @@ std::map<std::string, Source> read_sources() {
   const std::regex include(R"re(#include "([^"]+)")re");
   std::map<std::string, Source> all;
   for (const char* top :
-       {"engine", "strategies", "sweeps", "search", "check", "formats", "reports", "cli", "bench", "test"})
+       {"engine", "strategies", "sweeps", "search", "health", "formats", "reports", "api", "cli", "bench", "test"})
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cpp") continue;

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "check/figures.h"
+#include "health/figures.h"
 #include "engine/point/result_file.h"
 #include "test/catch.h"
 #include "test/cli/room.h"

@@ -83,6 +83,14 @@ bool Memory::is_mapped(void* at, Kind kind) {
   return it != ranges_.end() && it->second.kind == kind && it->second.mapped;
 }
 
+bool Memory::is_mapped_at(const void* at) {
+  const std::lock_guard lock(mutex_);
+  auto it = ranges_.upper_bound(number(at));
+  if (it == ranges_.begin()) return false;
+  --it;
+  return number(at) < it->first + it->second.bytes && it->second.kind == Kind::device && it->second.mapped;
+}
+
 bool Memory::touches_range(const void* at, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   for (const auto& [start, range] : ranges_)

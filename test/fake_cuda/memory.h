@@ -24,6 +24,8 @@ class Memory {
   void remove_mapped(void* at);
   // Whether a mapped range of that kind begins there.
   bool is_mapped(void* at, Kind kind);
+  // Whether that lies in memory of a GPU that the driver mapped.
+  bool is_mapped_at(const void* at);
   // Whether a part of [at, at + bytes) is in a range, and whether all of it is in one.
   bool touches_range(const void* at, std::size_t bytes);
   bool in_one_range(const void* at, std::size_t bytes);

@@ -66,6 +66,13 @@ bool on_gpu(const void* at, std::size_t bytes) {
   return bytes == 0 || Memory::get().kind_of(at, bytes) == Kind::device;
 }
 
+// NCCL registers the buffers of captured operations, so that other ranks reach them: by an export of their memory, which the driver
+// refuses of memory that it mapped and was not asked to make exportable.
+bool can_register(const Communicator& comm, const Queue& queue, const void* at, std::size_t bytes) {
+  return !queue.capture || comm.size() == 1 || settings().graph_register == 0 || bytes == 0 ||
+         !Memory::get().is_mapped_at(at);
+}
+
 ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const Operation& o, std::size_t send_bytes,
                   std::size_t receive_bytes, const char* name) {
   if (!Alive<ncclComm>::get().has(comm)) return no(ncclInvalidArgument, name, "no such communicator");
@@ -74,6 +81,10 @@ ncclResult_t call(ncclComm_t comm, cudaStream_t stream, const Operation& o, std:
   if (comm->own->meet() != ncclSuccess) return no(ncclInvalidArgument, name, "the communicator is not made yet");
   if (!on_gpu(o.send, send_bytes) || !on_gpu(o.receive, receive_bytes))
     return no(ncclInvalidArgument, name, "a buffer goes beyond memory of the GPU");
+  if (!can_register(*comm->own, *queue, o.send, send_bytes) ||
+      !can_register(*comm->own, *queue, o.receive, receive_bytes))
+    return no(ncclUnhandledCudaError, name,
+              "a captured buffer's memory cannot be exported, need NCCL_GRAPH_REGISTER=0");
   if (o.terms.root < 0 || o.terms.root >= comm->own->size() || o.peer >= comm->own->size())
     return no(ncclInvalidArgument, name, "rank");
   const bool message = o.terms.call == Call::send || o.terms.call == Call::receive;

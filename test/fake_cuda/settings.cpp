@@ -44,6 +44,7 @@ Settings load() {
   read("CONNECT_HANGS", s.connect_hangs);
   read("COMMUNICATOR_MIB", s.communicator, 1 << 20);
   read_variable("CUDA_DEVICE_MAX_CONNECTIONS", s.connections);
+  read_variable("NCCL_GRAPH_REGISTER", s.graph_register);
   s.connections = std::clamp(s.connections, 1, 32);
   return s;
 }

@@ -22,6 +22,7 @@ struct Settings {
   bool connect_hangs = false;    // CONNECT_HANGS: ... or to its first collective: calls of the others do not return
   std::size_t communicator = 0;  // COMMUNICATOR_MIB: bytes that each communicator of several ranks takes
   int connections = 8;           // CUDA_DEVICE_MAX_CONNECTIONS, CUDA's own: hardware queues that streams share
+  int graph_register = 1;  // NCCL_GRAPH_REGISTER, NCCL's own: whether it registers the buffers of captured operations
 };
 
 const Settings& settings();

@@ -43,6 +43,17 @@ class Parts(unittest.TestCase):
             summary = archive.extractfile("gpu-check/summary.md").read().decode()
             return steps, summary, archive.getnames()
 
+    def check_kernel_table(self, step):
+        """Every row of the table on paper is an op that was timed, and all ops but these have a row."""
+        if step["result"] != "ok":
+            return
+        with open(os.path.join(ROOT, "bench/kernels.json")) as file:
+            on_paper = set(json.load(file)["ops"])
+        timed = {op["op"]: op for op in step["details"]["ops"]}
+        self.assertLessEqual(on_paper, set(timed))
+        self.assertEqual({name for name, op in timed.items() if op["allowed"] is None},
+                         {"copy", "bias_dropout_add, p 0.1", "cross_entropy_loss"})
+
     def test_each_part_goes_on_from_the_archive_of_the_one_before(self):
         resume, expected = [], set()
         with tempfile.TemporaryDirectory() as folder:
@@ -69,6 +80,7 @@ class Parts(unittest.TestCase):
                     print(f"{part} {name}: {step['seconds']} of {clock} s, {step['result']}", file=sys.stderr)
                 resume = ["--resume", os.path.join(deliver, "gpu-check.tar.gz")]
             self.assertEqual(expected, set(parts.STEPS))
+            self.check_kernel_table(steps["kernels"])
             # The last part again: what ended well is not run again.
             code, seconds, text = self.check(part, out, deliver)
             again, _, _ = self.read(deliver)

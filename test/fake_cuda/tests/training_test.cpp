@@ -103,6 +103,38 @@ TEST_CASE("state sharded over NCCL: what the serial run computes, in the simulat
   }
 }
 
+TEST_CASE(
+    "a step that is captured with NCCL's operations in it: what the serial run computes, in the simulator's memory") {
+  const std::string layouts = R"({"tp,pp,dp,sequence_parallel,recompute,schedule,virtual_stages,precision,zero": [
+    [1, 1, 1, false, "none", "1f1b", 1, "bf16", 0],
+    [2, 1, 1, true, "selective", "1f1b", 1, "f32", 0],
+    [1, 2, 2, false, "none", "1f1b", 1, "fp16", 1],
+    [2, 2, 1, true, "full", "interleaved", 2, "bf16", 0],
+    [1, 1, 4, false, "none", "1f1b", 1, "f32", 3]], "capture": [true]})";
+  Sweeps sweeps;
+  const auto want = serial(sweeps);
+  const auto sim = sweeps.good("sim", layouts, "sim:4xA100-SXM4-80GB");
+  const auto gpu = sweeps.good("gpu", layouts, "cuda", "FAKE_CUDA_COUNT=4 FAKE_CUDA_SEED=7");
+  REQUIRE(gpu.size() == 5);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]));
+    check_same_training(gpu[i], want.at(gpu[i].point.precision));
+    check_same_memory(gpu[i], sim[i]);
+  }
+}
+
+TEST_CASE("mbench keeps NCCL from registering what is captured, which the arena's memory cannot be") {
+  Sweeps sweeps;
+  const std::string two = R"({"precision": ["f32"], "tp": [2], "capture": [true]})";
+  sweeps.good("own", two, "cuda", "FAKE_CUDA_COUNT=2");
+  const Run run = sweeps.run("asked", two, "cuda", "FAKE_CUDA_COUNT=2 NCCL_GRAPH_REGISTER=1");
+  INFO(run.out << run.err);
+  CHECK(run.code != 0);
+  const PointResult p = sweeps.points("asked").at(0);
+  CHECK(p.outcome == Outcome::crashed);
+  CHECK_THAT(p.reason, Contains("NCCL failed, got unhandled cuda error"));
+}
+
 TEST_CASE("state in page-locked memory: what the serial run computes, in the simulator's memory, on the host too") {
   const std::string layouts = R"({"dp,tp,pp,sequence_parallel,recompute,graph,precision,zero,offload": [
     [1, 1, 1, false, "none", "fused", "f32", 0, "optimizer"],

@@ -160,6 +160,28 @@ TEST_CASE("the commands of a search's page each name one of the layouts that it 
   CHECK(count(page, "<span>--filter strategy=full</span>") + count(page, "<span>--filter recompute=full</span>") == 1);
 }
 
+TEST_CASE("the page of a search begins with its answer, and has the front and what was left out") {
+  ResultFile file = sample::strategies();
+  file.environment["search"] = {
+      {"answer", {"Best by time: tp=2 <pp>=1, 12.6 s, 74 GiB of 75 GiB a rank."}},
+      {"counted", "12 layouts that can be: 3 simulated, 9 ruled out by a lower bound."},
+      {"front",
+       {{{"layout", "tp=2"}, {"id", "a"}, {"iteration_ms", 200.0}, {"needed_mib", 900.0}},
+        {{"layout", "tp=8"}, {"id", "b"}, {"iteration_ms", 250.0}, {"needed_mib", 300.0}}}},
+      {"left_out", {"4 layouts do not fit: rank 0, activations", "2 layouts cannot be: tp 3 and 16 heads"}}};
+  const std::string page = page_of(file);
+  CHECK(trouble_in(page) == "");
+  CHECK_THAT(page, Contains("Answer</h2>") && Contains("Best by time: tp=2 &lt;pp&gt;=1, 12.6 s"));
+  CHECK(page.find("Answer</h2>") < page.find("Tables</h2>"));
+  CHECK_THAT(page, Contains("<th scope=row>tp=8</th><td>250</td><td>25.0</td><td>300</td>"));
+  CHECK_THAT(page,
+             Contains("<li>4 layouts do not fit: rank 0, activations</li>") && Contains("<li>2 layouts cannot be"));
+  file.environment["search"] = {{"answer", "not a list"}, {"front", {1, nullptr}}, {"left_out", {7}}};
+  CHECK(trouble_in(page_of(file)) == "");  // what another program wrote there does not break the page
+  file.environment.erase("search");
+  CHECK(page_of(file).find("Answer</h2>") == std::string::npos);
+}
+
 TEST_CASE("without gnuplot a page has its tables and says what to install") {
   const HtmlReport report = html_report({{"r.json", sample::strategies()}}, {}, {}, kNoGnuplot);
   CHECK(count(report.text, "<figure") == 0);

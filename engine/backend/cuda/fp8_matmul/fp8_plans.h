@@ -1,6 +1,6 @@
-// FP8 products by cuBLASLt, as ops/fp8_matmul.h defines them: f32 accumulation throughout (no "fast accumulation", which on Hopper
-// keeps fewer bits), scales read from the device. Of the algorithms that the heuristic puts first the first is taken: it depends on
-// the product alone, so two runs give the same bits. What a product needs is made once for its shape and types, and kept.
+// FP8 GEMMs by cuBLASLt, as ops/fp8_matmul.h defines them, with scales read from the device. Forward GEMMs with one scale a tensor
+// accumulate fast, which on Hopper keeps fewer bits; all others accumulate in f32 throughout. The heuristic's first algorithm is taken. It
+// depends on the GEMM alone, so two runs give the same bits. What a GEMM needs is made once for its shape and types, and kept.
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>

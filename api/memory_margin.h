@@ -1,0 +1,19 @@
+// --memory-margin of a search: what a layout must leave free of a device's memory.
+#pragma once
+#include <string>
+
+#include "engine/point/point.h"
+#include "engine/sim/machine.h"
+
+namespace mbench::api {
+
+struct MemoryMargin {
+  double mib = 0;
+  std::string about;  // "5 % for fragments of megatron-core's allocator"; empty: none
+};
+
+// "5%" of what the allocator could have, or bytes: "4GiB"; empty: the framework's own share, or none where the point has a memory_limit. bad_input for what is
+// neither, and for all there is.
+MemoryMargin memory_margin(const std::string& given, const Point& point, const Machine& machine);
+
+}  // namespace mbench::api

@@ -1,0 +1,52 @@
+#include "api/point_simulator.h"
+
+#include "engine/base/error.h"
+#include "engine/sim/what_if.h"
+#include "explain/peers.h"
+#include "strategies/strategies.h"
+
+namespace mbench::api {
+
+void add_interval(PointResult& r, const Machine& machine) {
+  if (!r.iteration_ms) return;
+  const explain::Interval ratio = explain::interval_of(explain::kind_of(r.point, machine.node.devices));
+  r.iteration_ms_interval = {r.iteration_ms->mean * ratio.low, r.iteration_ms->mean * ratio.high,
+                             static_cast<std::int64_t>(ratio.rows), ratio.about};
+}
+
+const Machine& PointSimulator::machine_of(const Point& point) {
+  const std::string name = parse_simulated(point.device, "device").machine;
+  const auto key = std::pair(name, point.machine);
+  const auto it = machines_.find(key);
+  if (it != machines_.end()) return it->second;
+  return machines_.emplace(key, find_machine(name, point.machine, "device")).first->second;
+}
+
+void PointSimulator::check(const Point& point) {
+  if (point.ranks_per_node > 0)
+    fail(ErrorKind::bad_input, "ranks_per_node",
+         "places ranks on real hosts, got {} for a simulated machine, need machine.node.devices", point.ranks_per_node);
+  machine_of(point);
+  framework_of(point.framework);
+}
+
+Simulation PointSimulator::simulate(const Point& point, const SimulateOptions& options) {
+  Simulation s = simulate_point(point, strategies::make_plan(point), machine_of(point),
+                                parse_simulated(point.device, "device").count, options);
+  add_interval(s.result, machine_of(point));
+  return s;
+}
+
+Simulation PointSimulator::attempt(const Point& point, const SimulateOptions& options) {
+  try {
+    return simulate(point, options);
+  } catch (const Error& e) {
+    const auto outcome = outcome_of(e.kind());
+    if (!outcome) throw;
+    Simulation none;
+    none.result = not_run(point, *outcome, e.what());
+    return none;
+  }
+}
+
+}  // namespace mbench::api

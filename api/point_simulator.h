@@ -1,0 +1,30 @@
+// Simulated points for the commands and the library: from a point's device ("sim:8xV100-SXM2-16GB") and framework to its
+// result.
+#pragma once
+#include <map>
+#include <string>
+
+#include "engine/point/result.h"
+#include "engine/sim/simulate.h"
+
+namespace mbench::api {
+
+// Where a simulated step time is to be expected in a real run (explain/peers.h); nothing is added where there is no time.
+void add_interval(PointResult& simulated, const Machine& machine);
+
+class PointSimulator {
+ public:
+  // bad_input where the point's machine or framework cannot be read.
+  void check(const Point& point);
+  // The result, its outcome oom, infeasible or unsupported where the step cannot be.
+  PointResult run(const Point& point) { return attempt(point).result; }
+  Simulation attempt(const Point& point, const SimulateOptions& options = {});
+  // Throws instead.
+  Simulation simulate(const Point& point, const SimulateOptions& options = {});
+  const Machine& machine_of(const Point& point);
+
+ private:
+  std::map<std::pair<std::string, std::map<std::string, double>>, Machine> machines_;  // with figures that differ
+};
+
+}  // namespace mbench::api

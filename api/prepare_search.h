@@ -1,0 +1,23 @@
+// A search as the commands and the library begin it.
+#pragma once
+#include "api/memory_margin.h"
+#include "api/point_simulator.h"
+#include "engine/point/result_fwd.h"
+#include "search/search.h"
+
+namespace mbench::api {
+
+// What a search looks through, bounded by what the space's framework can, and where. `simulator` and `recordings` outlive it.
+struct PreparedSearch {
+  search::Space space;
+  MemoryMargin margin;
+  search::Place place;
+};
+// `margin` as --memory-margin. bad_input for a space, machine or framework that cannot be read.
+PreparedSearch prepare_search(const search::SpaceOptions& options, const std::string& margin, PointSimulator& simulator,
+                              sim::Recordings& recordings);
+
+// The best and the front, each layout once, best first, with the interval of each time.
+ResultFile result_file_of(const search::Space& space, const search::SearchEnd& end, const Machine& machine);
+
+}  // namespace mbench::api

@@ -1,0 +1,55 @@
+#include "health/expected.h"
+
+#include <algorithm>
+
+#include "health/collectives.h"
+#include "engine/sim/links.h"
+
+namespace mbench::health {
+namespace {
+
+std::optional<double> product(const Machine& m, const std::string& dtype) {
+  for (const Precision p : {Precision::f32, Precision::bf16, Precision::fp16}) {
+    const std::string name = p == Precision::fp16 ? "f16" : std::string(name_of(p));
+    const auto i = static_cast<std::size_t>(p);
+    if (name == dtype && m.device.peak_flops[i] > 0) return m.device.peak_flops[i] * m.gemm.sustained[i] * 1e-12;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> seconds_of(const std::string& what, double bytes, const Links& links, Links::Reach reach) {
+  if (what == "all_reduce") return links.all_reduce(bytes, reach);
+  if (what == "all_gather" || what == "reduce_scatter") return links.all_gather(bytes, reach);
+  if (what == "all_to_all") return links.all_to_all(bytes, reach);
+  if (what == "send") return links.shift(bytes, reach);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void expect(Health& health, const Machine& machine) {
+  health.machine = machine.name;
+  const Links links(machine, true);
+  const double sharers =
+      machine.immediate ? static_cast<double>(std::max<std::int64_t>(1, ranks_per_node(health.hosts))) : 1;
+  for (Figure& f : health.figures)
+    for (Measured& m : f.of) {
+      if (f.what.ends_with(" product")) {
+        if (const auto rate = product(machine, f.what.substr(0, f.what.find(' ')))) m.expected = *rate / sharers;
+      } else if (f.what == "memory") {
+        m.expected = machine.device.memory_bandwidth * machine.device.memory_efficiency * 1e-9 / sharers;
+      } else if (f.what == "launch") {
+        m.expected = std::max(machine.host.launch, machine.device.kernel_latency) * 1e6;
+      } else {
+        const int nodes = std::max(1, hosts_of(health, m.ranks));
+        const int ranks = static_cast<int>(m.ranks.size());
+        const auto seconds =
+            seconds_of(f.what, static_cast<double>(f.bytes), links, {(ranks + nodes - 1) / nodes, nodes});
+        for (const Collective& c : collectives())
+          if (seconds && *seconds > 0 && c.name == f.what)
+            m.expected = c.factor(ranks) * static_cast<double>(f.bytes) / *seconds * 1e-9;
+      }
+    }
+}
+
+}  // namespace mbench::health

@@ -1,0 +1,187 @@
+#include "health/figures.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "health/median.h"
+#include "engine/base/json_reader.h"
+
+namespace mbench::health {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* kSchema = "mbench.check/1";
+
+const Host* host_of(const Health& health, int rank) {
+  for (const Host& h : health.hosts)
+    if (std::find(h.ranks.begin(), h.ranks.end(), rank) != h.ranks.end()) return &h;
+  return nullptr;
+}
+
+std::string label_of(const Figure& f) {
+  return f.bytes > 0 ? fmt::format("{} of {} bytes over {}", f.what, f.bytes, f.scope) : f.what;
+}
+
+// By how much less it does in a time than `reference` does, as a share; negative if it does more.
+double shortfall(const Figure& f, double value, double reference) {
+  return f.rate ? 1 - value / reference : 1 - reference / value;
+}
+
+template <class Read>
+void each(ObjectReader& reader, const char* key, const Read& read) {
+  const json& list = reader.require(key, "an array");
+  if (!list.is_array())
+    fail(ErrorKind::bad_input, reader.path(key), "wrong type, got {}, need an array", short_json(list));
+  for (std::size_t i = 0; i < list.size(); ++i) read(list[i], fmt::format("{}[{}]", reader.path(key), i));
+}
+
+}  // namespace
+
+std::string_view name_of(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::wrong:
+      return "wrong";
+    case Finding::Kind::slow:
+      return "slow";
+    case Finding::Kind::below:
+      return "below";
+  }
+  return "?";
+}
+
+std::string ranks_text(const Health& health, const std::vector<int>& ranks) {
+  if (ranks.size() == 1) {
+    const auto rank = static_cast<std::size_t>(ranks.front());
+    const std::string device = rank < health.devices.size() ? health.devices[rank] : "";
+    return rank_text(ranks.front(), health.hosts) + (device.empty() ? "" : " (" + device + ")");
+  }
+  constexpr std::size_t kMost = 16;
+  const std::vector<int> first(ranks.begin(),
+                               ranks.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, ranks.size())));
+  std::vector<std::string> names;
+  for (const int rank : ranks)
+    if (const Host* h = host_of(health, rank); h && std::find(names.begin(), names.end(), h->name) == names.end())
+      names.push_back(h->name);
+  return fmt::format("ranks {}{}{}{}", fmt::join(first, " "), ranks.size() > kMost ? " ..." : "",
+                     names.empty() ? "" : " on ", fmt::join(names, ", "));
+}
+
+int hosts_of(const Health& health, const std::vector<int>& ranks) {
+  std::set<const Host*> hosts;
+  for (const int rank : ranks) hosts.insert(host_of(health, rank));
+  return static_cast<int>(hosts.size());
+}
+
+std::vector<std::optional<double>> peers_of(const Health& health, const Figure& figure) {
+  std::vector<std::optional<double>> medians;
+  std::vector<int> spread;
+  for (const Measured& m : figure.of) spread.push_back(hosts_of(health, m.ranks));
+  for (std::size_t i = 0; i < figure.of.size(); ++i) {
+    std::vector<double> others;
+    for (std::size_t k = 0; k < figure.of.size(); ++k)
+      if (k != i && spread[k] == spread[i] && figure.of[k].ranks.size() == figure.of[i].ranks.size())
+        others.push_back(figure.of[k].value);
+    medians.push_back(others.empty() ? std::nullopt : std::optional(median(std::move(others))));
+  }
+  return medians;
+}
+
+std::vector<Finding> judge(const Health& health, double tolerance) {
+  std::vector<Finding> findings;
+  for (std::size_t f = 0; f < health.figures.size(); ++f) {
+    const Figure& figure = health.figures[f];
+    const auto peers = peers_of(health, figure);
+    for (std::size_t i = 0; i < figure.of.size(); ++i) {
+      const Measured& m = figure.of[i];
+      const std::string who = fmt::format("{}: {}", ranks_text(health, m.ranks), label_of(figure));
+      const auto add = [&](Finding::Kind kind, const std::string& what) {
+        findings.push_back({f, i, kind, fmt::format("{} {}", who, what)});
+      };
+      if (m.wrong > 0) add(Finding::Kind::wrong, fmt::format("gave {} wrong elements", m.wrong));
+      if (!figure.judged) continue;
+      const auto against = [&](Finding::Kind kind, const std::optional<double>& reference, const char* whose) {
+        if (!reference || !(*reference > 0) || !(shortfall(figure, m.value, *reference) > tolerance)) return;
+        add(kind,
+            fmt::format("{:.4g} {}, {:.0f} % {} {} {:.4g}", m.value, figure.unit,
+                        100 * std::abs(1 - m.value / *reference), figure.rate ? "below" : "above", whose, *reference));
+      };
+      against(Finding::Kind::slow, peers[i], "the median of its peers,");
+      against(Finding::Kind::below, m.expected, fmt::format("what {} says,", health.machine).c_str());
+    }
+  }
+  return findings;
+}
+
+ordered_json to_json(const Health& health, double tolerance) {
+  ordered_json figures = ordered_json::array(), texts = ordered_json::array();
+  for (const Figure& f : health.figures) {
+    ordered_json of = ordered_json::array();
+    for (const Measured& m : f.of)
+      of.push_back({{"ranks", m.ranks},
+                    {"value", m.value},
+                    {"seconds", m.seconds},
+                    {"wrong", m.wrong},
+                    {"expected", m.expected ? ordered_json(*m.expected) : ordered_json(nullptr)}});
+    figures.push_back({{"what", f.what},
+                       {"scope", f.scope},
+                       {"unit", f.unit},
+                       {"bytes", f.bytes},
+                       {"rate", f.rate},
+                       {"judged", f.judged},
+                       {"of", of}});
+  }
+  for (const Finding& finding : judge(health, tolerance)) texts.push_back(finding.text);
+  return {{"schema", kSchema},
+          {"device", health.device},
+          {"hosts", hosts_to_json(health.hosts)},
+          {"devices", health.devices},
+          {"machine", health.machine.empty() ? ordered_json(nullptr) : ordered_json(health.machine)},
+          {"figures", figures},
+          {"tolerance", tolerance},
+          {"findings", texts}};
+}
+
+Health health_from_json(const json& value, const std::string& where) {
+  ObjectReader reader(value, where);
+  const std::string schema = read_string(reader.require("schema", kSchema), reader.path("schema"));
+  if (schema != kSchema) fail(ErrorKind::bad_input, reader.path("schema"), "got \"{}\", need \"{}\"", schema, kSchema);
+  Health health;
+  health.device = read_string(reader.require("device", "cpu or cuda"), reader.path("device"));
+  health.hosts = hosts_from_json(reader.require("hosts", "an array of hosts"), reader.path("hosts"));
+  each(reader, "devices", [&](const json& x, const std::string& at) { health.devices.push_back(read_string(x, at)); });
+  if (const json* machine = reader.find("machine"); machine && !machine->is_null())
+    health.machine = read_string(*machine, reader.path("machine"));
+  each(reader, "figures", [&](const json& figure, const std::string& at) {
+    ObjectReader r(figure, at);
+    Figure f;
+    const auto text = [&](const char* key) { return read_string(r.require(key, "a text"), r.path(key)); };
+    f.what = text("what"), f.scope = text("scope"), f.unit = text("unit");
+    f.bytes = read_int(r.require("bytes", "a number"), r.path("bytes"), 0, INT64_MAX);
+    f.rate = read_bool(r.require("rate", "true or false"), r.path("rate"));
+    f.judged = read_bool(r.require("judged", "true or false"), r.path("judged"));
+    each(r, "of", [&](const json& measured, const std::string& here) {
+      ObjectReader o(measured, here);
+      Measured m;
+      each(o, "ranks", [&](const json& x, const std::string& p) {
+        m.ranks.push_back(static_cast<int>(read_int(x, p, 0, 1 << 30)));
+      });
+      m.value = read_number(o.require("value", "a number"), o.path("value"), 0);
+      m.seconds = read_number(o.require("seconds", "a number"), o.path("seconds"), 0);
+      m.wrong = read_int(o.require("wrong", "a number"), o.path("wrong"), 0, INT64_MAX);
+      if (const json* expected = o.find("expected"); expected && !expected->is_null())
+        m.expected = read_number(*expected, o.path("expected"), 0);
+      f.of.push_back(std::move(m));
+    });
+    health.figures.push_back(std::move(f));
+  });
+  return health;
+}
+
+}  // namespace mbench::health

@@ -1,0 +1,135 @@
+#include "health/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "health/median.h"
+#include "engine/base/text.h"
+#include "reports/gate/junit.h"
+#include "reports/tables/markdown.h"
+
+namespace mbench::health {
+namespace {
+
+using reports::Cell;
+using reports::Section;
+
+Cell text(const std::string& t) {
+  return {t, {}};
+}
+Cell number(double x) {
+  return {fmt::format("{:.4g}", x), x};
+}
+
+Section section(const std::vector<std::pair<const char*, bool>>& columns) {
+  Section s;
+  for (const auto& [header, right] : columns) s.columns.push_back({header, header, right});
+  return s;
+}
+
+std::size_t worst_of(const Figure& f) {
+  const auto worse = [&](const Measured& a, const Measured& b) {
+    return f.rate ? a.value < b.value : a.value > b.value;
+  };
+  return static_cast<std::size_t>(std::min_element(f.of.begin(), f.of.end(), worse) - f.of.begin());
+}
+
+template <class Of>
+double median_of(const Figure& f, const Of& of) {
+  std::vector<double> values;
+  for (const Measured& m : f.of) values.push_back(of(m));
+  return median(std::move(values));
+}
+
+Cell expected_cell(const Figure& f) {
+  const auto& expected = f.of[worst_of(f)].expected;
+  return expected ? number(*expected) : text("n/a");
+}
+
+std::string rank_grid(const Health& health) {
+  Section s = section({{"Of each rank", false},
+                       {"Unit", false},
+                       {"Median", true},
+                       {"Worst", true},
+                       {"Of", false},
+                       {"Wrong", true},
+                       {"Expected", true}});
+  for (const Figure& f : health.figures) {
+    if (f.scope != "rank" || f.of.empty()) continue;
+    std::int64_t wrong = 0;
+    for (const Measured& m : f.of) wrong += m.wrong;
+    const Measured& worst = f.of[worst_of(f)];
+    s.rows.push_back({text(f.what), text(f.unit), number(median_of(f, [](const Measured& m) { return m.value; })),
+                      number(worst.value), text(ranks_text(health, worst.ranks)), number(static_cast<double>(wrong)),
+                      expected_cell(f)});
+  }
+  return reports::grid_to_markdown(s);
+}
+
+std::string collective_grid(const Health& health) {
+  Section s = section({{"Collective", false},
+                       {"Over", false},
+                       {"Ranks", true},
+                       {"Size", true},
+                       {"Time (us)", true},
+                       {"Algorithm (GB/s)", true},
+                       {"Bus (GB/s)", true},
+                       {"Worst", true},
+                       {"Of", false},
+                       {"Wrong", true},
+                       {"Expected", true}});
+  for (const Figure& f : health.figures) {
+    if (f.scope == "rank" || f.of.empty()) continue;
+    const double seconds = median_of(f, [](const Measured& m) { return m.seconds; });
+    std::int64_t wrong = 0;
+    for (const Measured& m : f.of) wrong += m.wrong;
+    const Measured& worst = f.of[worst_of(f)];
+    s.rows.push_back({text(f.what), text(f.scope), number(static_cast<double>(f.of.front().ranks.size())),
+                      text(format_bytes(static_cast<std::uint64_t>(f.bytes))), number(seconds * 1e6),
+                      number(static_cast<double>(f.bytes) / seconds * 1e-9),
+                      number(median_of(f, [](const Measured& m) { return m.value; })), number(worst.value),
+                      text(ranks_text(health, worst.ranks)), number(static_cast<double>(wrong)), expected_cell(f)});
+  }
+  return s.rows.empty() ? "" : reports::grid_to_markdown(s);
+}
+
+}  // namespace
+
+std::string to_markdown(const Health& health, double tolerance) {
+  std::string out = fmt::format("# Check of {} rank{} ({})\n\n", health.devices.size(),
+                                health.devices.size() == 1 ? "" : "s", reports::escape_markdown(health.device));
+  const std::vector<Finding> findings = judge(health, tolerance);
+  for (const std::string& line : differences_of(health.hosts))
+    out += "- Not alike: " + reports::escape_markdown(line) + "\n";
+  for (const Finding& f : findings) out += "- " + reports::escape_markdown(f.text) + "\n";
+  if (findings.empty())
+    out += fmt::format(
+        "- Nothing is more than {:.4g} % worse than its peers{}, and all data was right.\n", tolerance * 100,
+        health.machine.empty() ? "" : fmt::format(" or than {} says", reports::escape_markdown(health.machine)));
+  out += "\n" + rank_grid(health) + "\n" + collective_grid(health);
+  out +=
+      "\nMedians; all ranks work at once. Bandwidths are those of nccl-tests. Wrong: elements of results that are not "
+      "what they "
+      "must be. Peers are compared at the largest size.\n";
+  return out;
+}
+
+std::string to_junit(const Health& health, double tolerance) {
+  const std::vector<Finding> findings = judge(health, tolerance);
+  std::vector<reports::JunitCase> cases;
+  for (std::size_t i = 0; i < health.figures.size(); ++i) {
+    const Figure& f = health.figures[i];
+    reports::JunitCase c;
+    c.classname = "mbench.check." + f.scope;
+    c.name = f.bytes > 0 ? fmt::format("{} {} bytes", f.what, f.bytes) : f.what;
+    for (const Measured& m : f.of)
+      c.output.push_back(fmt::format("{}: {:.6g} {}", ranks_text(health, m.ranks), m.value, f.unit));
+    for (const Finding& finding : findings)
+      if (finding.figure == i) c.failures.push_back({std::string(name_of(finding.kind)), finding.text});
+    cases.push_back(std::move(c));
+  }
+  return reports::junit_xml("mbench check", cases);
+}
+
+}  // namespace mbench::health

@@ -1,0 +1,62 @@
+// Specs: which model is trained, in which layout. docs/reference/fields.md lists the fields, docs/spec.md how a sweep crosses them.
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "error.h"
+#include "export.h"
+
+namespace mbench {
+
+struct SpecOptions {
+  std::vector<std::string> set;  // "field=value" for every point, as `mbench sweep --set`: {"tp=8", "model.layers=32"}
+  std::vector<std::string> filter;  // "field=value": only the points with that value
+};
+
+/// The points of a spec, in the order of their expansion. A value: copies share what they hold.
+class MBENCH_EXPORT Spec {
+ public:
+  /// How many points there are; one where nothing is swept. Below, `point` is less than this; out of range throws bad_input.
+  std::size_t size() const;
+  std::string name() const;
+  /// The spec's JSON, with the options' values in it.
+  std::string json() const;
+  /// What identifies a point in stored results, on a real machine.
+  std::string id(std::size_t point = 0) const;
+  /// Its swept fields, "tp=2 pp=1 seq=128"; the model's name where none is swept.
+  std::string label(std::size_t point = 0) const;
+  /// What was assumed or left out where the file was a trainer's, a line each; empty for a spec.
+  std::vector<std::string> notes() const;
+  /// All fields of a point, as a JSON object.
+  std::string point_json(std::size_t point = 0) const;
+
+  struct State;
+  explicit Spec(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  const State& state() const { return *state_; }
+
+ private:
+  std::shared_ptr<const State> state_;
+};
+
+/// Reads a spec, a result file or the folder of a sweep or search, or what a trainer is given: the config.json of a Hugging Face model, a
+/// script or YAML of Megatron-LM, a TOML of torchtitan. Throws Error (bad_input) with file and JSON path.
+MBENCH_EXPORT Spec load_spec(const std::string& path, const SpecOptions& options = {});
+/// The same of a spec's text. Files that it names are looked for in the current folder.
+MBENCH_EXPORT Spec parse_spec(const std::string& json, const SpecOptions& options = {});
+
+/// What has no meaning for time and memory, or was assumed, when trainers' files are read.
+struct Imported {
+  std::string json;  // a spec
+  std::vector<std::string> notes;
+};
+/// Merges trainers' files, a later one over those before: a model's config and a run's. Throws unsupported naming every key that mbench
+/// has no part for. `without`: keys to leave out.
+MBENCH_EXPORT Imported import_files(const std::vector<std::string>& paths,
+                                    const std::vector<std::string>& without = {});
+/// What a trainer is given to run a point. `trainer`: megatron, megatron-bridge, torchtitan, hf or deepspeed. Throws unsupported naming
+/// every field that it cannot say.
+MBENCH_EXPORT std::string export_point(const Spec& spec, const std::string& trainer, std::size_t point = 0);
+
+}  // namespace mbench
