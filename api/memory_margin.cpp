@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "api/units.h"
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 #include "engine/framework/memory_margin.h"
@@ -12,7 +13,6 @@
 namespace mbench::api {
 namespace {
 
-constexpr double kMiB = 1048576;
 constexpr const char* kOption = "--memory-margin";
 
 double share_of(const std::string& given) {

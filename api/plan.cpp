@@ -1,6 +1,7 @@
 #include "include/mbench/plan.h"
 
 #include "api/state.h"
+#include "api/units.h"
 #include "engine/plan/plan.h"
 #include "engine/point/architecture.h"
 #include "engine/sim/counting.h"
@@ -9,7 +10,7 @@
 namespace mbench {
 namespace {
 
-constexpr double kMiB = 1048576;
+using api::kMiB;
 
 WeightPlacement placement_of(const WeightSpec& weight, const Plan& plan) {
   WeightPlacement p;

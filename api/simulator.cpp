@@ -7,6 +7,7 @@
 #include "api/point_simulator.h"
 #include "api/prepare_search.h"
 #include "api/state.h"
+#include "api/units.h"
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
 #include "engine/sim/recordings.h"
@@ -18,7 +19,7 @@
 namespace mbench {
 namespace {
 
-constexpr double kMiB = 1048576;
+using api::kMiB;
 
 std::string device_name(const std::string& machine) {
   return full_device_name(machine.starts_with("sim:") ? machine : "sim:" + machine, "machine");
