@@ -131,6 +131,13 @@ void write_layer_types(Writing& w) {
   for (const bool each : full) kinds.push_back(each ? "full_attention" : "sliding_attention");
   if (!kinds.empty()) w.put("layer_types", kinds);
 }
+// transformers' class divides by a period where neither layers nor a window are given.
+void write_window_of_exaone(Writing& w) {
+  write_layer_types(w);
+  if (w.number("model.window") == 0)
+    w.put("layer_types",
+          json(std::vector<std::string>(static_cast<std::size_t>(w.number("model.layers")), "full_attention")));
+}
 void write_window_of_gemma3(Writing& w) {
   write_layer_types(w);
   w.put("rope_local_base_freq", w.at("model.rope.base"));
@@ -234,7 +241,7 @@ const std::vector<Rule>& layer_rules() {
                                           {"window_of_cohere", read_window_of_cohere, write_layer_types},
                                           {"window_of_gemma3", read_window_of_gemma3, write_window_of_gemma3},
                                           {"window_of_gpt_oss", read_window_of_gpt_oss, write_layer_types},
-                                          {"window_of_exaone", read_window_of_exaone, write_layer_types},
+                                          {"window_of_exaone", read_window_of_exaone, write_window_of_exaone},
                                           {"window_4096", read_window_4096, write_no_window},
                                           {"window_from", read_window_from, write_no_window},
                                           {"window_if_used", read_window_if_used, write_nothing},
