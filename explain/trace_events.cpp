@@ -110,6 +110,10 @@ class Reader {
 }  // namespace
 
 void each_event(std::istream& in, const std::string& file, const std::function<void(const TraceEvent&)>& found) {
+  constexpr int kGzip = 0x1f;  // the first byte of such a file
+  if (in.peek() == kGzip)
+    fail(ErrorKind::bad_input, file,
+         "is compressed by gzip, need the JSON in it: zcat {} | mbench explain ... --trace -", file);
   Reader reader(found, file);
   nlohmann::json::sax_parse(in, &reader);
 }

@@ -131,6 +131,13 @@ void write_layer_types(Writing& w) {
   for (const bool each : full) kinds.push_back(each ? "full_attention" : "sliding_attention");
   if (!kinds.empty()) w.put("layer_types", kinds);
 }
+// transformers' class divides by a period where neither layers nor a window are given.
+void write_window_of_exaone(Writing& w) {
+  write_layer_types(w);
+  if (w.number("model.window") == 0)
+    w.put("layer_types",
+          json(std::vector<std::string>(static_cast<std::size_t>(w.number("model.layers")), "full_attention")));
+}
 void write_window_of_gemma3(Writing& w) {
   write_layer_types(w);
   w.put("rope_local_base_freq", w.at("model.rope.base"));
@@ -141,8 +148,20 @@ void write_window_of_gemma3(Writing& w) {
   if (full.contains("scaling"))
     w.put("rope_scaling", {{"rope_type", "linear"}, {"factor", full.at("scaling").value("factor", 1.0)}});
 }
-void write_no_window(Writing& w) {
-  w.put("sliding_window", nullptr);
+// A window from a layer on is the one rule of its layers.
+void write_window_from(Writing& w) {
+  const json rules = w.at("model.layers_of");
+  const bool later =
+      w.number("model.window") == 0 && rules.is_array() && rules.size() == 1 && rules[0].contains("window");
+  if (!later) return write_layer_types(w);
+  w.put("sliding_window", rules[0].at("window"));
+  w.put("max_window_layers", rules[0].value("from", 0));
+}
+void write_window_if_used(Writing& w) {
+  if (w.number("model.window") == 0 && w.at("model.layers_of").is_null()) return;
+  w.put("use_sliding_window", true);
+  w.put("max_window_layers", 0);
+  write_window_from(w);
 }
 void write_nothing(Writing&) {}
 
@@ -229,15 +248,15 @@ void write_llama4(Writing& w) {
 }  // namespace
 
 const std::vector<Rule>& layer_rules() {
-  static const std::vector<Rule> rules = {{"window", read_window, write_nothing},
+  static const std::vector<Rule> rules = {{"window", read_window, write_layer_types},
                                           {"window_every_second", read_window_every_second, write_layer_types},
                                           {"window_of_cohere", read_window_of_cohere, write_layer_types},
                                           {"window_of_gemma3", read_window_of_gemma3, write_window_of_gemma3},
                                           {"window_of_gpt_oss", read_window_of_gpt_oss, write_layer_types},
-                                          {"window_of_exaone", read_window_of_exaone, write_layer_types},
-                                          {"window_4096", read_window_4096, write_no_window},
-                                          {"window_from", read_window_from, write_no_window},
-                                          {"window_if_used", read_window_if_used, write_nothing},
+                                          {"window_of_exaone", read_window_of_exaone, write_window_of_exaone},
+                                          {"window_4096", read_window_4096, write_layer_types},
+                                          {"window_from", read_window_from, write_window_from},
+                                          {"window_if_used", read_window_if_used, write_window_if_used},
                                           {"sparse_layers", read_sparse_layers, write_sparse_layers},
                                           {"llama4", read_llama4, write_llama4}};
   return rules;

@@ -126,6 +126,19 @@ void read_falcon(Reading& r) {
   }
 }
 
+void write_falcon(Writing& w) {
+  const json branches = w.at("model.branches"), kv_heads = w.at("model.kv_heads");
+  const bool one = kv_heads == 1, all = kv_heads == w.at("model.heads");
+  if (branches == "sequential") w.put("parallel_attn", false);
+  if (branches == "parallel_norms" || (branches == "parallel" && !one && !all)) {
+    w.put("new_decoder_architecture", true);
+    w.put("num_kv_heads", kv_heads);
+    if (branches == "parallel") w.put("num_ln_in_parallel_attn", 1);
+  } else if (all) {
+    w.put("multi_query", false);
+  }
+}
+
 // GPT-J turns so many columns of a head.
 void read_rotary_dim(Reading& r) {
   const json columns = r.value("rotary_dim", 64);
@@ -290,7 +303,7 @@ const std::vector<Rule>& hugging_face_rules() {
                              {"root_of_hidden", read_root_of_hidden, write_nothing},
                              {"scale_of_scores", read_scale_of_scores, write_scale_of_scores},
                              {"inverse_logit_scale", read_inverse_logit_scale, write_inverse_logit_scale},
-                             {"falcon", read_falcon, write_nothing},
+                             {"falcon", read_falcon, write_falcon},
                              {"rotary_dim", read_rotary_dim, write_rotary_dim},
                              {"rotary_dim_of_head", read_rotary_dim_of_head, write_nothing},
                              {"rope_of_gpt_oss", read_rope_of_gpt_oss, write_rope_of_gpt_oss},

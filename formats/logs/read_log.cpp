@@ -15,6 +15,8 @@
 namespace mbench::formats {
 namespace {
 
+constexpr int kGzip = 0x1f;  // the first byte of such a file
+
 // Of a file that is one JSON object rather than lines: all of it, where it is small enough to be one.
 std::string rest_of(std::istream& in, const std::string& file) {
   std::string text;
@@ -46,6 +48,8 @@ std::vector<std::string> log_programs() {
 
 Log read_log(std::istream& in, const std::string& file, const std::string& program) {
   check_program(program);
+  if (in.peek() == kGzip)
+    fail(ErrorKind::bad_input, file, "is compressed by gzip, need its lines: zcat {} | mbench ... -", file);
   if (in.peek() == '{' && (program.empty() || program == "transformers")) {
     const std::string text = rest_of(in, file);
     if (!is_trainer_state(text))

@@ -55,15 +55,18 @@ std::string script_text(const Point& point, const Writing& written) {
     else
       flags += fmt::format("    {} \\\n", flag_text(key, value));
   const std::int64_t each = ranks % kDevicesOfNode == 0 ? kDevicesOfNode : ranks < kDevicesOfNode ? ranks : 1;
+  const bool by_te = flags.find("--cross-entropy-fusion-impl te ") != std::string::npos;
+  const char* refused_since =
+      by_te ? "# Megatron-LM of 2026 refuses --cross-entropy-fusion-impl te; there it is native.\n" : "";
   return fmt::format(
       "#!/usr/bin/env bash\n"
       "# {}: {} ranks, {} on each node. Written by mbench export; start it in a checkout of Megatron-LM, on every "
-      "node.\n"
+      "node.\n{}"
       "export CUDA_DEVICE_MAX_CONNECTIONS=1\n"
       "torchrun --nproc_per_node {} --nnodes {} --node_rank \"${{NODE_RANK:-0}}\" --master_addr "
       "\"${{MASTER_ADDR:-localhost}}\" --master_port 29500 \\\n"
       "    {} \\\n{}    --train-iters {} \\\n    --eval-iters 0 \\\n    --mock-data\n",
-      point.model.name, ranks, each, each, ranks / each, script, flags, point.iterations + point.warmup);
+      point.model.name, ranks, each, refused_since, each, ranks / each, script, flags, point.iterations + point.warmup);
 }
 
 }  // namespace

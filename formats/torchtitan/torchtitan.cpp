@@ -23,9 +23,14 @@ namespace {
 constexpr std::size_t kMostTomlBytes = std::size_t{4} << 20;
 
 constexpr std::pair<std::string_view, std::string_view> kFlavors[] = {
-    {"llama3/8B", "llama-3-8b"},        {"llama3/70B", "llama-3-70b"},          {"llama3/405B", "llama-3.1-405b"},
-    {"llama2/7B", "llama-2-7b"},        {"llama2/13B", "llama-2-13b"},          {"llama2/70B", "llama-2-70b"},
-    {"qwen3/30B-A3B", "qwen3-30b-a3b"}, {"qwen3/235B-A22B", "qwen3-235b-a22b"}, {"deepseek_v3/671B", "deepseek-v3"}};
+    {"llama3/8B", "llama-3-8b"},        {"llama3/70B", "llama-3-70b"},
+    {"llama3/405B", "llama-3.1-405b"},  {"llama2/7B", "llama-2-7b"},
+    {"llama2/13B", "llama-2-13b"},      {"llama2/70B", "llama-2-70b"},
+    {"qwen3/0.6B", "qwen3-0.6b"},       {"qwen3/1.7B", "qwen3-1.7b"},
+    {"qwen3/4B", "qwen3-4b"},           {"qwen3/8B", "qwen3-8b"},
+    {"qwen3/14B", "qwen3-14b"},         {"qwen3/32B", "qwen3-32b"},
+    {"qwen3/30B-A3B", "qwen3-30b-a3b"}, {"qwen3/235B-A22B", "qwen3-235b-a22b"},
+    {"deepseek_v3/671B", "deepseek-v3"}};
 
 json json_of(const toml::node& node) {
   if (const auto* value = node.as_boolean()) return value->get();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <sstream>
 
 #include "engine/base/error.h"
@@ -188,9 +189,27 @@ TEST_CASE("trace: several steps, the busiest device, groups that are not said, a
   CHECK(bare.step_ms == Approx(0.05));
 }
 
+// As torch.profiler's export_chrome_trace writes it: metadata before the events, names of processes and threads, the profiler's own
+// span, forward and backward tied by arrows, ops of the host above the kernels that they launch, a mark of each step on both.
+TEST_CASE("trace: a file of PyTorch's profiler") {
+  const std::string path = std::string(MBENCH_SOURCE_DIR) + "/test/fixtures/traces/kineto.json";
+  std::ifstream in(path);
+  const MeasuredParts parts = read_trace(in, path, {});
+  CHECK_THAT(parts.source, Contains("2 steps of"));
+  CHECK(parts.step_ms == Approx(2.0));
+  CHECK(ms_of(parts, "products") == Approx(0.7));
+  CHECK(ms_of(parts, "attention") == Approx(0.25));
+  CHECK(ms_of(parts, "elementwise") == Approx(0.1));
+  CHECK(ms_of(parts, "communication_dp") == Approx(0.3));  // 0.5 of it, less what GEMMs hide
+  CHECK(ms_of(parts, "copies") == Approx(0.05));
+  CHECK(ms_of(parts, "optimizer") == Approx(0.15));
+  CHECK(ms_of(parts, "host + bubble") == Approx(0.45));
+}
+
 TEST_CASE("trace: what is none is refused") {
   CHECK_THROWS_WITH(trace_of("{\"traceEvents\": []}"), Contains("no kernel of a device"));
   CHECK_THROWS_WITH(trace_of("{\"traceEvents\": ["), Contains("not JSON at byte"));
   CHECK_THROWS_WITH(trace_of("text"), Contains("not JSON"));
+  CHECK_THROWS_WITH(trace_of("\x1f\x8b\x08"), Contains("compressed") && Contains("zcat a.json"));
   CHECK_THROWS_WITH(trace_of("{\"a\": " + std::string(200, '[') + "}"), Contains("inside each other"));
 }

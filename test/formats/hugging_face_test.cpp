@@ -92,6 +92,24 @@ TEST_CASE("Hugging Face: what is exported is the same model, for each type that 
   }
 }
 
+TEST_CASE("Hugging Face: public models go out and come back the same") {
+  const std::string file = std::string(MBENCH_SOURCE_DIR) + "/test/fixtures/public_models.json";
+  const ordered_json fixture = parse_json(read_text_file(file), file);
+  for (const ordered_json& each : fixture.at("models")) {
+    INFO(each.at("model").dump());
+    const Point point = point_of(each.at("config"));
+    ordered_json written;
+    CHECK_NOTHROW(written = write_hugging_face(point));
+    if (written.is_null()) continue;
+    CHECK(differences(flat_point(point), flat_point(point_of(written)), "") == std::vector<std::string>{});
+  }
+  const ordered_json later =
+      with(kLlama,
+           {{"model_type", "qwen2"}, {"use_sliding_window", true}, {"sliding_window", 32}, {"max_window_layers", 2}});
+  CHECK(differences(flat_point(point_of(later)), flat_point(point_of(write_hugging_face(point_of(later)))), "") ==
+        std::vector<std::string>{});
+}
+
 TEST_CASE("Hugging Face: a model is exported as the type that is best known for it") {
   for (const auto& [preset, type] : {std::pair{"llama-3-8b", "llama"},
                                      {"gpt2-124m", "gpt2"},

@@ -1,7 +1,10 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <streambuf>
 
 #include "engine/base/error.h"
 #include "engine/point/result.h"
@@ -43,6 +46,40 @@ std::vector<double> samples_of(const PointResult& result) {
 }
 
 using Steps = std::vector<double>;
+
+// Resident memory of this process.
+std::int64_t resident_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmRSS:")) return std::stoll(line.substr(6));
+  return 0;
+}
+
+// A log of so many bytes that is nowhere as a whole: lines of a data loader, and a record of a step in every MiB.
+class LongLog : public std::streambuf {
+ public:
+  explicit LongLog(std::int64_t bytes) : left_(bytes) {}
+  std::int64_t most_kib() const { return most_; }
+  int records() const { return records_; }
+
+ protected:
+  int_type underflow() override {
+    if (left_ <= 0) return traits_type::eof();
+    text_ = megatron_line(++records_, 100);
+    const std::string noise =
+        fmt::format("[rank{}] \033[32mloaded shard {} of the data\033[0m\n", records_ % 8, records_);
+    while (text_.size() < std::size_t{1} << 20) text_ += noise;
+    left_ -= static_cast<std::int64_t>(text_.size());
+    most_ = std::max(most_, resident_kib());
+    setg(text_.data(), text_.data(), text_.data() + text_.size());
+    return traits_type::to_int_type(text_.front());
+  }
+
+ private:
+  std::int64_t left_, most_ = 0;
+  int records_ = 0;
+  std::string text_;
+};
 
 }  // namespace
 
@@ -243,6 +280,21 @@ TEST_CASE("logs: a line of any length is read in constant memory, and numbers as
   CHECK(number == 10);
   CHECK_FALSE(number_behind("loss: 12", "loss:", false, number));
   CHECK_FALSE(number_behind("loss: none", "loss:", true, number));
+}
+
+TEST_CASE("logs: a log of any size is read in constant memory") {
+  LongLog long_log(std::int64_t{64} << 20);
+  std::istream in(&long_log);
+  const std::int64_t before = resident_kib();
+  const Log log = read_log(in, "a.log");
+  CHECK(static_cast<int>(log.steps.size()) == long_log.records());
+  CHECK(log.steps.size() >= 60);
+  CHECK(long_log.most_kib() > 0);
+  CHECK(long_log.most_kib() - before < 16 << 10);  // of the 64 MiB that it has
+}
+
+TEST_CASE("logs: a compressed log is refused with what unpacks it") {
+  CHECK_THROWS_WITH(log_of("\x1f\x8b\x08 text"), Contains("compressed") && Contains("zcat a.log | mbench"));
 }
 
 TEST_CASE("logs: a row of a log is written and read again") {
