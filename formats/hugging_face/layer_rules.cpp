@@ -163,7 +163,6 @@ void write_window_if_used(Writing& w) {
   w.put("max_window_layers", 0);
   write_window_from(w);
 }
-void write_nothing(Writing&) {}
 
 // Which layers are in a list of layers.
 bool holds(const json& list, std::int64_t layer) {

@@ -233,8 +233,6 @@ void read_dbrx(Reading& r) {
     r.note(fmt::format("attn_config.clip_qkv {} is left out: it changes values, and nearly no cost", short_json(clip)));
 }
 
-void write_nothing(Writing&) {}
-
 // All layers have experts: the width of a block that none has.
 void read_ffn_of_experts(Reading& r) {
   if (const auto width = r.get("model.expert_ffn")) r.set("model.ffn", *width);

@@ -13,6 +13,9 @@ struct Rule {
   void (*write)(Writing&);
 };
 
+// Of a rule whose fields others write.
+inline void write_nothing(Writing&) {}
+
 // The rule of that name; internal error if there is none.
 const Rule& rule_named(std::string_view name);
 

@@ -93,8 +93,6 @@ void read_arguments_batch(Reading& r) {
   r.set("global_batch", one * steps * dp);
 }
 
-void write_nothing(Writing&) {}
-
 }  // namespace
 
 const std::vector<Rule>& training_arguments_rules() {
