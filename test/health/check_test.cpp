@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "engine/platform/registry.h"
 #include "health/collectives.h"
 #include "health/expected.h"
 #include "health/figures.h"
 #include "health/measure.h"
 #include "health/report.h"
-#include "engine/platform/registry.h"
 #include "test/catch.h"
 
 using namespace mbench;
