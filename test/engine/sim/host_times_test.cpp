@@ -73,15 +73,15 @@ TEST_CASE(
     "a mixture of experts is charged in each layer of each micro batch, forward and backward, and recomputed once "
     "more") {
   Point p = mixture();
-  CHECK(times(p, HostWork::mixture) == 2 * 8 * 8);
-  CHECK(times(gpt(), HostWork::mixture) == 0);
+  CHECK(times(p, HostWork::moe) == 2 * 8 * 8);
+  CHECK(times(gpt(), HostWork::moe) == 0);
   p.recompute = Recompute::full;
-  CHECK(times(p, HostWork::mixture) == 3 * 8 * 8);
+  CHECK(times(p, HostWork::moe) == 3 * 8 * 8);
   // What costs it is a dispatcher that sends: rows or tokens, not gathering every token of the group.
   p.ep_communication = EpCommunication::flex;
-  CHECK(times(p, HostWork::mixture) == 3 * 8 * 8);
+  CHECK(times(p, HostWork::moe) == 3 * 8 * 8);
   p.ep_communication = EpCommunication::all_gather;
-  CHECK(times(p, HostWork::mixture) == 0);
+  CHECK(times(p, HostWork::moe) == 0);
 }
 
 TEST_CASE("layers that are not Transformer Engine's are not charged its products") {
@@ -116,7 +116,7 @@ TEST_CASE("a micro batch is broadcast over tp, to the stages of a pipeline that 
 TEST_CASE("a replayed step charges neither tensors nor mixtures") {
   Point p = mixture();
   p.precision = Precision::f32, p.capture = true;
-  CHECK(times(p, HostWork::mixture) == 0);
+  CHECK(times(p, HostWork::moe) == 0);
   CHECK(times(p, HostWork::parameter) == 0);
 }
 
