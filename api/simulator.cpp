@@ -10,6 +10,7 @@
 #include "api/units.h"
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
+#include "engine/run/flops.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/what_if.h"
 #include "include/mbench/mbench.h"
@@ -51,7 +52,9 @@ struct Simulator::State {
             {"devices_per_node", machine.node.devices},
             {"device_memory_mib", machine.device.memory_bytes >> 20},
             {"framework", name_of(point.framework)},
-            {"mbench_version", version()}};
+            {"mbench_version", version()},
+            {"flop_formula", kFlopFormula},
+            {"flop_formula_version", kFlopFormulaVersion}};
   }
   Result simulate(const Point& point, const std::string& label) {
     simulator.check(point);

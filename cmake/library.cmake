@@ -4,6 +4,7 @@
 #   mbench::sim       the shared library libmbench_sim, which exports the face alone: cmake --install, find_package(mbench), pkg-config
 mbench_library(mbench_api api)
 target_link_libraries(mbench_api PUBLIC mbench_formats mbench_explain mbench_search mbench_strategies mbench_sweeps mbench_reports)
+set_target_properties(mbench_api PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 target_compile_definitions(mbench_api PRIVATE MBENCH_VERSION="${PROJECT_VERSION}")
 
 add_library(mbench_shared SHARED $<TARGET_OBJECTS:mbench_api>)

@@ -7,7 +7,7 @@ int main() try {
   const mbench::Spec spec = mbench::parse_spec(R"({
     "name": "lengths", "model": "llama-3-8b", "micro_batch": 1, "global_batch": 64, "precision": "bf16", "attention": "flash",
     "tp": 4, "dp": 2, "sequence_parallel": true, "zero": 1,
-    "sweep": {"seq": [4096, 8192, 16384, 32768], "recompute": ["none", "full"]}})");
+    "sweep": {"seq": [2048, 4096, 8192], "recompute": ["none", "full"]}})");
   mbench::Simulator machine("8xH100-SXM5-80GB", {.framework = "megatron-core"});
   const std::vector<mbench::Result> rows = machine.simulate_all(spec);
 

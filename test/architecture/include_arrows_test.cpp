@@ -58,8 +58,8 @@ const std::map<std::string, std::set<std::string>> kArrows = {
     {"explain", {"reports/gate", "reports/records", "engine/sim", "engine/point", "engine/base"}},
     // What the library and the program have in common; nothing of it needs MPI or a device.
     {"api",
-     {"include/mbench", "strategies", "sweeps", "search", "formats", "explain", "reports", "engine/sim", "engine/plan",
-      "engine/framework", "engine/point", "engine/base"}},
+     {"include/mbench", "strategies", "sweeps", "search", "formats", "explain", "reports", "engine/sim", "engine/run",
+      "engine/plan", "engine/framework", "engine/point", "engine/base"}},
     {"cli", {"api", "strategies", "sweeps", "search", "health", "formats", "explain", "reports", "engine"}},
 };
 
