@@ -33,6 +33,10 @@ double cpu_seconds(const std::function<void()>& work) {
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
+double allowed_seconds(double seconds) {
+  return std::getenv("MALLOC_PERTURB_") == nullptr ? seconds : 2 * seconds;
+}
+
 double idle_seconds(const std::function<double()>& measure) {
   const double before = cpu_seconds(fixed_work);
   const double measured = measure();

@@ -258,6 +258,6 @@ TEST_CASE("10,000 points compare in a moment") {
   WARN(kPoints << " points in " << seconds << " s of an idle machine");
   CHECK_FALSE(comparison.regression());
 #ifdef NDEBUG
-  CHECK(seconds < 3);
+  CHECK(seconds < test::allowed_seconds(6));  // about 2.5
 #endif
 }

@@ -292,7 +292,7 @@ TEST_CASE("the command names its point: by the spec's swept fields, else by the 
   }
 }
 
-TEST_CASE("a page of 10,000 points is made in under 4 seconds") {
+TEST_CASE("a page of 10,000 points is made in seconds") {
   ResultFile file;
   file.environment = sample::environment();
   file.spec = {{"name", "big"},
@@ -324,6 +324,6 @@ TEST_CASE("a page of 10,000 points is made in under 4 seconds") {
   WARN("not held to its limit under the sanitizers: " << seconds << " s of an idle machine");
 #else
   WARN(seconds << " s of an idle machine");
-  CHECK(seconds < 4);
+  CHECK(seconds < test::allowed_seconds(10));  // about 5
 #endif
 }
