@@ -27,7 +27,7 @@ void FloorOfALayout(benchmark::State& state) {
   const Machine machine = find_machine("H100-SXM5-80GB", "bench");
   const search::Bounds bounds(machine);
   const Point p = llama("llama-3-70b", 8, 4, 2, 512);
-  for (auto _ : state) benchmark::DoNotOptimize(bounds.floor(p));
+  for (auto _ : state) benchmark::DoNotOptimize(bounds.lower_bound(p));
   state.counters["a second"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 BENCHMARK(FloorOfALayout)->Unit(benchmark::kMicrosecond);

@@ -1,3 +1,4 @@
+// How long work takes, held against what the machine is worth at that moment.
 #pragma once
 #include <functional>
 
@@ -7,8 +8,8 @@ namespace mbench::test {
 double cpu_seconds(const std::function<void()>& work);
 
 /// What `measure` returns (seconds of work that it did), in seconds of an idle machine: divided by how much slower than there a fixed piece
-/// of work runs here, just before and just after. A machine that is shared or slow is so
-/// at both, and a bound on the result holds the program and not its neighbours. Never more than was measured.
+/// of work runs here, just before and just after. A machine that is shared or slow is so at both, and a bound on the result holds the
+/// program and not its neighbours. Never more than was measured.
 double idle_seconds(const std::function<double()>& measure);
 
 /// A bound in seconds; twice as much where freed memory is overwritten (MALLOC_PERTURB_), as CTest has it done.
