@@ -56,11 +56,16 @@ std::string find_spec(const std::string& path) {
 std::optional<nlohmann::ordered_json> imported_spec(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored)) return std::nullopt;  // the reader of specs says what it is
-  if (formats::recognise(read_text_file(path), path) == formats::Format::spec) return std::nullopt;
-  const formats::Imported imported = formats::import_files({path});
-  for (const std::string& note : imported.notes)
+  const std::string text = read_text_file(path);
+  std::optional<formats::Imported> imported;
+  if (formats::recognise(text, path) != formats::Format::spec)
+    imported = formats::import_files({path});
+  else
+    imported = formats::with_model_of_config(text, path);
+  if (!imported) return std::nullopt;
+  for (const std::string& note : imported->notes)
     fmt::print(stderr, "{}\n", printable(fmt::format("{}: {}", path, note)));
-  return imported.spec;
+  return imported->spec;
 }
 
 }  // namespace mbench::cli

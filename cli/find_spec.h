@@ -11,7 +11,8 @@ namespace mbench::cli {
 // installed configs, or of those of the sources that this program was built from. bad_input naming the nearest for what is neither.
 std::string find_spec(const std::string& path);
 
-// What a trainer's own file is as a spec (formats/), its notes on standard error; nothing where the file is a spec, or no file.
+// What a trainer's own file is as a spec (formats/), or a spec whose model is that of a config.json ({"hf": PATH}), notes on standard
+// error; nothing where the file is another spec, or no file.
 std::optional<nlohmann::ordered_json> imported_spec(const std::string& path);
 
 }  // namespace mbench::cli

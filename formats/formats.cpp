@@ -1,5 +1,7 @@
 #include "formats/formats.h"
 
+#include <filesystem>
+
 #include "engine/base/json_reader.h"
 #include "formats/deepspeed/deepspeed.h"
 #include "formats/hugging_face/hugging_face.h"
@@ -95,6 +97,30 @@ Imported import_file(const std::string& path, const ImportOptions& options) {
 }
 
 }  // namespace
+
+std::optional<Imported> with_model_of_config(std::string_view text, const std::string& path) {
+  if (text.find("\"hf\"") == std::string_view::npos) return std::nullopt;
+  ordered_json spec = parse_json(text, path);
+  const auto model = spec.is_object() ? spec.find("model") : spec.end();
+  if (model == spec.end() || !model->is_object() || !model->contains("hf")) return std::nullopt;
+  const std::string where = path + ": $.model.hf";
+  const std::filesystem::path config = read_string(json(model->at("hf")), where);
+  const std::string file =
+      (config.is_absolute() ? config : std::filesystem::path(path).parent_path() / config).string();
+  const std::string content = read_text_file(file);
+  if (recognise(content, file) != Format::hugging_face)
+    fail(ErrorKind::bad_input, where, "got {}, need the config.json of a Hugging Face model", file);
+  Imported found = read_hugging_face(parse_json(content, file), file, {});
+  ordered_json changed = found.spec.at("model");
+  if (changed.is_string()) changed = {{"preset", changed}};
+  for (const auto& [key, value] : model->items())
+    if (key != "hf") changed[key] = value;
+  *model = changed;
+  for (const auto& [key, value] : found.spec.items())
+    if (!spec.contains(key)) spec[key] = value;
+  found.spec = spec;
+  return found;
+}
 
 Imported import_files(const std::vector<std::string>& paths, const ImportOptions& options) {
   Imported all;

@@ -2,6 +2,7 @@
 // trainer is a folder with tables (table/row.h) that are read in both directions.
 #pragma once
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ Format recognise(std::string_view text, const std::string& path);
 
 // Several files are merged, a later one over those before: a model's config and a run's. bad_input, or unsupported naming every key that mbench has no part for.
 Imported import_files(const std::vector<std::string>& paths, const ImportOptions& options = {});
+
+// A spec whose model is {"hf": PATH, ...}, with the model of that config.json, changed by what else the object says. PATH is from the
+// spec's folder. The precision, attention and dropout of the config.json are the spec's, unless it has its own. Nothing for other specs.
+std::optional<Imported> with_model_of_config(std::string_view text, const std::string& path);
 
 // What a trainer is given to run the point: a script, or the config of its model.
 enum class Target { hugging_face, megatron, megatron_bridge, torchtitan, deepspeed };

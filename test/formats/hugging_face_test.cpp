@@ -1,12 +1,16 @@
 #include "formats/hugging_face/hugging_face.h"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "engine/base/json_reader.h"
 #include "engine/point/architecture.h"
 #include "engine/point/point.h"
+#include "formats/formats.h"
 #include "formats/table/flat.h"
 #include "test/catch.h"
 
@@ -103,9 +107,11 @@ TEST_CASE("Hugging Face: public models go out and come back the same") {
     if (written.is_null()) continue;
     CHECK(differences(flat_point(point), flat_point(point_of(written)), "") == std::vector<std::string>{});
   }
-  const ordered_json later =
-      with(kLlama,
-           {{"model_type", "qwen2"}, {"use_sliding_window", true}, {"sliding_window", 32}, {"max_window_layers", 2}});
+  const ordered_json later = with(kLlama, {{"model_type", "qwen2"},
+                                           {"num_key_value_heads", 4},
+                                           {"use_sliding_window", true},
+                                           {"sliding_window", 32},
+                                           {"max_window_layers", 2}});
   CHECK(differences(flat_point(point_of(later)), flat_point(point_of(write_hugging_face(point_of(later)))), "") ==
         std::vector<std::string>{});
 }
@@ -298,6 +304,27 @@ TEST_CASE("Hugging Face: published configurations are mbench's presets") {
   same({{"model_type", "gptj"}}, "gpt-j-6b");
   same({{"model_type", "cohere"}, {"max_position_embeddings", 131072}, {"rope_theta", 8000000}}, "command-r");
   same({{"model_type", "mixtral"}, {"max_position_embeddings", 32768}, {"router_aux_loss_coef", 0.02}}, "mixtral-8x7b");
+}
+
+TEST_CASE("Hugging Face: the model of a spec can be that of a config.json beside it") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("mbench-hf-{}", getpid());
+  std::filesystem::create_directories(folder / "models");
+  std::ofstream(folder / "models/config.json") << with(kLlama, {{"torch_dtype", "bfloat16"}}).dump();
+  const std::string spec = (folder / "spec.json").string();
+  const auto of = [&](const char* text) { return with_model_of_config(text, spec); };
+  const auto found = of(R"({"model": {"hf": "models/config.json", "layers": 5}, "tp": 2, "dropout": 0})");
+  const auto other = of(R"({"model": {"hf": "models/config.json"}, "precision": "f32"})");
+  CHECK_FALSE(of(R"({"model": "llama-3-8b"})"));
+  CHECK_THROWS_WITH(of(R"({"model": {"hf": "spec.json"}})"), Contains("spec.json"));
+  std::filesystem::remove_all(folder);
+  REQUIRE(found);
+  REQUIRE(other);
+  const Point point = point_from_json(json(found->spec), "spec");
+  CHECK(point.model.layers == 5);
+  CHECK(point.model.hidden == 64);
+  CHECK(point.tp == 2);
+  CHECK(point.precision == Precision::bf16);
+  CHECK(point_from_json(json(other->spec), "spec").precision == Precision::f32);
 }
 
 TEST_CASE("Hugging Face: the sequence is no longer than the model's own where that is short") {
