@@ -15,11 +15,11 @@
 #include <string_view>
 #include <vector>
 
-#include "health/collectives.h"
 #include "engine/comm/mpi/mpi_world.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 #include "engine/platform/registry.h"
+#include "health/collectives.h"
 
 namespace mbench {
 namespace {

@@ -8,9 +8,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "health/expected.h"
-#include "health/measure.h"
-#include "health/report.h"
 #include "cli/cli.h"
 #include "cli/find_spec.h"
 #include "cli/hosts.h"
@@ -22,6 +19,9 @@
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
 #include "engine/process/process.h"
+#include "health/expected.h"
+#include "health/measure.h"
+#include "health/report.h"
 #include "strategies/strategies.h"
 #include "sweeps/session_folder.h"
 #include "sweeps/spec.h"

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "health/figures.h"
 #include "engine/plan/mesh.h"
+#include "health/figures.h"
 #include "sweeps/launcher.h"
 
 namespace mbench {

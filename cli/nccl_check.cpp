@@ -7,9 +7,9 @@
 #include <iostream>
 #include <numeric>
 
-#include "health/expected.h"
 #include "engine/base/error.h"
 #include "formats/logs/nccl_tests.h"
+#include "health/expected.h"
 
 namespace mbench::cli {
 namespace {

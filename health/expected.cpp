@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "health/collectives.h"
 #include "engine/sim/links.h"
+#include "health/collectives.h"
 
 namespace mbench::health {
 namespace {

@@ -3,8 +3,8 @@
 // shortest kernel, whichever is longer, without the engine's own share; collectives: by the links of the group's ranks. Where
 // the ranks of a host share its processor they share these.
 #pragma once
-#include "health/figures.h"
 #include "engine/sim/machine.h"
+#include "health/figures.h"
 
 namespace mbench::health {
 

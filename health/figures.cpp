@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "health/median.h"
 #include "engine/base/json_reader.h"
+#include "health/median.h"
 
 namespace mbench::health {
 namespace {

@@ -8,8 +8,6 @@
 #include <set>
 #include <span>
 
-#include "health/collectives.h"
-#include "health/median.h"
 #include "engine/comm/gather.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"
@@ -17,6 +15,8 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/random_normal.h"
 #include "engine/ops/run.h"
+#include "health/collectives.h"
+#include "health/median.h"
 
 namespace mbench::health {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "health/figures.h"
 #include "engine/comm/group.h"
 #include "engine/plan/mesh.h"
+#include "health/figures.h"
 
 namespace mbench::health {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "health/median.h"
 #include "engine/base/text.h"
+#include "health/median.h"
 #include "reports/gate/junit.h"
 #include "reports/tables/markdown.h"
 

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "health/figures.h"
 #include "engine/point/result_file.h"
+#include "health/figures.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 
