@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Union
 
 from . import _core
 from ._core import (
-    Error,
     Estimate,
     Expected,
     Result,
@@ -39,6 +38,13 @@ from ._core import (
 if TYPE_CHECKING:
     import pandas
 
+    class Error(RuntimeError):
+        """`[where] what, got, need`, as every error of mbench."""
+
+        kind: str  # bad_input, infeasible, unsupported, out_of_memory, ...
+else:
+    from ._core import Error
+
 __all__ = [
     "Error", "Estimate", "Expected", "Result", "SearchProgress", "SearchResult", "Simulator", "Spec", "SpecLike", "StageLayers",
     "StageMemory", "StepPlan", "WeightPlacement", "as_dict", "export_point", "frame", "frameworks", "import_files", "load_spec",
@@ -57,7 +63,7 @@ def load_spec(spec: SpecLike, *, set: Sequence[str] = (), filter: Sequence[str] 
             raise TypeError("a Spec that is loaded takes no set or filter: load it with them")
         return spec
     if isinstance(spec, Mapping):
-        return _core.parse_spec(json.dumps(spec), list(set), list(filter))
+        return _core.parse_spec(json.dumps(dict(spec)), list(set), list(filter))
     return _core.load_spec(os.fspath(spec), list(set), list(filter))
 
 
@@ -85,8 +91,9 @@ def search(spec: SpecLike, *, on: str, framework: str = "", objective: str = "ti
     `objective`: time, memory, tokens_per_device, or devices (the fewest that reach `rate` tokens/s). `memory_margin`: what of a device
     stays free, "5%" or "4GiB". `progress` is called between waves; what it raises ends the search."""
     if isinstance(spec, Spec):
-        spec = json.loads(spec.json)
-    text = json.dumps(spec) if isinstance(spec, Mapping) else os.fspath(spec)
+        text = spec.json
+    else:
+        text = json.dumps(spec) if isinstance(spec, Mapping) else os.fspath(spec)
     return Simulator(on, framework, dict(figures or {})).search(
         text, objective, rate, best, front, threads or os.cpu_count() or 1, memory_margin, list(set), progress)
 
