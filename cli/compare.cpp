@@ -105,14 +105,14 @@ void check_allowed(const std::vector<std::string>& fields) {
 }
 
 constexpr const char* kFooter =
-    "Time, by the ratio of mean steps and that of medians, each with its 99 % interval and a test:\n"
+    "Time, by the ratio of mean steps and the ratio of medians, each with its 99 % interval and a test:\n"
     "  same       both intervals exclude a change as large as the threshold\n"
     "  slower     an interval excludes no change, and holds the threshold or lies beyond it; its test agrees "
     "(p < 0.01\n"
     "             after Holm's correction for the number of points), the change that it estimates is at least 2/3 "
     "of\n"
     "             the threshold, and the other interval does not contradict. faster: likewise\n"
-    "  ambiguous  an interval holds both no change and the threshold, slow steps are too few to tell a stall from\n"
+    "  ambiguous  an interval holds both no change and the threshold, slow steps are too few to know a stall from\n"
     "             spikes, a side has fewer than 5 samples, or they drift too much. No regression; the row says "
     "about\n"
     "             how many samples decide\n"
@@ -190,7 +190,7 @@ void add_compare(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command
       ->add_option("--metric", args->metrics,
-                   "Compare this alone: time, memory or loss; may be repeated. Memory and loss compare across "
+                   "Compare only this: time, memory or loss; may be repeated. Memory and loss compare across "
                    "CPUs. Default: all")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -212,9 +212,10 @@ void add_compare(CLI::App& app, Exit& exit) {
           "A second measurement of NEW: slower is only what is slower there too. For shared machines; may be repeated")
       ->allow_extra_args(false);
   command
-      ->add_option("--confirm-baseline", args->old_again,
-                   "A second measurement of OLD, to hold that of --confirm against; default OLD itself. As many as of "
-                   "--confirm, in their order. Where sweeps took turns, all measurements are weighed together")
+      ->add_option(
+          "--confirm-baseline", args->old_again,
+          "A second measurement of OLD, to hold the one of --confirm against; default OLD itself. As many as of "
+          "--confirm, in their order. Where sweeps took turns, all measurements are weighed together")
       ->allow_extra_args(false);
   command->add_option("--format", args->format, "md (for a pull request), json or junit")->capture_default_str();
   command->footer(kFooter);

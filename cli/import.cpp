@@ -12,14 +12,12 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Writes a spec from what you have: the config.json of a Hugging Face model, a script or list of arguments of "
-    "Megatron-LM (of\n"
-    "which nothing is run), a YAML of Megatron-LM or Megatron-Bridge, a TOML of torchtitan, a config of DeepSpeed, or "
-    "Hugging Face TrainingArguments\n"
-    "(also axolotl's and LLaMA-Factory's YAML) next to a model's: several files are merged.\n"
-    "The same file can stand wherever a SPEC does. What mbench has no part for is refused by its key and value; what "
-    "has no\n"
-    "meaning for time and memory is listed on standard error.";
+    "Writes a spec from what you have: the config.json of a Hugging Face model, a script or list of arguments of\n"
+    "Megatron-LM, which is not run, a YAML of Megatron-LM or Megatron-Bridge, a TOML of torchtitan, a config of\n"
+    "DeepSpeed, or Hugging Face TrainingArguments (also axolotl's and LLaMA-Factory's YAML). Several files are "
+    "merged.\n"
+    "The same file can stand wherever a SPEC does. What mbench has no part for is refused by its key and value. What\n"
+    "has no meaning for time and memory is listed on standard error.";
 
 constexpr const char* kFooter =
     "Examples:\n"

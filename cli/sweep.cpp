@@ -47,7 +47,7 @@ constexpr const char* kAbout =
     "A point that runs out of memory, hangs or crashes is a row of the table, not the end of the sweep.";
 
 constexpr const char* kFooter =
-    "DIR holds, besides results.json, results.md and plots, the folder points: of each point its JSON "
+    "DIR holds results.json, results.md, plots, and the folder points: of each point its JSON "
     "(ID.point.json),\n"
     "its result (ID.json) and what it printed (ID.log).\n"
     "Ctrl-C ends the running point and keeps what is done (exit code 3), of the running point what it had measured\n"

@@ -1,6 +1,7 @@
 """The command blocks of README.md and docs/guide/ as a reader runs them: guide_test.py BUILD_DIR. And scripts/run-docs on pages written
 here: a block that fails or prints something else is found, and --write renews what it prints."""
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,17 @@ class Pages(unittest.TestCase):
     def test_every_block_runs_as_it_is_written(self):
         said = run()
         self.assertEqual(said.returncode, 0, said.stdout + said.stderr + "\nIf this is meant: scripts/run-docs --write")
+
+class Help(unittest.TestCase):
+    def test_no_help_has_a_private_word(self):
+        commands = re.findall(r"^  ([a-z-]+) ", subprocess.run([MBENCH, "--help"], capture_output=True, text=True).stdout.split("Subcommands:")[1], re.M)
+        self.assertGreater(len(commands), 15)
+        with tempfile.TemporaryDirectory() as folder:
+            for command in commands:
+                page = pathlib.Path(folder) / f"{command}.md"
+                page.write_text(subprocess.run([MBENCH, command, "--help"], capture_output=True, text=True, check=True).stdout)
+                said = subprocess.run([sys.executable, ROOT / "scripts" / "prose", page], capture_output=True, text=True)
+                self.assertEqual([line for line in said.stdout.splitlines() if ": word: " in line], [], command)
 
 
 if __name__ == "__main__":
