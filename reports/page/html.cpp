@@ -113,8 +113,8 @@ class Page {
     const ReportParts parts = report_parts(source.file, options_);
     std::string out = "<section>\n";
     if (sources_.size() > 1) out += "<h2>" + escape_html(report_name(source.file)) + "</h2>\n";
-    facts(out, source, parts);
     out += html_search(source.file.environment, level_);
+    facts(out, source, parts);
     const std::string line = source_line(source.file);
     out += heading("Tables");
     for (const Table& table : parts.tables) {

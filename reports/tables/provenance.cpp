@@ -121,23 +121,12 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   for (const std::string& device : devices) add(simulated_devices, device);
   const bool all = simulated > 0 && simulated == file.points.size();
 
-  std::set<std::string> said = {"host",
-                                "cpu",
-                                "cores",
-                                "memory_bytes",
-                                "device",
-                                "mbench_version",
-                                "git_revision",
-                                "compiler",
-                                "mpi",
-                                "blas",
-                                "bf16_arithmetic",
-                                "flop_formula_version",
-                                "flop_formula",
-                                "gpus",
-                                "cuda",
-                                "driver",
-                                "gpu_links"};  // the links are a matrix, for the file and `mbench devices`
+  std::set<std::string> said = {
+      "host",         "cpu",      "cores", "memory_bytes", "device",          "mbench_version",
+      "git_revision", "compiler", "mpi",   "blas",         "bf16_arithmetic", "flop_formula_version",
+      "flop_formula", "gpus",     "cuda",  "driver",
+      "gpu_links",  // a matrix, for the file and `mbench devices`
+      "search"};    // what it found, for its page
   if (all) {
     // What computed it does not matter; the machine that was modelled does.
     machine = simulated_devices;

@@ -47,6 +47,14 @@ class Pages(unittest.TestCase):
         self.assertEqual(said.returncode, 0, said.stdout + said.stderr + "\nIf this is meant: scripts/run-docs --write")
 
 class Help(unittest.TestCase):
+    def test_pages_that_the_program_makes_are_what_it_would_make(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for script, page in (("pairs-page", "pairs.md"), ("help-page", "help.md")):
+                made = pathlib.Path(folder) / page
+                subprocess.run([ROOT / "scripts" / script, MBENCH, made], check=True)
+                self.assertEqual(made.read_text(), (ROOT / "docs" / "reference" / page).read_text(),
+                                 f"docs/reference/{page}: run scripts/write-reference")
+
     def test_no_help_has_a_private_word(self):
         commands = re.findall(r"^  ([a-z-]+) ", subprocess.run([MBENCH, "--help"], capture_output=True, text=True).stdout.split("Subcommands:")[1], re.M)
         self.assertGreater(len(commands), 15)

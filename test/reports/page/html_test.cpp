@@ -172,7 +172,8 @@ TEST_CASE("the page of a search begins with its answer, and has the front and wh
   const std::string page = page_of(file);
   CHECK(trouble_in(page) == "");
   CHECK_THAT(page, Contains("Answer</h2>") && Contains("Best by time: tp=2 &lt;pp&gt;=1, 12.6 s"));
-  CHECK(page.find("Answer</h2>") < page.find("Tables</h2>"));
+  CHECK(page.find("Answer</h2>") < page.find("<dl class=facts>"));
+  CHECK(count(page, "ruled out by a lower bound") == 1);  // and not among the facts again
   CHECK_THAT(page, Contains("<th scope=row>tp=8</th><td>250</td><td>25.0</td><td>300</td>"));
   CHECK_THAT(page,
              Contains("<li>4 layouts do not fit: rank 0, activations</li>") && Contains("<li>2 layouts cannot be"));
