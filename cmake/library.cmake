@@ -11,8 +11,8 @@ add_library(mbench_shared SHARED $<TARGET_OBJECTS:mbench_api>)
 add_library(mbench::sim ALIAS mbench_shared)
 set_target_properties(mbench_shared PROPERTIES OUTPUT_NAME mbench_sim EXPORT_NAME sim LINKER_LANGUAGE CXX
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-# Nothing may be missing, and what is no part of the face stays inside.
-target_link_options(mbench_shared PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL)
+# Nothing may be missing (a sanitizer's own functions are in the program), and what is no part of the face stays inside.
+target_link_options(mbench_shared PRIVATE $<$<NOT:$<BOOL:${MBENCH_SANITIZE}>>:-Wl,-z,defs> -Wl,--exclude-libs,ALL)
 target_link_libraries(mbench_shared PRIVATE mbench_api)
 target_compile_features(mbench_shared INTERFACE cxx_std_20)
 target_include_directories(mbench_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
