@@ -331,8 +331,7 @@ void add_search(CLI::App& app, Exit& exit) {
   command
       ->add_option("--memory-margin", options->memory_margin,
                    "What a layout must leave free of the memory that the allocator could have: 5%, 4GiB, 0; default "
-                   "the share in the framework's file "
-                   "(megatron-core 5 %, torchtitan 3 %, mbench 0), none with a memory_limit")
+                   "the share in the framework's file, none with a memory_limit")
       ->type_name("SHARE|BYTES");
   command->add_flag("--sensitivities", options->sensitivities,
                     "What 10 % more of each figure of the machine's file gives the best layout");
