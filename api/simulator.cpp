@@ -122,10 +122,11 @@ SearchResult Simulator::search(const std::string& spec, const SearchOptions& opt
   search::SpaceOptions space{spec, options.set, state_->device};
   if (spec.find_first_not_of(" \t\r\n") != std::string::npos && spec[spec.find_first_not_of(" \t\r\n")] == '{') {
     space.path = "spec";
-    space.json = parse_json(spec, "spec");
-  } else if (auto trainer = api::trainer_spec(spec)) {
-    space.json = std::move(trainer->json);
-    (*space.json)["search"] = "all";  // it says what is trained: how is what is looked for
+    space.json = api::spec_of_text(spec).spec;
+  } else if (auto imported = formats::spec_of_file(spec)) {
+    space.json = std::move(imported->spec);
+    // A trainer's file says what is trained: how is what is looked for.
+    if (!space.json->contains("search")) (*space.json)["search"] = "all";
   }
   if (!state_->options.framework.empty()) space.set.push_back("framework=" + state_->options.framework);
   for (const auto& [figure, value] : state_->options.figures)

@@ -1,16 +1,19 @@
 #include "include/mbench/spec.h"
 
-#include <filesystem>
-
 #include "api/state.h"
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
-#include "formats/formats.h"
 
 namespace mbench {
 namespace {
 
-Spec read(sweeps::SpecOptions options, std::vector<std::string> notes) {
+// `imported` has the spec where it is not read from the file itself.
+Spec read(sweeps::SpecOptions options, std::optional<formats::Imported> imported) {
+  std::vector<std::string> notes;
+  if (imported) {
+    options.json = std::move(imported->spec);
+    notes = std::move(imported->notes);
+  }
   Spec::State state{sweeps::read_spec(options), std::move(notes)};
   return Spec(std::make_shared<const Spec::State>(std::move(state)));
 }
@@ -45,25 +48,17 @@ std::string Spec::point_json(std::size_t point) const {
   return dump_json(point_to_json(state_->at(point).point));
 }
 
-std::optional<api::TrainerSpec> api::trainer_spec(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;  // the reader of specs says what it is
-  if (formats::recognise(read_text_file(path), path) == formats::Format::spec) return std::nullopt;
-  formats::Imported imported = formats::import_files({path});
-  return TrainerSpec{std::move(imported.spec), std::move(imported.notes)};
-}
-
 Spec load_spec(const std::string& path, const SpecOptions& options) {
-  sweeps::SpecOptions how{path, options.set, options.filter};
-  std::optional<api::TrainerSpec> trainer = api::trainer_spec(path);
-  if (trainer) how.json = std::move(trainer->json);
-  return read(std::move(how), trainer ? std::move(trainer->notes) : std::vector<std::string>());
+  return read({path, options.set, options.filter}, formats::spec_of_file(path));
 }
 
 Spec parse_spec(const std::string& json, const SpecOptions& options) {
-  sweeps::SpecOptions how{"spec", options.set, options.filter};
-  how.json = parse_json(json, "spec");
-  return read(std::move(how), {});
+  return read({"spec", options.set, options.filter}, api::spec_of_text(json));
+}
+
+formats::Imported api::spec_of_text(const std::string& json) {
+  if (std::optional<formats::Imported> imported = formats::with_model_of_config(json, "spec")) return *imported;
+  return {parse_json(json, "spec"), {}};
 }
 
 Imported import_files(const std::vector<std::string>& paths, const std::vector<std::string>& without) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/point/result.h"
+#include "formats/formats.h"
 #include "include/mbench/result.h"
 #include "include/mbench/spec.h"
 #include "sweeps/spec.h"
@@ -29,12 +30,8 @@ namespace api {
 
 Result make_result(PointResult result, const std::string& label, const nlohmann::ordered_json& environment);
 
-// What a trainer's own file is as a spec (formats/), with its notes; nothing where the file is a spec, or no file.
-struct TrainerSpec {
-  nlohmann::ordered_json json;
-  std::vector<std::string> notes;
-};
-std::optional<TrainerSpec> trainer_spec(const std::string& path);
+// A spec's JSON, with the model of a config.json where it names one ({"hf": PATH}), and its notes.
+formats::Imported spec_of_text(const std::string& json);
 
 }  // namespace api
 }  // namespace mbench

@@ -65,7 +65,7 @@ std::vector<Row> rows_of(const Options& options) {
   }
   if (!options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--on", "got \"{}\", need sim:<N>x<MACHINE> for a spec", options.on);
-  spec.device = full_device_name(options.on, "--on");
+  spec.device = device_asked(options.on);
   api::PointSimulator simulator;
   for (const sweeps::SpecPoint& p : sweeps::read_spec(spec).points) {
     simulator.check(p.point);

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/environment.h"
+#include "cli/find_spec.h"
 #include "engine/base/machine_memory.h"
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
@@ -138,7 +139,7 @@ void add_devices(CLI::App& app, Exit&) {
     if (gone->count() > 0)
       fail(ErrorKind::bad_input, "devices --calibrate", "no such option any more, need mbench calibrate {}",
            file->empty() ? "cpu.json" : *file);
-    if (simulated->count() > 0) return print_simulated(*on);
+    if (simulated->count() > 0) return print_simulated(device_asked(*on));
     print_devices();
   });
 }

@@ -118,7 +118,7 @@ std::optional<explain::MeasuredParts> parts_of(const Options& options, const Poi
 void run(Options& options, Exit& exit) {
   if (!options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--on", "is the simulated machine, got \"{}\", need sim:<N>x<MACHINE>", options.on);
-  const std::string device = full_device_name(options.on, "--on");
+  const std::string device = device_asked(options.on);
   std::string where;
   const PointResult measured = measured_run(options, where);
   if (!measured.iteration_ms)

@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
+#include "engine/sim/machine.h"
 #include "formats/formats.h"
 
 namespace mbench::cli {
@@ -54,18 +55,20 @@ std::string find_spec(const std::string& path) {
 }
 
 std::optional<nlohmann::ordered_json> imported_spec(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return std::nullopt;  // the reader of specs says what it is
-  const std::string text = read_text_file(path);
-  std::optional<formats::Imported> imported;
-  if (formats::recognise(text, path) != formats::Format::spec)
-    imported = formats::import_files({path});
-  else
-    imported = formats::with_model_of_config(text, path);
+  std::optional<formats::Imported> imported = formats::spec_of_file(path);
   if (!imported) return std::nullopt;
   for (const std::string& note : imported->notes)
     fmt::print(stderr, "{}\n", printable(fmt::format("{}: {}", path, note)));
-  return imported->spec;
+  return std::move(imported->spec);
+}
+
+std::string device_asked(const std::string& device) {
+  std::vector<std::string> others;
+  const std::string full = full_device_name(device, "--on", &others);
+  if (!others.empty())
+    fmt::print(stderr, "mbench: [--on] {} is taken as {}; there are also {}\n", printable(device), full,
+               fmt::join(others, ", "));
+  return full;
 }
 
 }  // namespace mbench::cli

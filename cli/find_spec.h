@@ -15,4 +15,7 @@ std::string find_spec(const std::string& path);
 // error; nothing where the file is another spec, or no file.
 std::optional<nlohmann::ordered_json> imported_spec(const std::string& path);
 
+// What --on means, a machine by its whole name. Where a short name is taken as one of several machines, standard error says so.
+std::string device_asked(const std::string& device);
+
 }  // namespace mbench::cli

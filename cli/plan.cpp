@@ -264,7 +264,7 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->add_option("--on", options->on, "Device: cpu, cuda (the memory is the same) or sim:<N>x<MACHINE>; default cpu")
       ->type_name("DEVICE");
   command->callback([options, &exit] {
-    options->spec.device = full_device_name(options->on, "--on");
+    options->spec.device = device_asked(options->on);
     options->spec.path = find_spec(options->spec.path);
     options->spec.json = imported_spec(options->spec.path);
     const char* simulated = options->sensitivities ? "--sensitivities" : options->advice ? "--advice" : nullptr;

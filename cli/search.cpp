@@ -226,10 +226,10 @@ search::SearchOptions search_options(const Options& options, Interrupt& interrup
 }
 
 int run(Options options) {
-  options.space.device = full_device_name(options.space.device, "--on");
+  options.space.device = device_asked(options.space.device);
   options.space.path = find_spec(options.space.path);
   options.space.json = imported_spec(options.space.path);
-  if (options.space.json)
+  if (options.space.json && !options.space.json->contains("search"))
     (*options.space.json)["search"] = "all";  // it says what is trained: how is what is looked for
   api::PointSimulator simulator;
   const search::Objective objective = search::read_objective(options.objective, "--objective");

@@ -247,7 +247,7 @@ Request read_request(Options& options) {
   }
   if (options.on.empty()) options.on = default_device(options.spec, request.launcher);
   check_device(options.on);
-  options.on = full_device_name(options.on, "--on");
+  options.on = device_asked(options.on);
   check_turns(request, options.on);
   options.spec.device = options.on;
   request.spec = sweeps::read_spec(options.spec);

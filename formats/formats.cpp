@@ -139,6 +139,14 @@ Imported import_files(const std::vector<std::string>& paths, const ImportOptions
   return all;
 }
 
+std::optional<Imported> spec_of_file(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
+  const std::string text = read_text_file(path);
+  if (recognise(text, path) != Format::spec) return import_files({path});
+  return with_model_of_config(text, path);
+}
+
 Target read_target(const std::string& name, const std::string& where) {
   if (name == "hf") return Target::hugging_face;
   if (name == "megatron") return Target::megatron;

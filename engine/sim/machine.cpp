@@ -232,6 +232,11 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
   Machine m;
   m.name = read_string(top.require("name", "the machine's name"), top.path("name"));
   m.description = read_string(top.require("description", "one line on the machine"), top.path("description"));
+  if (const json* known = top.find("known_as")) {
+    if (!known->is_array())
+      fail(ErrorKind::bad_input, top.path("known_as"), "got {}, need an array of names", short_json(*known));
+    for (const json& name : *known) m.known_as.push_back(read_string(name, top.path("known_as[]")));
+  }
   if (const json* immediate = top.find("immediate")) m.immediate = read_bool(*immediate, top.path("immediate"));
   read_device(top.require("device", "the device's figures"), top.path("device"), m);
   read_gemm(top.require("gemm", "how matrix products run"), top.path("gemm"), m);
@@ -280,38 +285,69 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
   return m;
 }
 
-std::string full_machine_name(const std::string& name, const std::string& where) {
+namespace {
+
+// Of several machines the one whose file has this name among those that it is commonly known by (`known_as`).
+std::optional<std::string> commonly_known(const std::string& name, const std::vector<std::string>& machines) {
+  const auto same = [&](const std::string& known) {  // each has all words of the other
+    return !names_with(name, {known}).empty() && !names_with(known, {name}).empty();
+  };
+  for (const std::string& machine : machines) {
+    const std::vector<std::string> known = find_machine(machine, "machine").known_as;
+    if (std::any_of(known.begin(), known.end(), same)) return machine;
+  }
+  return std::nullopt;
+}
+
+std::string simulated_example(const std::string& machine) {
+  return fmt::format("sim:8x{}", machine);
+}
+
+}  // namespace
+
+std::string full_machine_name(const std::string& name, const std::string& where, std::vector<std::string>* others) {
   if (name.empty() || is_path(name) || machine_files::files().contains(name)) return name;
-  const std::vector<std::string> found = names_with(name, machine_names());
-  if (found.size() > 1)
-    fail(ErrorKind::bad_input, where, "several machines are meant, got \"{}\", need one of {}", name,
-         fmt::join(found, ", "));
+  std::vector<std::string> found = names_with(name, machine_names());
   if (found.empty())
     fail(ErrorKind::bad_input, where, "no such machine, got \"{}\", {} (or the path of a JSON file)", name,
          nearest_name(name, machine_names()));
-  return found.front();
+  if (found.size() == 1) return found.front();
+  const std::optional<std::string> known = commonly_known(name, found);
+  if (!known)
+    fail(ErrorKind::bad_input, where, "several machines are meant, got \"{}\", need one of {}", name,
+         fmt::join(found, ", "));
+  std::erase(found, *known);
+  if (others) *others = found;
+  return *known;
 }
 
-std::string full_device_name(const std::string& device, const std::string& where) {
+std::string full_device_name(const std::string& device, const std::string& where, std::vector<std::string>* others) {
   if (!device.starts_with("sim:")) return device;
-  const SimulatedDevices devices = parse_simulated(device, where);
+  const SimulatedDevices devices = parse_simulated(device, where, others);
   return fmt::format("sim:{}x{}", devices.count, devices.machine);
 }
 
-SimulatedDevices parse_simulated(const std::string& device, const std::string& where) {
+SimulatedDevices parse_simulated(const std::string& device, const std::string& where,
+                                 std::vector<std::string>* others) {
   const std::string prefix = "sim:";
+  if (!device.starts_with(prefix))
+    fail(ErrorKind::bad_input, where, "no simulated machine, got \"{}\", need sim:<N>x<MACHINE>, such as {}", device,
+         simulated_example("H100"));
   const std::size_t x = device.find('x', prefix.size());
   SimulatedDevices d;
-  if (device.starts_with(prefix) && x != std::string::npos) {
+  if (x != std::string::npos) {
     const std::string digits = device.substr(prefix.size(), x - prefix.size());
     const bool number =
         !digits.empty() && digits.size() < 8 && digits.find_first_not_of("0123456789") == std::string::npos;
     d.count = number ? std::stoi(digits) : 0;
-    d.machine = full_machine_name(device.substr(x + 1), where);
+    d.machine = full_machine_name(device.substr(x + 1), where, others);
   }
-  if (d.count < 1 || d.machine.empty())
-    fail(ErrorKind::bad_input, where, "no simulated machine, got \"{}\", need sim:<N>x<MACHINE>, such as sim:8x{}",
-         device, machine_names().empty() ? "MACHINE" : machine_names().front());
+  if (d.count < 1 || d.machine.empty()) {
+    const std::string machine = device.substr(prefix.size());  // "sim:H100" lacks the number alone
+    const bool known = d.machine.empty() && !machine.empty() && !names_with(machine, machine_names()).empty();
+    fail(ErrorKind::bad_input, where, "no simulated machine, got \"{}\", need sim:<N>x<MACHINE>, such as {}", device,
+         simulated_example(known ? machine : "H100"));
+  }
   return d;
 }
 

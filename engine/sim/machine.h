@@ -99,7 +99,8 @@ struct MachineNetwork {
 
 struct Machine {
   std::string name, description;
-  bool immediate = false;  // the device is the host: no streams, and the ranks of a node share it
+  std::vector<std::string> known_as;  // short names that mean this machine, where others have their words too
+  bool immediate = false;             // the device is the host: no streams, and the ranks of a node share it
   MachineDevice device;
   MachineGemm gemm;
   MachineAttention attention;
@@ -128,16 +129,20 @@ Machine find_machine(const std::string& name_or_path, const std::string& where);
 // The JSON of a machine, as find_machine() finds it, and the file's name for messages.
 std::pair<nlohmann::ordered_json, std::string> load_machine(const std::string& name_or_path, const std::string& where);
 std::vector<std::string> machine_names();
-// A built-in machine's name as people write it, "h100-sxm", in full; a path as it is. bad_input at `where` for none, and for several, which are named.
-std::string full_machine_name(const std::string& name, const std::string& where);
+// A built-in machine's name as people write it, "h100-sxm", in full; a path as it is. Of several machines it is the one whose file has
+// the name in `known_as`; `others` are then the rest. bad_input at `where` for none, and for several of which none is known so.
+std::string full_machine_name(const std::string& name, const std::string& where,
+                              std::vector<std::string>* others = nullptr);
 // The same of a device: "sim:8xh100-sxm" is "sim:8xH100-SXM5-80GB", "cpu" is "cpu".
-std::string full_device_name(const std::string& device, const std::string& where);
+std::string full_device_name(const std::string& device, const std::string& where,
+                             std::vector<std::string>* others = nullptr);
 
 // "sim:8xV100-SXM2-16GB": so many devices of that machine.
 struct SimulatedDevices {
   int count = 1;
   std::string machine;
 };
-SimulatedDevices parse_simulated(const std::string& device, const std::string& where);
+SimulatedDevices parse_simulated(const std::string& device, const std::string& where,
+                                 std::vector<std::string>* others = nullptr);
 
 }  // namespace mbench

@@ -55,7 +55,7 @@ struct SimulatorOptions {
 /// One machine. Recordings are kept between calls, so that points that share layers cost less. Of one object one call at a time.
 class MBENCH_EXPORT Simulator {
  public:
-  /// `machine`: "8xH100-SXM5-80GB" or "sim:8xH100-SXM5-80GB", short forms of a name that one machine has ("8xH100-SXM"), or "8xFILE.json".
+  /// `machine`: "8xH100-SXM5-80GB" or "sim:8xH100-SXM5-80GB", short forms of a name ("8xH100-SXM", "8xH100"), or "8xFILE.json".
   /// Throws bad_input with the nearest name.
   explicit Simulator(const std::string& machine, const SimulatorOptions& options = {});
   ~Simulator();

@@ -2,6 +2,7 @@
 // a user can include alone.
 #include <mbench/mbench.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "test/catch.h"
@@ -45,6 +46,28 @@ TEST_CASE("api: a spec has its points, and set and filter change them") {
   CHECK_THAT(thrown([] { mbench::parse_spec(R"({"model": "gpt2-345m", "tpp": 2})"); }, mbench::ErrorKind::bad_input),
              Contains("$.tpp"));
   CHECK_THAT(thrown([] { mbench::load_spec("none.json"); }, mbench::ErrorKind::bad_input), Contains("none.json"));
+}
+
+TEST_CASE("api: the model of a spec can be a config.json, in a file and in a text") {
+  const mbench::test::TemporaryFolder folder;
+  const auto put = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+    return folder / name;
+  };
+  const std::string config = put("config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "vocab_size": 1000, "max_position_embeddings": 512, "rms_norm_eps": 1e-5,
+    "hidden_act": "silu", "tie_word_embeddings": false, "torch_dtype": "bfloat16"})");
+  const std::string text = R"({"model": {"hf": ")" + config + R"("}, "seq": 512, "global_batch": 8})";
+  const mbench::Spec spec = mbench::parse_spec(text);
+  CHECK(Json::parse(spec.point_json()).at("model").at("hidden") == 256);
+  CHECK(mbench::load_spec(put("spec.json", text)).point_json() == spec.point_json());
+  mbench::Simulator machine("sim:2xH100");
+  CHECK(machine.machine() == "2xH100-SXM5-80GB");
+  mbench::SearchOptions few;
+  few.best = 1;
+  const mbench::SearchResult of_file = machine.search(put("spec.json", text), few);
+  CHECK(of_file.layouts > 1);  // it says what is trained, and how is looked for
 }
 
 TEST_CASE("api: a plan says what each rank holds") {

@@ -248,8 +248,9 @@ TEST_CASE("devices lists machines and frameworks in columns") {
   for (std::size_t at = devices.find("\n  ", frameworks); at != std::string::npos; at = devices.find("\n  ", at + 1))
     columns.insert(devices.find_first_not_of(' ', devices.find("  ", at + 3)) - at);
   CHECK(columns.size() == 1);
-  CHECK_THAT(room.shell("$M devices --on sim:8xh100").err,
-             Contains("several machines are meant, got \"h100\", need one of H100-HBM2e-96GB, H100-NVL-94GB"));
+  CHECK_THAT(
+      room.shell("$M devices --on sim:8xh100").err,
+      Contains("[--on] sim:8xh100 is taken as sim:8xH100-SXM5-80GB; there are also H100-HBM2e-96GB, H100-NVL-94GB"));
   CHECK_THAT(room.shell("$M devices --on sim:8x4090").out, Contains("RTX-4090: NVIDIA GeForce RTX 4090"));
 }
 

@@ -115,10 +115,15 @@ TEST_CASE("formats: names are found as people write them, and several are listed
   INFO(plan.err);
   CHECK(plan.code == 0);
   CHECK_THAT(plan.out + plan.err, Contains("H200-SXM5-141GB"));
-  const Run several = room.shell("$M plan tiny.json --on sim:8xA100-80GB");
+  const Run known = room.shell("$M plan tiny.json --on sim:8xA100-80GB --set tp=1 --set strategy=baseline --set dp=8");
+  INFO(known.err);
+  CHECK(known.code == 0);
+  CHECK_THAT(known.err,
+             Contains("is taken as sim:8xA100-SXM4-80GB; there are also A100-PCIe-80GB, A100-SXM4-80GB-RoCE"));
+  const Run several = room.shell("$M plan tiny.json --on sim:8xV100");
   CHECK(several.code == 2);
   CHECK_THAT(several.err,
-             Contains("several machines are meant") && Contains("A100-SXM4-80GB") && Contains("A100-PCIe-80GB"));
+             Contains("several machines are meant") && Contains("V100-SXM2-16GB") && Contains("V100-SXM2-32GB"));
   CHECK(room.shell("$M plan tiny.json --set model=meta-llama/Llama-2-7b-hf --set tp=1 --set strategy=baseline").code ==
         0);
 }

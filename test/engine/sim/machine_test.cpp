@@ -283,6 +283,23 @@ TEST_CASE("a machine is found by name or by path, and a name that is none by the
              Contains("[nowhere/at-all.json] cannot be read"));
 }
 
+TEST_CASE("a short name that several machines share is the one that is known by it, and no two are known alike") {
+  std::vector<std::string> others;
+  CHECK(full_device_name("sim:8xH100", "--on", &others) == "sim:8xH100-SXM5-80GB");
+  CHECK(std::count(others.begin(), others.end(), "H100-PCIe-80GB") == 1);
+  CHECK(std::count(others.begin(), others.end(), "H100-SXM5-80GB") == 0);
+  CHECK(full_machine_name("NVIDIA A100 80GB", "--on") == "A100-SXM4-80GB");
+  CHECK(full_machine_name("h100-pcie", "--on") == "H100-PCIe-80GB");
+  CHECK_THAT(refusal([] { full_machine_name("V100", "--on"); }), Contains("several machines are meant"));
+  std::set<std::string> known;
+  for (const std::string& machine : machine_names())
+    for (const std::string& name : find_machine(machine, "test").known_as) {
+      INFO(machine << " as " << name);
+      CHECK(known.insert(name).second);
+      CHECK(full_machine_name(name, "test") == machine);
+    }
+}
+
 TEST_CASE("a simulated device is a count and a machine") {
   const SimulatedDevices eight = parse_simulated("sim:8xV100-SXM2-16GB", "--on");
   CHECK(eight.count == 8);
