@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/free_layout.h"
 #include "api/point_simulator.h"
 #include "api/prepare_search.h"
 #include "api/state.h"
@@ -125,8 +126,10 @@ SearchResult Simulator::search(const std::string& spec, const SearchOptions& opt
     space.json = api::spec_of_text(spec).spec;
   } else if (auto imported = formats::spec_of_file(spec)) {
     space.json = std::move(imported->spec);
-    // A trainer's file says what is trained: how is what is looked for.
-    if (!space.json->contains("search")) (*space.json)["search"] = "all";
+    if (imported->of_trainer)
+      api::free_layout(*space.json);
+    else if (!space.json->contains("search"))
+      (*space.json)["search"] = "all";
   }
   if (!state_->options.framework.empty()) space.set.push_back("framework=" + state_->options.framework);
   for (const auto& [figure, value] : state_->options.figures)

@@ -79,11 +79,11 @@ void print_devices() {
              format_bytes(physical_memory()), format_bytes(available_memory()),
              group ? " within " + text_of(*group) : "");
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
-    fmt::print("          {:.1f} GFLOP/s on {} {} matrix product, measured now on all cores\n",
+    fmt::print("          {:.1f} GFLOP/s on {} {} GEMM, measured now on all cores\n",
                measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",
                name_of(precision));
-  fmt::print("          bf16 products: {}\n", bf16_arithmetic());
-  fmt::print("          fp8 products: the values of e4m3 and e5m2, exactly, multiplied in f32\n");
+  fmt::print("          bf16 GEMMs: {}\n", bf16_arithmetic());
+  fmt::print("          fp8 GEMMs: the values of e4m3 and e5m2, exactly, multiplied in f32\n");
   print_gpus();
   fmt::print("mpi       {}\n", text("mpi"));
   fmt::print("blas      {}\n", text("blas"));

@@ -54,9 +54,10 @@ std::string find_spec(const std::string& path) {
        nearest_choice(path, near));
 }
 
-std::optional<nlohmann::ordered_json> imported_spec(const std::string& path) {
+std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, bool* of_trainer) {
   std::optional<formats::Imported> imported = formats::spec_of_file(path);
   if (!imported) return std::nullopt;
+  if (of_trainer) *of_trainer = imported->of_trainer;
   for (const std::string& note : imported->notes)
     fmt::print(stderr, "{}\n", printable(fmt::format("{}: {}", path, note)));
   return std::move(imported->spec);

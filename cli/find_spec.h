@@ -13,7 +13,8 @@ std::string find_spec(const std::string& path);
 
 // What a trainer's own file is as a spec (formats/), or a spec whose model is that of a config.json ({"hf": PATH}), notes on standard
 // error; nothing where the file is another spec, or no file.
-std::optional<nlohmann::ordered_json> imported_spec(const std::string& path);
+// `of_trainer`: whether it was the first.
+std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, bool* of_trainer = nullptr);
 
 // What --on means, a machine by its whole name. Where a short name is taken as one of several machines, standard error says so.
 std::string device_asked(const std::string& device);

@@ -59,7 +59,7 @@ std::string kept(const Plan& plan) {
   if (dropped == Recompute::full) return "layer inputs only (full recompute)" + where;
   if (dropped == Recompute::selective) return "everything but the attention core (selective recompute)" + where;
   if (dropped.regions.has(Region::alternate_gemms))
-    return "layer inputs, what attention gives and every second product" + where;
+    return "layer inputs, what attention gives and every second GEMM" + where;
   return fmt::format("everything but {}{}", name_of(dropped), where);
 }
 
@@ -109,8 +109,8 @@ void print_layout(const Point& p, const Plan& plan) {
     fmt::print(
         "  deferred     the gradient of the logits' weight, of {} micro batches, to the end of the last backward\n",
         plan.deferred_gemms);
-  if (plan.tp_gathers == TpGathers::gemm) fmt::print("  over tp      each product of a block gathers its input\n");
-  if (plan.tp_comm_overlap) fmt::print("  over tp      what layers exchange travels in parts beside their products\n");
+  if (plan.tp_gathers == TpGathers::gemm) fmt::print("  over tp      each GEMM of a block gathers its input\n");
+  if (plan.tp_comm_overlap) fmt::print("  over tp      what layers exchange overlaps with their GEMMs, in parts\n");
   fmt::print("  activations  [seq, batch, hidden]: {}\n", str(plan.hidden.value, plan.mesh));
   if (plan.state.sharded())
     fmt::print("  state        zero {}: weights {}, gradients {}, optimizer state {}, over {} ranks{}\n",
@@ -119,12 +119,12 @@ void print_layout(const Point& p, const Plan& plan) {
   if (plan.state.sharded() && p.model.experts > 0)
     fmt::print("               of experts over {} ranks{}\n", plan.mesh.size(Axis::edp), copies_of(plan));
   if (plan.precision.fp8_parameters)
-    fmt::print("  fp8          {}: weights of layers' products in FP8 alone, of their f32 originals\n",
+    fmt::print("  fp8          {}: weights of layers' GEMMs in FP8 alone, of their f32 originals\n",
                name_of(*plan.precision.fp8));
   if (plan.state.optimizer_at == Residence::host)
     fmt::print("  offload      {} in host memory, updated there\n",
                plan.state.weights_at == Residence::host ? "weights and optimizer state" : "optimizer state");
-  fmt::print("  weights      of the first layer of a kind for all {}{}; collectives before / after the product\n",
+  fmt::print("  weights      of the first layer of a kind for all {}{}; collectives before / after the GEMM\n",
              p.model.layers,
              p.model.mtp_layers > 0 ? fmt::format(" and {} of multi-token prediction", p.model.mtp_layers) : "");
   for (const WeightSpec& w : weights_of(embedding_of(p.model, plan.vocab))) print_weight(plan, w);

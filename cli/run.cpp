@@ -122,7 +122,7 @@ void set_peak(const Point& point, const Device& device, RunOptions& options) {
     const Precision precision = point.precision;
     options.measure_peak_flops = [precision](double seconds) { return measured_peak_flops(precision, seconds); };
     options.peak_source =
-        fmt::format("{} matrix product measured on this machine by each rank, slowest rank", name_of(precision));
+        fmt::format("{} GEMM measured on this machine by each rank, slowest rank", name_of(precision));
   } else if (const auto peak = gpu_peak(device.name(), point.precision)) {
     options.measure_peak_flops = [flops = peak->flops](double) { return flops; };
     options.peak_source = peak->source;

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "api/free_layout.h"
 #include "api/prepare_search.h"
 #include "api/trainer_flags.h"
 #include "cli/cli.h"
@@ -33,6 +34,7 @@
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"
+#include "sweeps/spec.h"
 
 namespace mbench::cli {
 namespace {
@@ -44,6 +46,8 @@ constexpr const char* kAbout =
     "schedule.\n"
     "Fields of SPEC that are \"any\", a list, or named in \"search\" are free; what each can be is the strategies' "
     "word.\n"
+    "Of a trainer's script, YAML or TOML the whole layout is free; --set keeps a part of it, and the file's own is "
+    "compared.\n"
     "Layouts that cannot be, that do not fit and that cannot be better than those found are counted with the reason.";
 
 constexpr const char* kFooter =
@@ -206,6 +210,31 @@ bool is_confirmed(const search::Space& space, const search::Place& place, const 
   return confirmed.wrong.empty();
 }
 
+// What the layout of a trainer's own file would take, beside the best one: the file's other settings and --set of no layout hold.
+std::string own_layout_text(const search::SpaceOptions& options, const api::FreedLayout& own, const search::Tried& best,
+                            api::PointSimulator& simulator) {
+  const std::string begin = fmt::format("\nAs {} has it ({}), ", options.path, fmt::join(own.was, " "));
+  try {
+    sweeps::SpecOptions spec{options.path};
+    spec.json = own.spec_as_was;
+    spec.device = options.device;
+    for (const std::string& set : options.set)
+      if (const std::string value = set.substr(set.find('=') + 1); value != "any" && !value.starts_with("["))
+        spec.set.push_back(set);
+    const Point point = sweeps::read_spec(spec).points.at(0).point;
+    if (const int devices = parse_simulated(options.device, "--on").count; point.world() != devices)
+      return begin + fmt::format("it is of {} devices, not of {}.\n", point.world(), devices);
+    simulator.check(point);
+    const PointResult result = simulator.run(point);
+    if (!result.iteration_ms) return begin + fmt::format("it is {}: {}\n", name_of(result.outcome), result.reason);
+    const double ms = result.iteration_ms->mean, best_ms = best.result.iteration_ms->mean;
+    return begin + fmt::format("a step takes {:.4g} s, {:.1f} % {} than the best.\n", ms / 1000,
+                               std::abs(ms / best_ms - 1) * 100, ms < best_ms ? "less" : "more");
+  } catch (const Error& e) {
+    return begin + fmt::format("it cannot be: {}\n", e.what());
+  }
+}
+
 // The options that the library's search has too.
 search::SearchOptions search_options(const Options& options, Interrupt& interrupt, Line& line) {
   search::SearchOptions how;
@@ -228,9 +257,17 @@ search::SearchOptions search_options(const Options& options, Interrupt& interrup
 int run(Options options) {
   options.space.device = device_asked(options.space.device);
   options.space.path = find_spec(options.space.path);
-  options.space.json = imported_spec(options.space.path);
-  if (options.space.json && !options.space.json->contains("search"))
-    (*options.space.json)["search"] = "all";  // it says what is trained: how is what is looked for
+  bool of_trainer = false;
+  options.space.json = imported_spec(options.space.path, &of_trainer);
+  std::optional<api::FreedLayout> own;
+  if (of_trainer) {
+    own = api::free_layout(*options.space.json);
+    if (!own->was.empty())
+      fmt::print(stderr, "{}: its layout is free here ({}); --set {} keeps a part of it\n",
+                 printable(options.space.path), printable(fmt::format("{}", fmt::join(own->was, " "))),
+                 printable(own->was.front()));
+  } else if (options.space.json && !options.space.json->contains("search"))
+    (*options.space.json)["search"] = "all";
   api::PointSimulator simulator;
   const search::Objective objective = search::read_objective(options.objective, "--objective");
   if (objective == search::Objective::devices && options.rate <= 0)
@@ -251,8 +288,10 @@ int run(Options options) {
   line.clear();
 
   const ResultFile file = found_file(prepared, how, end);
-  std::string text = describe_search(space, place, how, end, file, prepared.margin) + ties_of(end, place.machine) +
-                     flags_text(end, out);
+  std::string text = describe_search(space, place, how, end, file, prepared.margin) + ties_of(end, place.machine);
+  if (own && !own->was.empty() && !end.best.empty())
+    text += own_layout_text(options.space, *own, end.best.front(), simulator);
+  text += flags_text(end, out);
   // What was found is kept before anything is drawn: a disk that is nearly full has room for the one, and not for both.
   bool written =
       is_written(fs::path(out) / "results.json", [&](const std::string& path) { write_result_file(path, file); });

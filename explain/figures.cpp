@@ -82,9 +82,8 @@ void add_parts(const Run& run, std::vector<Suspect>& suspects) {
           known != changes().confirm_part.end() && confirm.find(known->second) == std::string::npos)
         confirm += (confirm.empty() ? "" : "; ") + known->second;
     suspects.push_back({Suspect::By::figures,
-                        fmt::format("{} {} {} than expected", name_of(group), group.parts.size() > 1 ? "take" : "takes",
-                                    ms > 0 ? "longer" : "less"),
-                        ms, "by " + run.parts->source, confirm});
+                        fmt::format("{} took {} than expected", name_of(group), ms > 0 ? "longer" : "less"), ms,
+                        "by " + run.parts->source, confirm});
   }
 }
 

@@ -1,12 +1,20 @@
 #include "explain/parts.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "engine/base/printed_part.h"
 
 namespace mbench::explain {
 
 std::string name_of(const PartGroup& group) {
+  // A trace that does not name the groups of its collectives has one sum of all communication.
+  constexpr int kAxes = kTimeParts - static_cast<int>(TimePart::communication_tp);
+  if (group.parts.size() == kAxes && std::all_of(group.parts.begin(), group.parts.end(),
+                                                 [](TimePart part) { return part >= TimePart::communication_tp; }))
+    return "communication";
   std::string text;
-  for (const TimePart part : group.parts) text += (text.empty() ? "" : " + ") + std::string(mbench::name_of(part));
+  for (const TimePart part : group.parts) text += (text.empty() ? "" : " + ") + printed_name(part);
   return text;
 }
 

@@ -20,7 +20,7 @@ struct MeasuredParts {
   double step_ms = 0;             // the groups add up to it
 };
 
-// "products", "host + bubble + communication_pp"
+// "GEMMs", "host + bubble + pp communication"
 std::string name_of(const PartGroup& group);
 double expected_ms(const PartGroup& group, const TimeAnatomy& expected);
 

@@ -33,11 +33,12 @@ std::optional<Point> changed(const Point& point, const Change& change) {
       return given == point.machine.end() ? figure.value : given->second;
     };
     for (const MachineFigure& figure : figures) {
-      const bool rate = figure.path.find("gbps") != std::string::npos ||
-                        figure.path.find("sustained") != std::string::npos || figure.path == "host.speed" ||
-                        figure.path == "device.memory_efficiency";
+      const bool share =
+          figure.path.find("sustained") != std::string::npos || figure.path == "device.memory_efficiency";
+      const bool rate = share || figure.path.find("gbps") != std::string::npos || figure.path == "host.speed";
       for (const auto& [begin, factor] : change.scale)
-        if (rate && figure.path.starts_with(begin)) other.machine[figure.path] = now(figure) * factor;
+        if (rate && figure.path.starts_with(begin))
+          other.machine[figure.path] = share ? std::min(1.0, now(figure) * factor) : now(figure) * factor;
       for (const auto& [begin, name] : change.as)
         for (const MachineFigure& from : figures)
           if (rate && figure.path.starts_with(begin) && from.path == name)

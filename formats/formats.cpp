@@ -135,6 +135,7 @@ Imported import_files(const std::vector<std::string>& paths, const ImportOptions
   if (!all.spec.contains("model"))
     fail(ErrorKind::bad_input, where, "has no model, need the config.json of one too: mbench import config.json {}",
          where);
+  all.of_trainer = true;
   all.spec = tidy_spec(all.spec, where + ", as a spec: $");
   return all;
 }

@@ -21,6 +21,7 @@ std::string_view name_of(Format format);  // for messages: "a Hugging Face confi
 struct Imported {
   nlohmann::ordered_json spec;     // as a file of configs/ is
   std::vector<std::string> notes;  // what was left out or assumed, a line each
+  bool of_trainer = false;         // from what a trainer is given, which says its layout; not from a spec
 };
 
 // What a file's content is; a spec where it is nothing else, whose reader will say what is wrong with it.

@@ -34,7 +34,7 @@ void expect(Health& health, const Machine& machine) {
       machine.immediate ? static_cast<double>(std::max<std::int64_t>(1, ranks_per_node(health.hosts))) : 1;
   for (Figure& f : health.figures)
     for (Measured& m : f.of) {
-      if (f.what.ends_with(" product")) {
+      if (f.what.ends_with(" GEMM")) {
         if (const auto rate = product(machine, f.what.substr(0, f.what.find(' ')))) m.expected = *rate / sharers;
       } else if (f.what == "memory") {
         m.expected = machine.device.memory_bandwidth * machine.device.memory_efficiency * 1e-9 / sharers;

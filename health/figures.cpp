@@ -162,7 +162,10 @@ Health health_from_json(const json& value, const std::string& where) {
     ObjectReader r(figure, at);
     Figure f;
     const auto text = [&](const char* key) { return read_string(r.require(key, "a text"), r.path(key)); };
-    f.what = text("what"), f.scope = text("scope"), f.unit = text("unit");
+    f.what = text("what");
+    const std::string earlier = " product";  // what 0.1 and early files of 0.2 call a GEMM
+    if (f.what.ends_with(earlier)) f.what.replace(f.what.size() - earlier.size(), earlier.size(), " GEMM");
+    f.scope = text("scope"), f.unit = text("unit");
     f.bytes = read_int(r.require("bytes", "a number"), r.path("bytes"), 0, INT64_MAX);
     f.rate = read_bool(r.require("rate", "true or false"), r.path("rate"));
     f.judged = read_bool(r.require("judged", "true or false"), r.path("judged"));

@@ -1,6 +1,6 @@
 // What a check of a machine has measured, and what of it stands out. Data, and JSON in and out.
 //
-// A figure is one measure of many: of every rank ("f32 product", "memory", "launch"), or of every group of ranks that does a
+// A figure is one measure of many: of every rank ("f32 GEMM", "memory", "launch"), or of every group of ranks that does a
 // collective at the same time as the others of its scope.
 #pragma once
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Measured {
 };
 
 struct Figure {
-  std::string what;        // "bf16 product", "memory", "launch", "all_reduce"
+  std::string what;        // "bf16 GEMM", "memory", "launch", "all_reduce"
   std::string scope;       // "rank"; of collectives "all", "pairs", or the axes whose groups these are: "tp"
   std::string unit;        // "TFLOP/s", "GB/s", "us"
   std::int64_t bytes = 0;  // of a collective, as nccl-tests counts its size

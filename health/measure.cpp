@@ -69,7 +69,7 @@ class Ranks {
     const double seconds = seconds_of(1, [&] { run(device_, gemm); });
     for (const Tensor& operand : {a, b}) run(device_, ops::Fill{operand, 0.5f});  // of these the result is known
     run(device_, gemm);
-    return figure(fmt::format("{} product", name_of(dtype)), "TFLOP/s", true,
+    return figure(fmt::format("{} GEMM", name_of(dtype)), "TFLOP/s", true,
                   {gemm.cost().flops / seconds * 1e-12, seconds, wrong_of(c, 0.25f * static_cast<float>(n))});
   }
 
@@ -217,7 +217,7 @@ std::vector<Figure> measure(Device& device, World& world, const std::vector<Scop
   std::vector<Figure> figures;
   Ranks ranks(device, *all, options.seconds);
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    tell(fmt::format("{} products", name_of(dtype)));
+    tell(fmt::format("{} GEMMs", name_of(dtype)));
     figures.push_back(ranks.gemm(dtype));
   }
   tell("memory");

@@ -97,10 +97,9 @@ class Adviser {
     const std::int64_t sixteen_bytes = p_.precision == Precision::f32 || p_.precision == Precision::tf32 ? 4 : 8;
     const auto gain = faster_rate(other);
     if (gain && *gain > kWorthTelling)
-      advice_.push_back(
-          {*gain, fmt::format("{} {} is no multiple of {}, a tile of a matrix product: with {} {} the rate of "
-                              "FLOPs is {:.1f} % higher",
-                              what, local, tile_, field, to, *gain * 100)});
+      advice_.push_back({*gain, fmt::format("{} {} is no multiple of {}, a tile of a GEMM: with {} {} the rate of "
+                                            "FLOPs is {:.1f} % higher",
+                                            what, local, tile_, field, to, *gain * 100)});
     else if (local % sixteen_bytes != 0)
       advice_.push_back(
           {0, fmt::format("{} {} is no multiple of {}, 16 bytes in {}, which tensor cores want (the cost model "

@@ -102,7 +102,7 @@ MaybeFault refuse(const Point& p) {
   if (p.precision != Precision::fp8) return std::nullopt;
   if (p.model.experts > 0 && p.router.routing == Routing::learned)
     return infeasible({one_of("router", "balanced|capacity:1"), kIn16Bits},
-                      "precision fp8 with router learned: experts have as many rows as the data say, and FP8 products "
+                      "precision fp8 with router learned: experts have as many rows as the data say, and FP8 GEMMs "
                       "multiples of {}",
                       kMultiple);
   for (const std::int64_t i : kinds_of_layers(p.model)) {
@@ -112,7 +112,7 @@ MaybeFault refuse(const Point& p) {
     for (const Gemm& x : gemms.all)
       if (x.tokens % kMultiple != 0 || x.in % kMultiple != 0 || x.out % kMultiple != 0)
         return infeasible({x.tokens % kMultiple == 0 ? kIn16Bits : within("seq", 1, p.model.positions), kIn16Bits},
-                          "precision fp8: {} is a product of {} tokens, {} inputs and {} outputs on a rank, and wants "
+                          "precision fp8: {} is a GEMM of {} tokens, {} inputs and {} outputs on a rank, and wants "
                           "multiples of {}",
                           x.name, x.tokens, x.in, x.out, kMultiple);
   }

@@ -156,9 +156,9 @@ ordered_json calibrate_cpu(const CalibrationOptions& options) {
   m["immediate"] = true;
   m["device"] = {
       {"peak_tflops",
-       {{"f32", figure(f32_peak * 1e-12, measured + ": f32 matrix product")},
-        {"bf16", figure(bf16_peak * 1e-12, fmt::format("{}: bf16 matrix product ({})", measured, bf16_arithmetic()))},
-        {"fp16", figure(f16_peak * 1e-12, measured + ": fp16 matrix product, operands converted to f32")}}},
+       {{"f32", figure(f32_peak * 1e-12, measured + ": f32 GEMM")},
+        {"bf16", figure(bf16_peak * 1e-12, fmt::format("{}: bf16 GEMM ({})", measured, bf16_arithmetic()))},
+        {"fp16", figure(f16_peak * 1e-12, measured + ": fp16 GEMM, operands converted to f32")}}},
       {"memory_mib", figure(static_cast<double>(options.memory_bytes >> 20),
                             "the operating system's figure on " + options.measured_on)},
       {"memory_outside_allocator_mib", figure(512, estimate + "operating system and the program itself")},
@@ -204,7 +204,7 @@ ordered_json calibrate_gpu(const CalibrationOptions& options,
   double f16_peak = 0;
   const auto add = [&](Precision precision, DType dtype) {
     const double reached = gemm_flops(*device, watch, dtype, kGpuGemm, kGpuSettling), known = peak(gpu.name, precision);
-    const std::string what = fmt::format("{}: {} matrix product of {}", measured, name_of(precision), kGpuGemm);
+    const std::string what = fmt::format("{}: {} GEMM of {}", measured, name_of(precision), kGpuGemm);
     const double top = std::max(known, reached);
     peaks[std::string(name_of(precision))] = figure(top * 1e-12, known >= reached ? "datasheet of " + gpu.name : what);
     sustained[std::string(name_of(precision))] = figure(reached / top, what);

@@ -131,8 +131,7 @@ ordered_json precision_schema() {
     return ordered_json{{"enum", std::move(all)}};
   };
   ordered_json properties = {
-      {"preset",
-       described(choices_schema(documented<Precision>()), "Types of weights, activations and matrix products.")},
+      {"preset", described(choices_schema(documented<Precision>()), "Types of weights, activations and GEMMs.")},
       {"gradients",
        described(names({"f32", "bf16", "fp16"}),
                  "In which type gradients accumulate and are reduced. Default: fp16 with fp16, else f32.")},
@@ -141,8 +140,8 @@ ordered_json precision_schema() {
       {"main_weights",
        described(names({"f32", "bf16"}), "bf16: no f32 main weights; the optimizer updates bf16 weights.")},
       {"fp8_recipe", described(choices_schema(documented<Fp8Recipe>()), "With fp8: where scales come from.")},
-      {"fp8_parameters", described({{"type", "boolean"}},
-                                   "With fp8: the weights of its products live in FP8 alone (--fp8-param-gather).")},
+      {"fp8_parameters",
+       described({{"type", "boolean"}}, "With fp8: the weights of its GEMMs live in FP8 alone (--fp8-param-gather).")},
       {"gradients_in_f32", {{"type", "boolean"}}},
       {"gradients_in_bf16", {{"type", "boolean"}}}};
   return any_of(choices_schema(documented<Precision>()), {{"type", "object"},

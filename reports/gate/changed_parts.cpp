@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/printed_part.h"
 #include "engine/point/result.h"
 #include "reports/records/number_text.h"
 
@@ -14,15 +15,12 @@ namespace {
 constexpr double kShareOfThreshold = 0.2;
 constexpr double kRounding = 1e-9;  // of the whole, by which sums of parts without noise may differ
 
-template <class Names, class Values>
-std::vector<PartChange> changes_of(const Names& names, const Values& now, const Values& baseline, double least) {
+// `name`: of a part by its index.
+template <class Name, class Values>
+std::vector<PartChange> changes_of(const Name& name, const Values& now, const Values& baseline, double least) {
   std::vector<PartChange> changed;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    std::string name(names[i]);
-    const std::string prefix = "communication_";
-    if (name.starts_with(prefix)) name = name.substr(prefix.size()) + " communication";
-    if (std::abs(now[i] - baseline[i]) > least) changed.push_back({std::move(name), baseline[i], now[i]});
-  }
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (std::abs(now[i] - baseline[i]) > least) changed.push_back({name(i), baseline[i], now[i]});
   return changed;
 }
 
@@ -57,8 +55,9 @@ std::vector<PartChange> changed_time_parts(const PointResult& now, const PointRe
   if (!now.time_anatomy_ms || !base.time_anatomy_ms || !base.iteration_ms) return {};
   const double step = base.iteration_ms->mean;
   const bool exact = now.simulated && base.simulated;
-  auto changed = changes_of(kTimePartNames, now.time_anatomy_ms->ms, base.time_anatomy_ms->ms,
-                            step * (exact ? kRounding : kShareOfThreshold * threshold));
+  auto changed =
+      changes_of([](std::size_t i) { return printed_name(static_cast<TimePart>(i)); }, now.time_anatomy_ms->ms,
+                 base.time_anatomy_ms->ms, step * (exact ? kRounding : kShareOfThreshold * threshold));
   largest_first(changed);
   return changed;
 }
@@ -68,7 +67,8 @@ std::vector<PartChange> changed_memory_parts(const PointResult& now, const Point
   const auto add = [&](const std::optional<MemoryAnatomy>& a, const std::optional<MemoryAnatomy>& b,
                        const char* where) {
     if (!a || !b) return;
-    for (PartChange& part : changes_of(kCategoryNames, a->mib, b->mib, 0)) {
+    for (PartChange& part :
+         changes_of([](std::size_t i) { return std::string(kCategoryNames[i]); }, a->mib, b->mib, 0)) {
       part.name += where;
       changed.push_back(std::move(part));
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/base/printed_part.h"
 #include "engine/point/choices.h"
 #include "engine/point/result.h"
 
@@ -63,9 +64,9 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
     case TimePart::communication_tp: {
       const std::string across = across_nodes("TP", "tp", p.tp, 1, per_node);
       if (!across.empty()) return across;
-      if (p.tp_gathers == TpGathers::gemm) return "tp_gathers block gathers once for all products of a block";
+      if (p.tp_gathers == TpGathers::gemm) return "tp_gathers block gathers once for all GEMMs of a block";
       return p.sequence_parallel && !p.tp_comm_overlap
-                 ? "a smaller tp sends less, tp_comm_overlap sends beside products"
+                 ? "a smaller tp sends less, tp_comm_overlap overlaps it with GEMMs"
                  : "a smaller tp sends less";
     }
     case TimePart::communication_cp: {
@@ -84,12 +85,6 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
       return "";
   }
   return "";
-}
-
-std::string plain_name(TimePart part) {
-  const std::string name(name_of(part));
-  const std::string prefix = "communication_";
-  return name.starts_with(prefix) ? name.substr(prefix.size()) + " communication" : name;
 }
 
 }  // namespace
@@ -118,7 +113,9 @@ std::string bound_by(const PointResult& r, int per_node) {
     if (share(part) > share(largest)) largest = part;
     if (!help_for(part, r.point, per_node).empty() && (!spare || share(part) > share(*spare))) spare = part;
   }
-  const auto reported = [&](TimePart part) { return fmt::format("{} {:.0f} %", plain_name(part), share(part) * 100); };
+  const auto reported = [&](TimePart part) {
+    return fmt::format("{} {:.0f} %", printed_name(part), share(part) * 100);
+  };
   constexpr double kWorthTelling = 0.02;
   if (!spare || share(*spare) < kWorthTelling) return reported(largest);
   const std::string help = help_for(*spare, r.point, per_node);

@@ -139,7 +139,7 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   for (const char* key : {"compiler", "mpi", "blas"})
     if (!all || std::string_view(key) == "compiler") add(software, field(e, key));
   if (const std::string bf16 = field(e, "bf16_arithmetic"); !all && !bf16.empty())
-    add(software, "bf16 products in " + bf16);
+    add(software, "bf16 GEMMs in " + bf16);
   add(software, field(e, "cuda"));
   if (const std::string driver = field(e, "driver"); !driver.empty()) add(software, "driver " + driver);
   if (e.is_object())

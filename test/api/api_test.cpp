@@ -206,3 +206,25 @@ TEST_CASE("api: what comes with it") {
   CHECK(Json::parse(mbench::machine_json("h100-sxm")).at("name") == "H100-SXM5-80GB");
   CHECK(mbench::version() == MBENCH_VERSION);
 }
+
+TEST_CASE("api: a search of a script frees its layout, and of a spec what it names") {
+  const mbench::test::TemporaryFolder folder;
+  const auto put = [&](const std::string& name, const std::string& text) {
+    std::ofstream(folder / name) << text;
+    return folder / name;
+  };
+  const std::string script = put("train.sh", R"(torchrun --nproc_per_node 4 pretrain_gpt.py --num-layers 4 \
+  --hidden-size 256 --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 --vocab-size 1024 \
+  --micro-batch-size 1 --global-batch-size 8 --bf16 --attention-dropout 0 --hidden-dropout 0 \
+  --tensor-model-parallel-size 2
+)");
+  mbench::Simulator machine("sim:4xH100");
+  mbench::SearchOptions few;
+  few.best = 1;
+  few.front = false;
+  const std::size_t free = machine.search(script, few).layouts;
+  few.set = {"tp=2"};
+  const std::size_t kept = machine.search(script, few).layouts;
+  CHECK(kept > 1);
+  CHECK(kept < free);
+}

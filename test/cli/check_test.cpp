@@ -25,7 +25,7 @@ TEST_CASE("check: ranks of its own and of a launcher, over all and over the axes
       room.shell(kQuick + "$M check tiny.json --ranks 2 --on cpu --largest 64KiB --tolerance 99% --result c.json");
   INFO(run.out << run.err);
   REQUIRE(run.code == 0);
-  CHECK_THAT(run.out, Contains("# Check of 2 ranks (cpu)") && Contains("| bf16 product") && Contains("| all_to_all"));
+  CHECK_THAT(run.out, Contains("# Check of 2 ranks (cpu)") && Contains("| bf16 GEMM") && Contains("| all_to_all"));
   const health::Health health = read_health(room / "c.json");
   CHECK(health.devices.size() == 2);
   REQUIRE(health.hosts.size() == 1);
@@ -46,9 +46,9 @@ TEST_CASE("check: a slow rank is named, exit code 1, and a sweep with --check tr
   const Run run = room.shell(slow + "$M check --ranks 2 --on cpu --largest 4KiB --tolerance 30%");
   INFO(run.out << run.err);
   CHECK(run.code == 1);
-  CHECK_THAT(run.out, Contains("- rank 1 on ") && Contains("f32 product"));
+  CHECK_THAT(run.out, Contains("- rank 1 on ") && Contains("f32 GEMM"));
   // A launch takes under a microsecond: what else the machine does decides it, not the product of 1024 x 1024.
-  CHECK_FALSE(std::regex_search(run.out, std::regex("- rank 0 on [^:]*: (f32|bf16|f16) product")));
+  CHECK_FALSE(std::regex_search(run.out, std::regex("- rank 0 on [^:]*: (f32|bf16|f16) GEMM")));
   const Run sweep =
       room.shell(slow + "$M sweep tiny.json --filter strategy=full --on cpu --check --check-tolerance 30% --out o");
   INFO(sweep.out << sweep.err);

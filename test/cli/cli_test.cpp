@@ -58,10 +58,9 @@ TEST_CASE("bad usage and bad input exit with 2 and say what was wrong") {
   refused("sweep tiny.json --filter tp=8", "none of the 4 points is left");
   // Which of the two is missing depends on where this was built; where nothing is, the sweep would run.
   const std::string devices = room.shell("$M devices").out;
-  for (const char* peak :
-       {"GFLOP/s on an f32 matrix product", "GFLOP/s on a bf16 matrix product", "GFLOP/s on a fp16 matrix product"})
+  for (const char* peak : {"GFLOP/s on an f32 GEMM", "GFLOP/s on a bf16 GEMM", "GFLOP/s on a fp16 GEMM"})
     CHECK_THAT(devices, Contains(peak));
-  CHECK_THAT(devices, Contains("\n          bf16 products: "));
+  CHECK_THAT(devices, Contains("\n          bf16 GEMMs: "));
   if (devices.find("cuda      none: this binary") != std::string::npos)
     refused("sweep tiny.json --on cuda", "[--on] this binary has no CUDA device, got cuda, need cpu");
   else if (devices.find("cuda      none: ") != std::string::npos)

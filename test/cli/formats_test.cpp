@@ -141,6 +141,23 @@ TEST_CASE("formats: a search says how the trainer is told its best layout") {
   CHECK_THAT(search.out, Contains("|  tp |  pp |  dp |  cp |  ep | micro_batch |"));
 }
 
+TEST_CASE("formats: a search frees the layout of a script, and says how far the script's own is from the best") {
+  const Room room;
+  room.put("train.sh", kScript);
+  const std::string search = "$M search train.sh --on sim:4xH100 --best 3 --no-front";
+  const Run free = room.shell(search + " --out free");
+  INFO(free.out << free.err);
+  CHECK(free.code == 0);
+  CHECK_THAT(free.err, Contains("its layout is free here (") && Contains("--set ") && Contains(" keeps a part of it"));
+  CHECK_THAT(free.out, Contains("As train.sh has it (") && Contains("than the best."));
+  const Run kept = room.shell(search + " --set tp=2 --out kept");
+  CHECK(kept.code == 0);
+  const auto layouts = [](const Run& run) { return std::stoi(run.out.substr(run.out.find("\n\n") + 2)); };
+  CHECK(layouts(kept) < layouts(free));
+  const Run two = room.shell("$M search train.sh --on sim:2xH100 --best 1 --no-front --out two");
+  CHECK_THAT(two.out, Contains("it is of 4 devices, not of 2."));
+}
+
 TEST_CASE("formats: refusals name the file, the key and what would be right") {
   const Room room;
   room.put("train.sh", std::string(kScript) + "# more\n");
@@ -186,7 +203,7 @@ TEST_CASE("formats: a run is explained from its log, and from a result with a tr
       "$M import-log train.log train.sh -o r.json && $M explain r.json --on sim:4xH100-SXM5-80GB --trace t.json");
   INFO(traced.out << traced.err);
   CHECK(traced.code == 0);
-  CHECK_THAT(traced.out, Contains("## The gap by part") && Contains("| products | 20 |"));
+  CHECK_THAT(traced.out, Contains("## The gap by part") && Contains("| GEMMs | 20 |"));
   CHECK_THAT(room.shell("$M explain train.log train.sh --on cpu").err, Contains("[--on] is the simulated machine"));
   CHECK_THAT(room.shell("$M sweep tiny.json --on sim:8xH100-SXM5-80GB --filter strategy=baseline --out s --quiet && $M "
                         "explain s --filter tp=1 --on sim:8xH100-SXM5-80GB")

@@ -272,7 +272,7 @@ TEST_CASE("plan tells stages of other lengths at the ends, groups of micro batch
   CHECK_THAT(plan.out, Contains("stage 0      layers 0-2, embedding\n") && Contains("stage 0      layers 4-6\n") &&
                            Contains("stage 1      layers 3-3\n") && Contains("stage 1      layers 7-7, head\n"));
   CHECK_THAT(plan.out, Contains("schedule 0   F0.0 F0.1 F0.2 F1.0 F1.1 F1.2 B1.0"));
-  CHECK_THAT(plan.out, Contains("layer inputs, what attention gives and every second product"));
+  CHECK_THAT(plan.out, Contains("layer inputs, what attention gives and every second GEMM"));
 }
 
 TEST_CASE("plan tells stages that are cut by hand") {

@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/sim/machine.h"
+#include "engine/sim/what_if.h"
 #include "explain/changes.h"
 #include "explain/trace.h"
 #include "test/catch.h"
@@ -112,6 +114,24 @@ TEST_CASE("explain: what is simulated nearest to the measured step comes first, 
   CHECK_THAT(shown_by_figures(run)[0].what, Contains("the spec is not this run"));
 }
 
+TEST_CASE("explain: every changed machine is one that can be, on all machines, for slower and faster steps") {
+  for (const std::string& name : machine_names())
+    for (const double ms : {500.0, 1500.0}) {
+      INFO(name << " " << ms);
+      PointResult expected = *simulate(point_of());
+      expected.point.device = "sim:8x" + name;
+      PointResult measured = result_of(ms);
+      measured.point.device = expected.point.device;
+      std::size_t changed = 0;
+      suspects_of({measured, expected, std::nullopt, 8}, [&](const Point& p) {
+        find_machine(name, p.machine, "test");
+        changed += !p.machine.empty();
+        return simulate(p);
+      });
+      CHECK(changed > 0);
+    }
+}
+
 TEST_CASE("explain: stalls, parts and a faster step") {
   PointResult measured = result_of(1000, 800);
   std::vector<double> samples(100, 1000.0);
@@ -130,8 +150,8 @@ TEST_CASE("explain: stalls, parts and a faster step") {
   PointResult slow = result_of(1400, 1200);
   const Run by_part{slow, expected, parts_of(slow), 8};
   CHECK_THAT(explain::explain(by_part, {0.9, 1.1, 10, 0.8, "runs"}, "by a test", simulate),
-             Contains("| products | 1200 | 800 | +400 |"));
-  CHECK_THAT(shown_by_figures(by_part)[0].what, Contains("products takes longer than expected"));
+             Contains("| GEMMs | 1200 | 800 | +400 |"));
+  CHECK_THAT(shown_by_figures(by_part)[0].what, Contains("GEMMs took longer than expected"));
   const PointResult fast = result_of(500, 400);
   CHECK_THAT(explain::explain({fast, expected, std::nullopt, 8}, {0.9, 1.1, 10, 0.8, "runs"}, "by a test", simulate),
              Contains("**Faster than expected**"));
@@ -160,9 +180,9 @@ TEST_CASE("trace: kernels by their names, communication where nothing computes, 
              event("kernel", "multi_tensor_apply_kernel", 850, 20), event("gpu_memcpy", "Memcpy HtoD", 870, 30),
              event("user_annotation", "ProfilerStep#5", 0, 1000)}));
   CHECK(parts.step_ms == Approx(1.0));
-  CHECK(ms_of(parts, "products") == Approx(0.4));
+  CHECK(ms_of(parts, "GEMMs") == Approx(0.4));
   CHECK(ms_of(parts, "attention") == Approx(0.1));
-  CHECK(ms_of(parts, "communication_tp") == Approx(0.1));  // from 600 on: before, attention ran
+  CHECK(ms_of(parts, "tp communication") == Approx(0.1));  // from 600 on: before, attention ran
   CHECK(ms_of(parts, "elementwise") == Approx(0.05));
   CHECK(ms_of(parts, "optimizer") == Approx(0.02));
   CHECK(ms_of(parts, "copies") == Approx(0.03));
@@ -174,16 +194,14 @@ TEST_CASE("trace: several steps, the busiest device, groups that are not said, a
   const std::vector<std::string> two = {
       event("kernel", "gemm", 0, 100), event("kernel", "gemm", 1000, 300), event("kernel", "gemm", 0, 50, "", "1"),
       event("user_annotation", "ProfilerStep#1", 0, 1000), event("user_annotation", "ProfilerStep#2", 1000, 1000)};
-  CHECK(ms_of(trace_of(trace(two)), "products") == Approx(0.2));
+  CHECK(ms_of(trace_of(trace(two)), "GEMMs") == Approx(0.2));
   CHECK_THAT(trace_of(trace(two)).source, Contains("2 steps"));
   const MeasuredParts unknown = trace_of(
       trace({event("kernel", "gemm", 0, 100), event("kernel", "ncclDevKernel_AllReduce", 100, 100, "default_pg")}));
-  CHECK(ms_of(unknown,
-              "communication_tp + communication_cp + communication_dp + communication_ep + communication_pp + "
-              "communication_other") == Approx(0.1));
+  CHECK(ms_of(unknown, "communication") == Approx(0.1));
   const MeasuredParts staged = trace_of(
       trace({event("kernel", "gemm", 0, 100), event("kernel", "ncclDevKernel_SendRecv", 100, 300, "")}), {0, true});
-  CHECK(ms_of(staged, "host + bubble + communication_pp") == Approx(0.3));
+  CHECK(ms_of(staged, "host + bubble + pp communication") == Approx(0.3));
   // An array of events is a trace too; the steps can be said.
   const MeasuredParts bare = trace_of("[" + event("kernel", "gemm", 0, 100) + "]", {2, false});
   CHECK(bare.step_ms == Approx(0.05));
@@ -197,10 +215,10 @@ TEST_CASE("trace: a file of PyTorch's profiler") {
   const MeasuredParts parts = read_trace(in, path, {});
   CHECK_THAT(parts.source, Contains("2 steps of"));
   CHECK(parts.step_ms == Approx(2.0));
-  CHECK(ms_of(parts, "products") == Approx(0.7));
+  CHECK(ms_of(parts, "GEMMs") == Approx(0.7));
   CHECK(ms_of(parts, "attention") == Approx(0.25));
   CHECK(ms_of(parts, "elementwise") == Approx(0.1));
-  CHECK(ms_of(parts, "communication_dp") == Approx(0.3));  // 0.5 of it, less what GEMMs hide
+  CHECK(ms_of(parts, "dp communication") == Approx(0.3));  // 0.5 of it, less what GEMMs hide
   CHECK(ms_of(parts, "copies") == Approx(0.05));
   CHECK(ms_of(parts, "optimizer") == Approx(0.15));
   CHECK(ms_of(parts, "host + bubble") == Approx(0.45));

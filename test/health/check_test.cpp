@@ -37,7 +37,7 @@ std::int64_t wrong_on(int ranks, const Collective& collective) {
 }
 
 Figure gemms(std::vector<double> values) {
-  Figure f{.what = "f32 product", .scope = "rank", .unit = "TFLOP/s"};
+  Figure f{.what = "f32 GEMM", .scope = "rank", .unit = "TFLOP/s"};
   for (const double v : values) f.of.push_back({{static_cast<int>(f.of.size())}, v, 1 / v, 0});
   return f;
 }
@@ -128,7 +128,7 @@ TEST_CASE("check: who is worse than the median of the others is named by host, d
   CHECK(judge(of(gemms({10, 9.5, 10.2, 9.8})), 0.1).empty());
   const auto found = judge(of(gemms({10, 9.5, 7, 9.8})), 0.1);
   REQUIRE(found.size() == 1);
-  CHECK(found[0].text == "rank 2 on h2 (GPU c): f32 product 7 TFLOP/s, 29 % below the median of its peers, 9.8");
+  CHECK(found[0].text == "rank 2 on h2 (GPU c): f32 GEMM 7 TFLOP/s, 29 % below the median of its peers, 9.8");
   CHECK(judge(of(gemms({10, 9.5, 7, 9.8})), 0.3).empty());
   // Of a time, more is worse; a better one is none.
   Figure launch = gemms({10, 10, 15, 5});
@@ -156,7 +156,7 @@ TEST_CASE("check: groups are compared with those over as many hosts, wrong data 
 TEST_CASE("check: a machine file says what is expected, which ranks of one processor share") {
   const Machine gpu = find_machine("H100-SXM5-80GB", "test");
   Health h = of(gemms({900, 900, 500, 900}));
-  h.figures[0].what = "bf16 product";
+  h.figures[0].what = "bf16 GEMM";
   Figure reduce{.what = "all_reduce", .scope = "all", .unit = "GB/s", .bytes = 1 << 28};
   reduce.of = {{{0, 1, 2, 3}, 10, 0.01, 0}};
   h.figures.push_back(reduce);
@@ -174,7 +174,7 @@ TEST_CASE("check: a machine file says what is expected, which ranks of one proce
   Machine cpu = gpu;
   cpu.immediate = true;
   Health shared = of(gemms({1, 1, 1, 1}));
-  shared.figures[0].what = "bf16 product";
+  shared.figures[0].what = "bf16 GEMM";
   expect(shared, cpu);
   CHECK(*shared.figures[0].of[0].expected == Approx(*h.figures[0].of[0].expected / 2));  // two ranks on each host
 }
@@ -185,6 +185,9 @@ TEST_CASE("check: its JSON is read back, its other forms name what stands out") 
   h.figures[0].of[1].expected = 9;
   const nlohmann::ordered_json json = to_json(h, 0.1);
   CHECK(to_json(health_from_json(nlohmann::json(json), "h: $"), 0.1) == json);
+  nlohmann::json earlier = json;  // as files before 0.2 name it
+  earlier["figures"][0]["what"] = "f32 product";
+  CHECK(health_from_json(earlier, "h: $").figures[0].what == "f32 GEMM");
   CHECK(json.at("findings").size() == 1);
   nlohmann::json damaged = nlohmann::json(json);
   damaged["figures"][0]["of"][1]["value"] = "fast";

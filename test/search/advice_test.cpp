@@ -67,7 +67,7 @@ TEST_CASE("a layout as the machine wants it gets no advice but on its batch") {
   for (const std::string& line : reported(as_wanted)) FAIL_CHECK(line);
 }
 
-TEST_CASE("what layers exchange over tp is told to travel beside products, with what that saves") {
+TEST_CASE("what layers exchange over tp is told to travel beside GEMMs, with what that saves") {
   const json changes = {{"micro_batch", 4}};
   json beside = changes;
   beside["sequence_parallel"] = beside["tp_comm_overlap"] = true;
@@ -78,7 +78,7 @@ TEST_CASE("what layers exchange over tp is told to travel beside products, with 
              Contains(fmt::format("tp_comm_overlap with sequence_parallel takes {:.1f} % less time", less * 100)));
 }
 
-TEST_CASE("products that gather their input each for itself are told to share it") {
+TEST_CASE("GEMMs that gather their input each for itself are told to share it") {
   const json block = {{"micro_batch", 4}, {"sequence_parallel", true}};
   json each = block;
   each["tp_gathers"] = "product";

@@ -62,7 +62,7 @@ const Case kCases[] = {
     {"experts' activations computed again", "H100-SXM5-80GB", 4,
      R"({"model": "mixtral-bytes-4m", "seq": 128, "global_batch": 16, "precision": "bf16", "ep": "any", "pp": [1, 2],
          "recompute": ["none", "moe_act", "moe", "moe_act+norm"], "micro_batch": "any"})"},
-    {"every second product kept", "H100-SXM5-80GB", 4,
+    {"every second GEMM kept", "H100-SXM5-80GB", 4,
      R"({"model": "llama-bytes-3m", "seq": 256, "global_batch": 16, "precision": "bf16", "attention": "flash", "dropout": 0, "tp": [1, 2],
          "pp": [1, 2], "sequence_parallel": "any", "zero": "any", "recompute": ["none", "alternate_products", "full"], "micro_batch": [1, 4]})"},
     {"a mixture of experts", "H100-SXM5-80GB", 8,

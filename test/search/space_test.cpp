@@ -152,7 +152,7 @@ TEST_CASE("how tokens meet experts is free by its name alone") {
   CHECK(ways_of(R"("ep": "any", "ep_communication": ["flex"])") == Ways{flex});
 }
 
-TEST_CASE("whether exchanges over tp travel beside products is free by its name alone") {
+TEST_CASE("whether exchanges over tp travel beside GEMMs is free by its name alone") {
   const auto seen_of = [](const std::string& fields) {
     std::set<std::tuple<bool, bool>> seen;  // sequence parallel, overlapped
     for (const Point& p : layouts(space_of(fmt::format("{{{}, {}}}", kModel, fields))))

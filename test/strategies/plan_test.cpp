@@ -348,7 +348,7 @@ TEST_CASE("what cannot be or is not built in is refused with its reason") {
   CHECK(kind_of(precision) == ErrorKind::unsupported);
 }
 
-TEST_CASE("where weights of FP8 products live is part of the precision") {
+TEST_CASE("where weights of FP8 GEMMs live is part of the precision") {
   Point point = layout(2, 2, 2);
   point.precision = Precision::fp8;
   CHECK(!make_plan(point).precision.fp8_parameters);

@@ -14,7 +14,7 @@ Point point_of(const char* text) {
 
 }  // namespace
 
-TEST_CASE("every second product is kept of the layers whose order of products is known") {
+TEST_CASE("every second GEMM is kept of the layers whose order of GEMMs is known") {
   const auto gemms = [](auto change) {
     Point p = point_of(
         R"({"model": {"preset": "gpt-bytes-tiny", "family": "llama"}, "seq": 64, "recompute": "alternate_products"})");

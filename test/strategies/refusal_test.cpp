@@ -62,7 +62,7 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK_THAT(in_fp8([](Point& p) { p.seq = 40; }), Contains("40 tokens, 64 inputs and 192 outputs on a rank, and wants "
                                                             "multiples of 16, need seq 32 or 48, or precision bf16"));
   CHECK_THAT(in_fp8([](Point& p) { p.model.ffn = 264; }),
-             Contains("layers.0.fc1 is a product of 64 tokens, 64 inputs and 264 outputs"));
+             Contains("layers.0.fc1 is a GEMM of 64 tokens, 64 inputs and 264 outputs"));
   CHECK(in_fp8([](Point& p) { p.fp8_parameters = true; }) == "");
   CHECK(why([](Point& p) { p.precision = Precision::bf16, p.fp8_parameters = true; }) ==
         "precision.fp8_parameters with precision bf16, need precision fp8 or precision.fp8_parameters false");

@@ -32,7 +32,7 @@ TEST_CASE("tensor parallelism over nodes is named, with what stays within one") 
   CHECK(bound_by(r, 8) == "tp communication 60 %: a smaller tp sends less");
   CHECK(bound_by(r, 0) == "tp communication 60 %: a smaller tp sends less");  // nodes are not known
   r.point.sequence_parallel = true;
-  CHECK(bound_by(r, 8) == "tp communication 60 %: a smaller tp sends less, tp_comm_overlap sends beside products");
+  CHECK(bound_by(r, 8) == "tp communication 60 %: a smaller tp sends less, tp_comm_overlap overlaps it with GEMMs");
   r.point.tp_comm_overlap = true;
   CHECK(bound_by(r, 8) == "tp communication 60 %: a smaller tp sends less");
 }
@@ -40,14 +40,14 @@ TEST_CASE("tensor parallelism over nodes is named, with what stays within one") 
 TEST_CASE("the largest part is told, and the largest that a layout could spare with what would make it less") {
   PointResult r = step({{TimePart::gemms, 70}, {TimePart::bubble, 20}, {TimePart::communication_dp, 10}});
   r.point.pp = 4;
-  CHECK_THAT(bound_by(r, 8), Contains("products 70 %; bubble 20 %: 4 stages with 16 micro batches"));
+  CHECK_THAT(bound_by(r, 8), Contains("GEMMs 70 %; bubble 20 %: 4 stages with 16 micro batches"));
   r = step({{TimePart::gemms, 70}, {TimePart::communication_dp, 30}});
   r.point.zero = Zero::stage_2;
   CHECK_THAT(bound_by(r, 8), Contains("zero 2 reduces gradients in each of 16 micro batches, zero 1 once a step"));
   r.point.zero = Zero::stage_3;
   CHECK_THAT(bound_by(r, 8), Contains("zero 3 gathers weights for each of 16 micro batches"));
   r = step({{TimePart::gemms, 99.5}, {TimePart::host, 0.5}});
-  CHECK(bound_by(r, 8) == "products 100 %");  // what is not worth telling is not told
+  CHECK(bound_by(r, 8) == "GEMMs 100 %");  // what is not worth telling is not told
 }
 
 TEST_CASE("shares of a step add up to it, and nothing is made up where the anatomy is not known") {

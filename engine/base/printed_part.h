@@ -1,0 +1,12 @@
+// The parts of a step's time as people read them; results have them by name_of(), whose names files of users have.
+#pragma once
+#include <string>
+
+#include "engine/base/time_part.h"
+
+namespace mbench {
+
+// "GEMMs", "attention", "tp communication".
+std::string printed_name(TimePart part);
+
+}  // namespace mbench
