@@ -152,7 +152,7 @@ const std::vector<DrawnField>& drawn_fields() {
       {"fp8_parameters", no, fp8_alone},
       {"gradients_in_f32", {false, true}, fp16},
       {"gradients_in_bf16", no, brain},
-      {"optimizer", {"adamw", "adamw", "adamw", "adamw", "adamw8bit", "adafactor", "sgd"}, always},
+      {"optimizer", {"adamw", "adamw", "adamw", "adamw", "adamw8bit", "adafactor", "sgd", "muon"}, always},
       {"moments_in_bf16", no, adam_of_16_bits},
       {"main_weights_in_bf16", no, adam_of_bf16},
       {"fused_optimizer", mostly, always},
