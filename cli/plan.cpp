@@ -40,7 +40,7 @@ void print_weight(const Plan& plan, const WeightSpec& w) {
   std::string shape;
   for (int i = 0; i < w.shape.rank(); ++i) shape += fmt::format("{}{}", i ? " x " : "", w.shape[i]);
   std::string text = fmt::format("    {:<26} {:<14} {:<11}", w.name, shape, name_of(w.role));
-  if (w.shape.rank() > 1) {
+  if (w.shape.rank() > 1 && !w.bias) {
     const Transition in = Transition::between(linear.input, linear.consumed, plan.mesh);
     const Transition out = Transition::between(linear.gemm, linear.output, plan.mesh);
     text += fmt::format(" {:<13} forward {} / {}, backward {} / {}", str(linear.weight, plan.mesh), str(in.forward),

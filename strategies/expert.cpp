@@ -84,13 +84,6 @@ MaybeFault refuse(const Point& p) {
     return infeasible({one_of("router", "balanced|learned"), kAllToAll},
                       "ep_communication {} with router {}, whose capacity is of the tokens that a rank sends",
                       name_of(p.ep_communication), str(p.router));
-  const Biases& bias = m.parts().bias;
-  if (bias.experts || bias.router || (bias.dense && m.shared_experts > 0))
-    return not_built_in({one_of("model.bias", "false")}, "biases of {} with experts (model {})",
-                        bias.experts  ? "experts"
-                        : bias.router ? "the router"
-                                      : "the shared expert",
-                        m.name);
   return std::nullopt;
 }
 

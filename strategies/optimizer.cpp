@@ -22,6 +22,10 @@ std::vector<OptimizerState> states_of(const Point& p) {
     case OptimizerKind::adafactor:
       return {{"Adafactor second moment by rows", DType::f32, row},
               {"Adafactor second moment by columns", DType::f32, column}};
+    case OptimizerKind::muon:
+      return {{"Muon momentum", DType::f32, element, StateOf::matrices},
+              {"Adam first moment", DType::f32, element, StateOf::others},
+              {"Adam second moment", DType::f32, element, StateOf::others}};
   }
   return {};
 }
@@ -29,11 +33,12 @@ std::vector<OptimizerState> states_of(const Point& p) {
 constexpr Way kAdamW = one_of("optimizer", "adamw");
 
 MaybeFault refuse(const Point& p) {
-  // Sums over the rows and columns of a matrix want all of it: not a part that begins and ends anywhere.
+  // Sums over the rows and columns of a matrix, and its Newton-Schulz iterations, want all of it: not a part that begins and ends
+  // anywhere.
   const bool whole_parameters = p.zero == Zero::none || p.zero == Zero::oss || p.zero == Zero::oss_sdp;
-  if (p.optimizer == OptimizerKind::adafactor && !whole_parameters)
-    return infeasible({one_of("zero", "0|oss|oss+sdp")},
-                      "optimizer adafactor with zero {}, which cuts parameters anywhere", name_of(p.zero));
+  if ((p.optimizer == OptimizerKind::adafactor || p.optimizer == OptimizerKind::muon) && !whole_parameters)
+    return infeasible({one_of("zero", "0|oss|oss+sdp")}, "optimizer {} with zero {}, which cuts parameters anywhere",
+                      name_of(p.optimizer), name_of(p.zero));
   if (p.moments_in_bf16 && p.optimizer != OptimizerKind::adamw)
     return infeasible({kAdamW, one_of("precision.moments", "f32")}, "precision.moments bf16 with optimizer {}",
                       name_of(p.optimizer));

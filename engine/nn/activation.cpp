@@ -27,6 +27,8 @@ ops::Gate gate_of(Activation kind) {
       return ops::Gate::gelu_erf;
     case Activation::reglu:
       return ops::Gate::relu;
+    case Activation::clamped_swiglu:
+      return ops::Gate::clamped;
     default:
       fail(ErrorKind::internal, "activation", "{} has no gate", name_of(kind));
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/nn/weight_gradient.h"
+#include "engine/ops/add.h"
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/dispatch.h"
 #include "engine/ops/grouped_matmul.h"
@@ -97,6 +98,21 @@ Parameter* add(ParameterStore& store, const Plan& plan, const LinearSpec& linear
   return store.add(weight_of(linear), plan.role(linear.role).weight, kTokensOfExperts);
 }
 
+// [experts, out], cut as the weight [experts, out, in] is.
+Parameter* add_bias_of(ParameterStore& store, const Plan& plan, const LinearSpec& linear) {
+  if (!linear.bias) return nullptr;
+  const Spread& weight = plan.role(linear.role).weight;
+  Spread spread;
+  for (int i = 0; i < kAxes; ++i)
+    for (const int dim : {0, 1})
+      if (const Axis axis = static_cast<Axis>(i); weight[axis].sharded(dim)) spread.set(axis, shard(dim));
+  return store.add(bias_of(linear), spread, kTokensOfExperts);
+}
+
+ops::RowsOfExperts rows_of(const ExpertRows& rows) {
+  return {rows.each, rows.offsets};
+}
+
 // [outer, inner, n] -> [inner, outer, n], of blocks of n elements.
 Tensor swapped(Context& c, const Tensor& x, std::int64_t outer, std::int64_t inner) {
   const Tensor y = c.device.empty(x.shape(), x.dtype(), Category::activations, "rows in another order");
@@ -121,10 +137,33 @@ Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, R
     : activation_(spec.activation),
       activation_checkpoint_(drop.has(Region::moe_act)),
       fc1_(add(store, plan, spec.fc1)),
-      fc2_(add(store, plan, spec.fc2)) {
+      fc2_(nullptr) {
+  fc1_bias_ = add_bias_of(store, plan, spec.fc1);
+  fc2_ = add(store, plan, spec.fc2);
+  fc2_bias_ = add_bias_of(store, plan, spec.fc2);
+  share_of_bias_ = 1 / static_cast<float>(plan.mesh.size(Axis::etp));
   if (!plan.precision.fp8) return;
   fp8_1_.emplace(store, *fc1_, plan);
   fp8_2_.emplace(store, *fc2_, plan);
+}
+
+void Experts::add_bias(Context& c, const ExpertRows& rows, const Parameter* bias, const Tensor& y,
+                       const Tensor& weights, float share) const {
+  if (bias) run(c.device, ops::ExpertBias{y, bias->value, weights, rows_of(rows), share});
+}
+
+Tensor Experts::bias_gradients(Context& c, const ExpertRows& rows, const Tensor& dy, const Saved& saved) const {
+  if (!fc2_bias_) return {};
+  zero_if_stale(c.device, *fc2_bias_);
+  ops::ExpertBiasGrad grad{dy, fc2_bias_->gradient};
+  grad.rows = rows_of(rows);
+  if (saved.weights) {
+    grad.weights = saved.weights, grad.bias = fc2_bias_->value, grad.share = share_of_bias_;
+    grad.dweights =
+        c.device.empty(saved.weights.shape(), DType::f32, Category::activations, "gradient of rows' weights by biases");
+  }
+  run(c.device, grad);
+  return grad.dweights;
 }
 
 Tensor Experts::activated(Context& c, Saved& saved) const {
@@ -149,7 +188,20 @@ Tensor Experts::activated_again(Context& c, Saved& saved) const {
   return narrow;
 }
 
-Tensor Experts::gradient_of_wide(Context& c, Tensor dnarrow, Saved& saved, Tensor& dweights) const {
+Tensor Experts::gradient_of_wide(Context& c, const ExpertRows& rows, Tensor dnarrow, Saved& saved, Tensor& of_bias,
+                                 Tensor& dweights) const {
+  const Tensor dwide = gradient_of_activation(c, std::move(dnarrow), saved, dweights);
+  if (of_bias) run(c.device, ops::Add{dweights, of_bias, dweights});
+  of_bias.reset();
+  if (!fc1_bias_) return dwide;
+  zero_if_stale(c.device, *fc1_bias_);
+  ops::ExpertBiasGrad grad{dwide, fc1_bias_->gradient};
+  grad.rows = rows_of(rows);
+  run(c.device, grad);
+  return dwide;
+}
+
+Tensor Experts::gradient_of_activation(Context& c, Tensor dnarrow, Saved& saved, Tensor& dweights) const {
   const Tensor wide = std::exchange(saved.wide, Tensor()), weights = std::exchange(saved.weights, Tensor());
   if (!weights) return activation_gradient(c, activation_, dnarrow, wide, Tensor());
   dweights = c.device.empty(weights.shape(), DType::f32, Category::activations, "gradient of rows' weights");
@@ -163,21 +215,23 @@ Tensor Experts::gradient_of_wide(Context& c, Tensor dnarrow, Saved& saved, Tenso
 
 Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const {
   saved.weights = std::move(weights);
-  if (fp8_1_) return forward_in_fp8(c, rows.each, std::move(x), saved);
+  if (fp8_1_) return forward_in_fp8(c, rows, std::move(x), saved);
   saved.x = std::move(x);
   const std::int64_t n = saved.x.shape()[0];
   saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
   multiply(c, Gemm::forward, saved.x, fc1_->value, saved.wide, rows);
+  add_bias(c, rows, fc1_bias_, saved.wide, Tensor(), 1);
   saved.narrow = activated(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
   multiply(c, Gemm::forward, saved.narrow, fc2_->value, y, rows);
+  add_bias(c, rows, fc2_bias_, y, saved.weights, share_of_bias_);
   if (activation_checkpoint_.drop(saved.narrow)) saved.unweighted.reset();
   return y;
 }
 
 Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
-  if (fp8_1_) return backward_in_fp8(c, rows.each, std::move(dy), saved, dweights);
-  Tensor dwide;
+  if (fp8_1_) return backward_in_fp8(c, rows, std::move(dy), saved, dweights);
+  Tensor dwide, of_bias = bias_gradients(c, rows, dy, saved);
   {
     Tensor narrow = activated_again(c, saved);
     Tensor dnarrow = c.activation(narrow.shape(), "gradient of the activation");
@@ -185,7 +239,7 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
     add_weight_gradient(c, narrow, *fc2_, dy, rows);
     narrow.reset();
     dy.reset();
-    dwide = gradient_of_wide(c, std::move(dnarrow), saved, dweights);
+    dwide = gradient_of_wide(c, rows, std::move(dnarrow), saved, of_bias, dweights);
   }
   const Tensor dx = c.activation(saved.x.shape(), "gradient of the experts' input");
   multiply(c, Gemm::input_gradient, dx, fc1_->value, dwide, rows);
@@ -269,27 +323,29 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
 
 }  // namespace
 
-Tensor Experts::forward_in_fp8(Context& c, std::int64_t rows, Tensor x, Saved& saved) const {
-  const std::int64_t n = x.shape()[0];
+Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Saved& saved) const {
+  const std::int64_t n = x.shape()[0], rows = all.each;
   saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
   saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, saved.wide, rows, true);
   x.reset();
+  add_bias(c, all, fc1_bias_, saved.wide, Tensor(), 1);
   const Tensor narrow = activated(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
   saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows, !activation_checkpoint_.dropped());
+  add_bias(c, all, fc2_bias_, y, saved.weights, share_of_bias_);
   if (activation_checkpoint_.dropped()) saved.unweighted.reset();
   return y;
 }
 
-Tensor Experts::backward_in_fp8(Context& c, std::int64_t rows, Tensor dy, Saved& saved, Tensor& dweights) const {
-  const std::int64_t n = dy.shape()[0];
-  Tensor dwide;
+Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Saved& saved, Tensor& dweights) const {
+  const std::int64_t n = dy.shape()[0], rows = all.each;
+  Tensor dwide, of_bias = bias_gradients(c, all, dy, saved);
   {
     if (const Tensor narrow = activated_again(c, saved)) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, rows);
     Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
     gradients_in_fp8(c, *fp8_2_, dy, *fc2_, std::exchange(saved.fp8_narrow, {}), dnarrow, rows);
     dy.reset();
-    dwide = gradient_of_wide(c, std::move(dnarrow), saved, dweights);
+    dwide = gradient_of_wide(c, all, std::move(dnarrow), saved, of_bias, dweights);
   }
   const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
   gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, std::exchange(saved.fp8_x, {}), dx, rows);

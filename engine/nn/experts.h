@@ -6,6 +6,7 @@
 
 #include "engine/nn/activation.h"
 #include "engine/nn/recompute.h"
+#include "engine/ops/expert_bias.h"
 
 namespace mbench {
 
@@ -15,8 +16,8 @@ struct ExpertRows {
   std::vector<std::int64_t> offsets;  // [experts + 1] where `each` is 0
 };
 
-// y = fc2(activation(fc1(x))), every row by its expert: products in groups. With weights, a number for each row: fc2(weight *
-// activation(fc1(x))).
+// y = fc2(activation(fc1(x))), every row by its expert: products in groups. With weights, a number for each row: weight times that, which
+// fc2's product takes as fc2(weight * activation(fc1(x))). Biases, where experts have them, are added by ops of their own.
 class Experts {
  public:
   struct Saved {
@@ -36,16 +37,25 @@ class Experts {
   std::int64_t count() const { return fc1_->local[0]; }  // on this rank
 
  private:
-  Tensor forward_in_fp8(Context& context, std::int64_t rows, Tensor x, Saved& saved) const;
-  Tensor backward_in_fp8(Context& context, std::int64_t rows, Tensor dy, Saved& saved, Tensor& dweights) const;
+  Tensor forward_in_fp8(Context& context, const ExpertRows& all, Tensor x, Saved& saved) const;
+  Tensor backward_in_fp8(Context& context, const ExpertRows& all, Tensor dy, Saved& saved, Tensor& dweights) const;
+  void add_bias(Context& context, const ExpertRows& rows, const Parameter* bias, const Tensor& y, const Tensor& weights,
+                float share) const;
+  // fc2's gradients of a bias, from that of y; what is returned is the part of the weights' gradients that comes by it, if it has one.
+  Tensor bias_gradients(Context& context, const ExpertRows& rows, const Tensor& dy, const Saved& saved) const;
   // fc2's input from `saved.wide`, and that again where it is dropped; and from its gradient, the callee's to overwrite, that of fc1's output.
   Tensor activated(Context& context, Saved& saved) const;
   Tensor activated_again(Context& context, Saved& saved) const;
-  Tensor gradient_of_wide(Context& context, Tensor dnarrow, Saved& saved, Tensor& dweights) const;
+  // With those of fc1's bias, and to dweights what comes by fc2's added.
+  Tensor gradient_of_wide(Context& context, const ExpertRows& rows, Tensor dnarrow, Saved& saved, Tensor& of_bias,
+                          Tensor& dweights) const;
+  Tensor gradient_of_activation(Context& context, Tensor dnarrow, Saved& saved, Tensor& dweights) const;
 
   Activation activation_;
   Checkpoint activation_checkpoint_;
   Parameter *fc1_, *fc2_;
+  Parameter *fc1_bias_ = nullptr, *fc2_bias_ = nullptr;
+  float share_of_bias_ = 1;  // of fc2's, that a rank adds to its part of a sum over etp
   std::optional<Fp8Gemms> fp8_1_, fp8_2_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "engine/nn/communicate.h"
 #include "engine/ops/add.h"
+#include "engine/ops/bias_add.h"
 #include "engine/ops/combine.h"
 #include "engine/ops/dispatch.h"
 #include "engine/ops/dispatch_plan.h"
@@ -200,6 +201,7 @@ Tensor Moe::shared_forward(Context& c, const MicroBatch& batch, Tensor x, Saved&
     run(c.device, ops::Sigmoid{logits, saved.gate});
   }
   saved.shared_output = shared_->forward(c, batch, std::move(x), saved.shared);
+  if (const Tensor bias = shared_->bias()) run(c.device, ops::BiasAdd{saved.shared_output, bias, saved.shared_output});
   const Tensor y = c.activation(saved.shared_output.shape(), "gated output of the shared expert");
   run(c.device, ops::ScaleRows{saved.shared_output, saved.gate, y});
   return y;

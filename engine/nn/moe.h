@@ -41,7 +41,8 @@ class Moe final : public Mixer {
   Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions drop = {});
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                  std::unique_ptr<Mixer::Saved>& saved) const override;
-  Tensor bias() const override { return {}; }
+  // The shared expert's, unless a gate multiplies it too: then it is added there. Routed ones' are added by expert.
+  Tensor bias() const override { return shared_ && !shared_gate_ ? shared_->bias() : Tensor(); }
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
                   std::unique_ptr<Mixer::Saved>& saved) const override;
   void after_step(Context& context) const override { router_.after_step(context); }

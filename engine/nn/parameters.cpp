@@ -56,7 +56,8 @@ Tensor ParameterStore::add_state(const Shape& shape, std::string_view what) {
 void ParameterStore::lay_out() {
   std::vector<StateLayout::Item> items;
   for (const auto& p : parameters_)
-    items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit, p->shared_by_ends, p->fp8 >= 0});
+    items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit, p->shared_by_ends, p->fp8 >= 0,
+                     plan_.optimizer.two_kinds() && is_matrix_of_layers(p->spec) ? 1 : 0});
   const auto bucket_elements =
       static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
   layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements, plan_.optimizer.alignment(),

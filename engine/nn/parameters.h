@@ -32,7 +32,8 @@ struct Parameter {
   bool stale = false;
 
   const std::string& name() const { return spec.name; }
-  bool decays() const { return spec.shape.rank() > 1; }  // weight decay acts on matrices, not on biases and norms
+  // Weight decay acts on matrices, not on biases and norms.
+  bool decays() const { return spec.shape.rank() > 1 && !spec.bias; }
 };
 
 // Within a Use, before anything adds to a gradient.

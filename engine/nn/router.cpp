@@ -44,7 +44,7 @@ Router::Router(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
 }
 
 Tensor Router::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
-  saved.logits = linear_.forward(c, x, saved.linear);
+  saved.logits = linear_.forward_with_bias(c, x, saved.linear);
   const Shape& s = saved.logits.shape();
   const Shape chosen = {s[0], s[1], active_};
   saved.experts = c.device.empty(chosen, DType::i64, Category::activations, "chosen experts");

@@ -38,9 +38,9 @@ StateLayout::StateLayout(const StatePlan& plan, const std::vector<Item>& items, 
     if (&all == &kinds[0]) fp8_begin_ = size_, fp8_at_ = owned_;
   }
   // By whole parameters the ranks own unequal parts: each makes room for the largest.
-  for (const auto& [axes, given] : given_) {
+  for (const auto& [of, given] : given_) {
     const std::int64_t most = *std::max_element(given.begin(), given.end());
-    owned_ += most - given[static_cast<std::size_t>(peers(axes).rank)];
+    owned_ += most - given[static_cast<std::size_t>(peers(of.first).rank)];
   }
   if (kinds[1].empty()) fp8_at_ = owned_;
 }
@@ -113,9 +113,9 @@ void StateLayout::add_bucket(const StatePlan& plan, const std::vector<Item>& ite
 }
 
 void StateLayout::give_to_owners(Bucket& bucket, const std::vector<Item>& items, Items mine, Peers peers) {
-  std::vector<std::int64_t>& given = given_[bucket.data];
-  given.resize(static_cast<std::size_t>(peers.size));
   for (const std::size_t i : mine) {
+    std::vector<std::int64_t>& given = given_[{bucket.data, items[i].kind}];
+    given.resize(static_cast<std::size_t>(peers.size));
     // What another stage has too is owned by the same peer there.
     const auto least = items[i].separate ? given.begin() : std::min_element(given.begin(), given.end());
     *least += ranges_[i].size();

@@ -4,7 +4,7 @@
 // Every parameter has a place in one flat space, unit after unit, aligned. Where state is sharded the space is cut into
 // buckets: neighbouring parameters of the same ranks of data, which travel together. In even parts a bucket is padded to a
 // multiple of its ranks, and the i-th part is the i-th rank's. By whole parameters each has an owner, the rank that had
-// least when its turn came, as in FairScale; tensors of what is owned are as large on every rank as on the one with most.
+// least of its kind when its turn came, as in FairScale; tensors of what is owned are as large on every rank as on the one with most.
 // Or all of it is the first rank's, and the others own nothing.
 //
 // Weights in FP8 alone lie behind all others, so that either kind of weight is one flat tensor, and no bucket has both.
@@ -31,6 +31,7 @@ class StateLayout {
     int unit = 0;           // ascending
     bool separate = false;  // a bucket of its own: another stage has it too, beside other neighbours
     bool fp8 = false;       // its weight is in FP8 alone
+    int kind = 0;           // of which each owner gets its share
   };
   struct Units {
     int count = 0;
@@ -100,7 +101,7 @@ class StateLayout {
   std::vector<Bucket> buckets_;
   std::vector<std::vector<int>> by_unit_;
   std::vector<Own> own_;
-  std::map<Axes, std::vector<std::int64_t>> given_;  // [peer]: elements that it owns so far
+  std::map<std::pair<Axes, int>, std::vector<std::int64_t>> given_;  // by kind: [peer], elements that it owns so far
   std::int64_t size_ = 0, owned_ = 0, fp8_begin_ = 0, fp8_at_ = 0;
 };
 

@@ -26,6 +26,7 @@
 #include "engine/ops/dispatch_plan.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/embedding.h"
+#include "engine/ops/expert_bias.h"
 #include "engine/ops/expert_ranks.h"
 #include "engine/ops/fp8_matmul.h"
 #include "engine/ops/fp8_parts.h"
@@ -33,6 +34,7 @@
 #include "engine/ops/grouped_matmul.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/muon.h"
 #include "engine/ops/quantise.h"
 #include "engine/ops/random_normal.h"
 #include "engine/ops/rms_norm.h"
@@ -71,7 +73,8 @@ using AllOps =
            ops::AbsMax, ops::Fp8Scale, ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise,
            ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul, ops::BlockMaxima, ops::QuantisePart, ops::Activate,
            ops::ActivateGrad, ops::Scale, ops::Softcap, ops::SoftcapGrad, ops::Sigmoid, ops::SigmoidGrad,
-           ops::AttentionSink, ops::AttentionSinkGrad, ops::MaxExpSum>;
+           ops::AttentionSink, ops::AttentionSinkGrad, ops::MaxExpSum, ops::ExpertBias, ops::ExpertBiasGrad,
+           ops::MuonMomentum, ops::MuonNormalise, ops::MuonUpdate>;
 
 // What a device holds its backend's ops by: a slot for each op. Slots are members of their own, and not one class with a run() for
 // each op, because compilers resolve so many overloads slowly: 33 s of GCC 12 in every source that made a table.

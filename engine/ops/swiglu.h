@@ -1,5 +1,6 @@
 // The gated activation of LLaMA (Shazeer 2020): y = silu(gate) * up, silu(z) = z / (1 + e^-z); or, of other families, with GELU (of
-// its tanh form or by erf) or ReLU for silu. Gate and up of one output
+// its tanh form or by erf) or ReLU for silu. GPT-OSS's is clamped: y = z / (1 + e^(-alpha z)) (u + 1), with gates of at most the limit
+// and ups within it on both sides. Gate and up of one output
 // stand side by side in x, so that any cut of the linear layer's outputs has both. With weights each row of y is multiplied by its
 // own, as Megatron-Core's experts do in the same kernel. Where gates and ups were made apart, each is a tensor of its own.
 #pragma once
@@ -25,7 +26,8 @@ inline void need_gates(std::string_view op, const Tensor& x, const Tensor& up, c
   mbench::check(!bias && !weights, op, "gates and ups apart with a bias or weights, need pairs");
 }
 
-enum class Gate { silu, gelu, gelu_erf, relu };
+enum class Gate { silu, gelu, gelu_erf, relu, clamped };
+inline constexpr float kClampedAlpha = 1.702f, kClampedLimit = 7;
 
 struct SwiGlu {
   static constexpr std::string_view name = "swiglu";

@@ -12,7 +12,8 @@ double checkpoint_bytes(const Plan& plan) {
     if (w.tied) continue;
     bytes += static_cast<double>(w.shape.numel()) * static_cast<double>(of_element);
     for (const OptimizerState& state : plan.optimizer.states)
-      bytes += static_cast<double>(elements_of(state.extent, w.shape)) * static_cast<double>(size_of(state.dtype));
+      if (state.holds(w))
+        bytes += static_cast<double>(elements_of(state.extent, w.shape)) * static_cast<double>(size_of(state.dtype));
   }
   return bytes;
 }

@@ -7,6 +7,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/shape.h"
+#include "engine/point/architecture.h"
 #include "engine/point/choices.h"
 
 namespace mbench {
@@ -23,10 +24,22 @@ enum class StateExtent {
   column
 };
 
+// Of which weights: Muon has a momentum of the matrices that tokens are multiplied by, but for what makes logits, and Adam's moments of
+// all others.
+enum class StateOf { all, matrices, others };
+inline bool is_matrix_of_layers(const WeightSpec& w) {
+  return w.meets != Meets::none && w.role != Role::logits;
+}
+
 struct OptimizerState {
   std::string_view name;
   DType dtype = DType::f32;
   StateExtent extent = StateExtent::element;
+  StateOf of = StateOf::all;
+
+  bool holds(const WeightSpec& w) const {
+    return of == StateOf::all || (of == StateOf::matrices) == is_matrix_of_layers(w);
+  }
 };
 
 // A parameter as so many matrices [rows, cols].
@@ -66,8 +79,14 @@ struct OptimizerPlan {
       if (s.extent == extent) return true;
     return false;
   }
-  // Rows and columns are a parameter's own, and need all of it.
-  bool by_parameter() const { return !fused || has(StateExtent::row); }
+  // Whether it treats matrices of layers otherwise than the rest.
+  bool two_kinds() const {
+    for (const OptimizerState& s : states)
+      if (s.of != StateOf::all) return true;
+    return false;
+  }
+  // Rows and columns are a parameter's own, and need all of it, and so do matrices that are treated otherwise.
+  bool by_parameter() const { return !fused || has(StateExtent::row) || two_kinds(); }
   // Elements to which parameters and parts of them are aligned: a cache line of f32 and 128 bytes of 16-bit weights, or a
   // block, so that none has elements of two parameters or of two ranks.
   std::int64_t alignment() const { return has(StateExtent::block) ? kStateBlock : 64; }

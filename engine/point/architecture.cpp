@@ -245,7 +245,9 @@ WeightSpec weight_of(const VectorSpec& v) {
 }
 
 WeightSpec bias_of(const LinearSpec& l) {
-  return {l.name + ".bias", l.experts > 0 ? Shape{l.experts, l.out} : Shape{l.out}, l.role};
+  WeightSpec b{l.name + ".bias", l.experts > 0 ? Shape{l.experts, l.out} : Shape{l.out}, l.role};
+  b.bias = true;
+  return b;
 }
 
 WeightSpec gamma_of(const NormSpec& n) {

@@ -212,6 +212,7 @@ struct WeightSpec {
   double share = 1;
   bool tied = false;  // stands for a table that is counted elsewhere
   std::optional<RowsOf> rows_of{};
+  bool bias = false;  // of a linear layer, or of each of a layer's experts
 };
 WeightSpec weight_of(const LinearSpec& linear);
 WeightSpec weight_of(const TableSpec& table);

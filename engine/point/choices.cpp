@@ -54,7 +54,9 @@ std::span<const NamedChoice<OptimizerKind>> choices_of() {
       {"adamw", OptimizerKind::adamw, "`torch.optim.AdamW`: two moments."},
       {"adamw8bit", OptimizerKind::adamw8bit, "`bitsandbytes.optim.AdamW8bit`: two moments of 8 bits."},
       {"adafactor", OptimizerKind::adafactor, "`transformers.Adafactor`: mean squares of rows and columns."},
-      {"sgd", OptimizerKind::sgd, "`torch.optim.SGD` with momentum: one velocity."}};
+      {"sgd", OptimizerKind::sgd, "`torch.optim.SGD` with momentum: one velocity."},
+      {"muon", OptimizerKind::muon,
+       "`torch.optim.Muon` for the matrices of layers: one momentum; AdamW for all else."}};
   return all;
 }
 

@@ -20,7 +20,7 @@ std::span<const NamedChoice<Enum>> choices_of();
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
 enum class Precision { f32, bf16, fp16, tf32, fp8 };          // tf32: on GPUs alone; fp8: products of layers
 enum class Fp8Recipe { tensorwise, delayed, blockwise };      // where the scale of an FP8 tensor comes from
-enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd };
+enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd, muon };
 enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
 // some of the heads.

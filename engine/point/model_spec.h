@@ -18,10 +18,12 @@ enum class NormKind { layer_norm, rms_norm };
 enum class NormPlace { pre, post, sandwich, output };
 // Whether the branches of a layer read one another's sum, or all read the layer's input: through one norm, or each through its own.
 enum class Branches { sequential, parallel, parallel_norms };
-// Of the feed-forward block. gelu and geglu are the tanh form; the gated ones are named by their gate (Shazeer 2020).
-enum class Activation { gelu, gelu_erf, swiglu, squared_relu, relu, silu, geglu, geglu_erf, reglu };
+// Of the feed-forward block. gelu and geglu are the tanh form; the gated ones are named by their gate (Shazeer 2020), and GPT-OSS's by
+// its clamp (engine/ops/swiglu.h).
+enum class Activation { gelu, gelu_erf, swiglu, squared_relu, relu, silu, geglu, geglu_erf, reglu, clamped_swiglu };
 constexpr bool is_gated(Activation a) {
-  return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_erf || a == Activation::reglu;
+  return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_erf || a == Activation::reglu ||
+         a == Activation::clamped_swiglu;
 }
 // A table added to the embedding; a turn of Q and K; a slope of scores by distance (Press et al. 2022, ALiBi); nothing.
 enum class PositionKind { learned, rotary, alibi, none };

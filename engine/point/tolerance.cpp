@@ -64,8 +64,10 @@ std::string decided_by_layout(const Point& p) {
   std::string all;
   if (m.experts > 0 && p.router.routing == Routing::capacity)
     all = fmt::format("router {} drops tokens of {}", str(p.router), dispatched_together(p));
-  if (p.optimizer == OptimizerKind::adafactor && m.kv_heads > 0 && m.kv_heads < m.heads)
-    all += fmt::format("{}Adafactor has keys and values {}", all.empty() ? "" : " and ",
+  const bool by_matrix = p.optimizer == OptimizerKind::adafactor || p.optimizer == OptimizerKind::muon;
+  if (by_matrix && m.kv_heads > 0 && m.kv_heads < m.heads)
+    all += fmt::format("{}{} has keys and values {}", all.empty() ? "" : " and ",
+                       p.optimizer == OptimizerKind::muon ? "Muon" : "Adafactor",
                        m.kv_heads % p.tp == 0 ? "in the matrix of queries" : "in a matrix of their own");
   return all;
 }

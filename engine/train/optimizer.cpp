@@ -12,6 +12,7 @@
 #include "engine/ops/sgd.h"
 #include "engine/ops/sum_squares.h"
 #include "engine/train/adafactor.h"
+#include "engine/train/muon.h"
 
 namespace mbench {
 namespace {
@@ -69,9 +70,10 @@ void Optimizer::allocate_states() {
   const std::int64_t owned = store_.layout().owned();
   Device& home = store_.at(plan_.state.optimizer_at);
   for (const OptimizerState& state : plan.states) {
-    const std::int64_t elements = state.extent == StateExtent::element ? owned
-                                  : state.extent == StateExtent::block ? owned / kStateBlock
-                                                                       : most_owned(state.extent);
+    const bool of_all = state.of == StateOf::all;
+    const std::int64_t elements = of_all && state.extent == StateExtent::element ? owned
+                                  : of_all && state.extent == StateExtent::block ? owned / kStateBlock
+                                                                                 : most_owned(state);
     states_.push_back(home.empty({elements}, state.dtype, Category::optimizer, state.name));
     if (is_float(state.dtype)) run(home, ops::Fill{states_.back(), 0});
   }
@@ -90,6 +92,7 @@ Optimizer::Piece Optimizer::piece_at(std::int64_t at, std::int64_t begin, std::i
   if (store_.main_separate()) piece.model = std::exchange(piece.main, part_of(store_.main(), state.optimizer));
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const StateExtent extent = plan_.optimizer.states[i].extent;
+    if (plan_.optimizer.states[i].of != StateOf::all) continue;
     if (extent == StateExtent::element) piece.states.push_back(states_[i].part(at, {size}));
     if (extent == StateExtent::block)
       piece.states.push_back(states_[i].part(at / kStateBlock, {elements_of(extent, {size})}));
@@ -127,32 +130,38 @@ void Optimizer::make_pieces_of_parameters() {
       piece.parameter = p.get();
       mark({{begin, end}, own.bucket, at}, piece, 0);
       for (std::size_t i = 0; i < states_.size(); ++i) {
-        const StateExtent extent = plan_.optimizer.states[i].extent;
-        if (extent != StateExtent::row && extent != StateExtent::column) continue;
-        check(end - begin == p->local.numel(), "optimizer", "{} is cut, and its rows and columns are needed",
-              p->name());
-        const std::int64_t count = elements_of(extent, p->local);
+        const OptimizerState& state = plan_.optimizer.states[i];
+        const bool by_side = state.extent == StateExtent::row || state.extent == StateExtent::column;
+        if ((state.of == StateOf::all && !by_side) || !state.holds(p->spec)) continue;
+        check(end - begin == p->local.numel(), "optimizer", "{} is cut, and all of it is needed", p->name());
+        const std::int64_t count = elements_of(state.extent, p->local);
         piece.states.push_back(states_[i].part(used[i], {count}));
-        used[i] += count;
+        used[i] += room_of(state, *p);
       }
       pieces_.push_back(std::move(piece));
     }
 }
 
+// What a state of one parameter takes among those of others: rows and columns lie close, and elements begin where vectors fit.
+std::int64_t Optimizer::room_of(const OptimizerState& state, const Parameter& p) const {
+  if (!state.holds(p.spec)) return 0;
+  const std::int64_t count = elements_of(state.extent, p.local), unit = plan_.optimizer.alignment();
+  return state.extent == StateExtent::element ? (count + unit - 1) / unit * unit : count;
+}
+
 // Of the parameters that a rank owns; where whole ones have owners, of the rank with most, so that all have as much memory.
-std::int64_t Optimizer::most_owned(StateExtent extent) const {
+std::int64_t Optimizer::most_owned(const OptimizerState& state) const {
   const StateLayout& layout = store_.layout();
   if (!store_.state().sharded()) {
     std::int64_t all = 0;
-    for (const auto& p : store_.all()) all += elements_of(extent, p->local);
+    for (const auto& p : store_.all()) all += room_of(state, *p);
     return all;
   }
   std::map<Axes, std::map<int, std::int64_t>> by_owner;
   for (const StateLayout::Bucket& bucket : layout.buckets())
     for (const StateLayout::Part& part : bucket.parts)
       for (const auto& p : store_.all())
-        if (p->offset >= part.begin && p->offset < part.end)
-          by_owner[bucket.data][part.owner] += elements_of(extent, p->local);
+        if (p->offset >= part.begin && p->offset < part.end) by_owner[bucket.data][part.owner] += room_of(state, *p);
   std::int64_t most = 0;
   for (const auto& [axes, owners] : by_owner) {
     std::int64_t of_axes = 0;
@@ -240,6 +249,8 @@ Optimizer::Outcome Optimizer::step() {
     update_on_host(how);
   } else if (plan_.optimizer.kind == OptimizerKind::adafactor) {
     update_matrices(gradients, how);
+  } else if (plan_.optimizer.kind == OptimizerKind::muon) {
+    update_by_muon(gradients, how);
   } else {
     for (std::size_t i = 0; i < pieces_.size(); ++i) update(pieces_[i], gradients[i], how);
   }
@@ -282,7 +293,8 @@ void Optimizer::update(const Piece& piece, const Tensor& gradients, const Update
     run(device_, op);
   };
   switch (plan_.optimizer.kind) {
-    case OptimizerKind::adamw: {
+    case OptimizerKind::adamw:
+    case OptimizerKind::muon: {  // of what is no matrix of a layer
       ops::Adam adam;
       adam.m = piece.states[0], adam.v = piece.states[1], adam.step = how.step;
       return run_on(adam);
@@ -302,6 +314,18 @@ void Optimizer::update(const Piece& piece, const Tensor& gradients, const Update
       break;  // all of its matrices together
   }
   fail(ErrorKind::internal, "optimizer", "no op for {}", name_of(plan_.optimizer.kind));
+}
+
+void Optimizer::update_by_muon(const std::vector<Tensor>& gradients, const Update& how) {
+  std::vector<Muon::Item> items;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    if (is_matrix_of_layers(piece.parameter->spec))
+      items.push_back({piece.parameter, piece.main, gradients[i], piece.model, piece.states[0]});
+    else
+      update(piece, gradients[i], how);
+  }
+  Muon(device_, plan_, groups_).step(items, {how.lr, how.weight_decay, how.gradient_scale});
 }
 
 void Optimizer::update_matrices(const std::vector<Tensor>& gradients, const Update& how) {

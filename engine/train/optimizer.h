@@ -60,7 +60,8 @@ class Optimizer {
     std::int64_t step;  // from 1
   };
   void allocate_states();
-  std::int64_t most_owned(StateExtent extent) const;
+  std::int64_t most_owned(const OptimizerState& state) const;
+  std::int64_t room_of(const OptimizerState& state, const Parameter& p) const;
   void make_pieces();
   void make_pieces_of_parameters();
   Piece piece_at(std::int64_t at, std::int64_t begin, std::int64_t size) const;
@@ -74,6 +75,7 @@ class Optimizer {
   std::int64_t own_tensors(const Parameter& p) const;
   void update(const Piece& piece, const Tensor& gradients, const Update& how);
   void update_matrices(const std::vector<Tensor>& gradients, const Update& how);  // [piece]
+  void update_by_muon(const std::vector<Tensor>& gradients, const Update& how);   // likewise
 
   Device& device_;
   const Plan& plan_;

@@ -171,11 +171,6 @@ void write_rope_of_gpt_oss(Writing& w) {
   if (w.at("model.rope.scaling").is_null()) return w.put("rope_scaling", {{"rope_type", "default"}});
   write_rope(w);
 }
-// Its SwiGLU has a steeper gate, a clamp, and an offset of one.
-void read_clamped_swiglu(Reading& r) {
-  for (const char* key : {"swiglu_limit", "swiglu_alpha"}) r.ignore(key);
-  r.note("swiglu_limit and swiglu_alpha are left out: the clamp of SwiGLU changes values, and nearly no cost");
-}
 
 // OPT's table of positions has two more rows than positions.
 constexpr std::int64_t kRowsBefore = 2;
@@ -305,7 +300,6 @@ const std::vector<Rule>& hugging_face_rules() {
                              {"rotary_dim", read_rotary_dim, write_rotary_dim},
                              {"rotary_dim_of_head", read_rotary_dim_of_head, write_nothing},
                              {"rope_of_gpt_oss", read_rope_of_gpt_oss, write_rope_of_gpt_oss},
-                             {"clamped_swiglu", read_clamped_swiglu, write_nothing},
                              {"positions_of_opt", read_positions_of_opt, write_positions_of_opt},
                              {"mpt", read_mpt, write_mpt},
                              {"dbrx", read_dbrx, write_dbrx},

@@ -18,9 +18,13 @@ bool holds(const Reading& r, std::string_view field, const json& value) {
 
 // The block's activation and width; a gated one is narrower by default, so that it has as many weights.
 void read_model(Reading& r) {
-  const bool gated = r.flag("--swiglu"), squared = r.flag("--squared-relu");
+  const bool quick = r.flag("--quick-geglu"), gated = r.flag("--swiglu") || quick, squared = r.flag("--squared-relu");
   const std::int64_t hidden = r.whole("--hidden-size", 1 << 20);
-  r.set("model.activation", gated ? "swiglu" : squared ? "squared_relu" : "gelu");
+  r.set("model.activation", quick ? "clamped_swiglu" : gated ? "swiglu" : squared ? "squared_relu" : "gelu");
+  const json offset = r.value("--glu-linear-offset", 0), clamp = r.value("--activation-func-clamp-value");
+  if (quick && (offset != 1 || clamp != 7))
+    r.lack("--quick-geglu",
+           "a gate of quick GELU without --glu-linear-offset 1 and --activation-func-clamp-value 7, GPT-OSS's");
   r.set("model.ffn", r.value("--ffn-hidden-size", gated ? (4 * hidden * 2 / 3) / 64 * 64 : 4 * hidden));
   const bool words = holds(r, "model.objective", "next_token");
   r.set("model.causal", words);
@@ -30,6 +34,11 @@ void write_model(Writing& w) {
   const json activation = w.at("model.activation");
   if (activation == "swiglu") w.put("--swiglu", true);
   if (activation == "squared_relu") w.put("--squared-relu", true);
+  if (activation == "clamped_swiglu") {
+    w.put("--quick-geglu", true);
+    w.put("--glu-linear-offset", 1.0);
+    w.put("--activation-func-clamp-value", 7.0);
+  }
   w.put("--ffn-hidden-size", w.at("model.ffn"));
 }
 
@@ -66,15 +75,18 @@ void write_positions(Writing& w) {
   w.put("--rope-scaling-factor", scaling.at("factor"));
 }
 
-// Of all linear layers, or of queries, keys and values alone. Latent attention has none.
+// Of all linear layers, the router among them, or of queries, keys and values alone. Latent attention has none.
+const json kBiasesWithExperts = {"qkv", "proj", "dense", "experts", "router"};
 void read_biases(Reading& r) {
   const bool none = r.flag("--disable-bias-linear"), qkv = r.flag("--add-qkv-bias"),
              latent = r.flag("--multi-latent-attention");
-  r.set("model.bias", !none ? json(true) : qkv && !latent ? json::array({"qkv"}) : json(false));
+  const json experts = r.value("--num-experts");
+  const json all = experts.is_number() && experts != 0 ? kBiasesWithExperts : json(true);
+  r.set("model.bias", !none ? all : qkv && !latent ? json::array({"qkv"}) : json(false));
 }
 void write_biases(Writing& w) {
   const json bias = w.at("model.bias");
-  if (bias == true) return;
+  if (w.number("model.experts") > 0 ? bias == kBiasesWithExperts : bias == true) return;
   w.put("--disable-bias-linear", true);
   if (bias == json::array({"qkv"}))
     w.put("--add-qkv-bias", true);

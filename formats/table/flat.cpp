@@ -24,6 +24,7 @@ ordered_json flat_model(const ModelSpec& m) {
     out["q_lora_rank"] = m.q_lora_rank;
   else
     out["head_dim"] = m.head_dim();
+  bool dense = true;  // whether a token meets a block that no router chose
   if (m.experts > 0) {
     out["expert_ffn"] = m.expert_ffn == 0 ? m.ffn : m.expert_ffn;
     // So many shared experts are one that is as wide.
@@ -34,15 +35,18 @@ ordered_json flat_model(const ModelSpec& m) {
     const bool all = m.dense_layers == 0 && std::none_of(m.layers_of.begin(), m.layers_of.end(),
                                                          [](const LayerRule& rule) { return rule.dense; });
     if (all) out["ffn"] = out["expert_ffn"];  // no layer has it
+    dense = !all || shared > 0;
   }
   out["mtp_layers"] = m.mtp_layers;
   for (const PartField& part : part_fields()) out[part.key] = part.write(m.parts());
+  ModelParts biased = m.parts();  // with those of what no layer has as the others are
   if (m.experts == 0) {
     out.erase("routing");
-    Biases bias = m.parts().bias;
-    bias.experts = bias.dense, bias.router = false;  // of what no layer has
-    if (bias == Biases(true)) out["bias"] = true;
+    biased.bias.experts = biased.bias.dense, biased.bias.router = false;
   }
+  if (!dense) biased.bias.dense = biased.bias.experts;
+  for (const PartField& part : part_fields())
+    if (std::string_view(part.key) == "bias") out["bias"] = part.write(biased);
   if (!rotary && !latent) out.erase("rope");
   if (m.mtp_layers == 0) out.erase("mtp_loss_scaling_factor");
   return out;

@@ -151,7 +151,7 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
   names("--softmax-type off-by-one", {"--softmax-type \"off-by-one\"", "a fixed sink"});
   names("--window-size 8,8", {"--window-size \"8,8\""});
   names("--window-size 8,0 --window-attn-skip-freq '[1]*3'", {"--window-attn-skip-freq", "so many layers"});
-  names("--optimizer muon --cuda-graph-impl local", {"--optimizer \"muon\"", "--cuda-graph-impl \"local\""});
+  names("--optimizer dist_muon --cuda-graph-impl local", {"--optimizer \"dist_muon\"", "--cuda-graph-impl \"local\""});
   names("--qk-layernorm", {"--qk-layernorm", "layer norms of queries and keys"});
   names("--hidden-dropout 0", {"--hidden-dropout", "--attention-dropout"});
   names("--use-megatron-fsdp", {"FSDP"});
@@ -290,6 +290,20 @@ TEST_CASE("Megatron: experts") {
   CHECK(str(p.router) == "balanced");
   CHECK(p.ep_communication == EpCommunication::all_to_all);
   CHECK(framework_part(p.framework, "grouped_experts") == true);
+}
+
+TEST_CASE("Megatron: GPT-OSS's biases and activation go out and come back") {
+  const std::string gate = " --quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0";
+  const Point p = point_of(kArguments + "--num-experts 8 --moe-router-topk 4 --moe-ffn-hidden-size 32" + gate);
+  CHECK(p.model.parts().activation == Activation::clamped_swiglu);
+  Biases all = true;
+  all.router = true;
+  CHECK(p.model.parts().bias == all);
+  CHECK(point_of(kArguments + "--num-experts 8 --moe-router-topk 4 --disable-bias-linear").model.parts().bias == false);
+  CHECK_THAT(error_of(kArguments + "--quick-geglu").what(), Contains("--glu-linear-offset 1"));
+  const std::string script = write_megatron(p);
+  CHECK_THAT(script, Contains("--quick-geglu"));
+  CHECK_THAT(script, !Contains("--disable-bias-linear"));
 }
 
 TEST_CASE("Megatron: ranks of a batch job") {

@@ -150,9 +150,9 @@ Forecast forecast(Point point, const Machine& machine, const std::string& framew
       counted.host = f.host_peak_by_stage.at(stage), counted.host_reserved = f.host_reserved_by_stage.at(stage);
     }
     out.simulated.push_back(simulated), out.counted.push_back(counted);
-    // Adafactor's sums are of the matrices that a rank owns; the first rank of a stage stands for all.
-    const bool own_sums =
-        point.optimizer == OptimizerKind::adafactor && (point.zero == Zero::oss || point.zero == Zero::oss_sdp);
+    // Adafactor's sums and Muon's workspace are of the matrices that a rank owns; the first rank of a stage stands for all.
+    const bool own_sums = (point.optimizer == OptimizerKind::adafactor || point.optimizer == OptimizerKind::muon) &&
+                          (point.zero == Zero::oss || point.zero == Zero::oss_sdp);
     out.stands_for.push_back(!own_sums || rank % (world / plan.mesh.size(Axis::pp)) == 0);
   }
   if (const auto outline = outline_point(point, plan, machine, world, &recordings))

@@ -25,19 +25,33 @@ double value_of(ops::Gate gate, double z) {
       return z * normal(z);
     case ops::Gate::relu:
       return std::max(0.0, z);
+    case ops::Gate::clamped:
+      return std::min(z, 7.0) * sigmoid(1.702 * std::min(z, 7.0));
   }
   return 0;
 }
 double slope_of(ops::Gate gate, double z) {
   if (gate == ops::Gate::relu) return z > 0 ? 1 : 0;
+  if (gate == ops::Gate::clamped && z > 7) return 0;
+  if (gate == ops::Gate::clamped) return sigmoid(1.702 * z) * (1 + 1.702 * z * (1 - sigmoid(1.702 * z)));
   if (gate == ops::Gate::silu) return sigmoid(z) + z * sigmoid(z) * (1 - sigmoid(z));
   if (gate == ops::Gate::gelu_erf) return normal(z) + z * std::exp(-z * z / 2) / std::sqrt(2 * std::acos(-1.0));
   const double root = std::sqrt(2 / std::acos(-1.0)), u = root * (z + 0.044715 * z * z * z), t = std::tanh(u);
   return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * root * (1 + 3 * 0.044715 * z * z);
 }
 
-constexpr std::pair<ops::Gate, const char*> kOtherGates[] = {
-    {ops::Gate::gelu, "gelu"}, {ops::Gate::gelu_erf, "gelu_erf"}, {ops::Gate::relu, "relu"}};
+// What an up becomes, and its slope.
+double up_of(ops::Gate gate, double u) {
+  return gate == ops::Gate::clamped ? std::clamp(u, -7.0, 7.0) + 1 : u;
+}
+double up_slope(ops::Gate gate, double u) {
+  return gate == ops::Gate::clamped && std::abs(u) > 7 ? 0 : 1;
+}
+
+constexpr std::pair<ops::Gate, const char*> kOtherGates[] = {{ops::Gate::gelu, "gelu"},
+                                                             {ops::Gate::gelu_erf, "gelu_erf"},
+                                                             {ops::Gate::relu, "relu"},
+                                                             {ops::Gate::clamped, "clamped"}};
 
 // Gate (part 0) and up (part 1) of output i.
 template <class Op>
@@ -52,7 +66,7 @@ void reference(const ops::SwiGlu& op, Doubles& v) {
   Values& y = v.out(op.y);
   for (std::size_t i = 0; i < y.size(); ++i) {
     const double gate = pair_of(v, op, i, 0);
-    y[i] = value_of(op.gate, gate) * pair_of(v, op, i, 1);
+    y[i] = value_of(op.gate, gate) * up_of(op.gate, pair_of(v, op, i, 1));
     if (op.weights) y[i] *= v[op.weights][i / static_cast<std::size_t>(op.y.shape().cols())];
   }
 }
@@ -85,10 +99,10 @@ void reference(const ops::SwiGluGrad& op, Doubles& v) {
   if (op.weights) v.out(op.dweights).assign(v[op.weights].size(), 0);
   for (std::size_t i = 0; i < dy.size(); ++i) {
     const double gate = pair_of(v, op, i, 0), up = pair_of(v, op, i, 1);
-    dx[2 * i] = dy[i] * up * slope_of(op.gate, gate);
-    dx[2 * i + 1] = dy[i] * value_of(op.gate, gate);
+    dx[2 * i] = dy[i] * up_of(op.gate, up) * slope_of(op.gate, gate);
+    dx[2 * i + 1] = dy[i] * value_of(op.gate, gate) * up_slope(op.gate, up);
     if (!op.weights) continue;
-    v.out(op.dweights)[i / cols] += dy[i] * value_of(op.gate, gate) * up;
+    v.out(op.dweights)[i / cols] += dy[i] * value_of(op.gate, gate) * up_of(op.gate, up);
     for (const std::size_t part : {0, 1}) dx[2 * i + part] *= v[op.weights][i / cols];
   }
 }
@@ -181,6 +195,12 @@ const Cases<ops::SwiGlu> swiglu(reference, [](CaseList<ops::SwiGlu>& cases) {
       const Tensor x = t.values({1, 8}, type, {-200, 1, -30, 1, 30, 1, 200, 1});
       return ops::SwiGlu{x, Tensor(), t.out({1, 4}, type)};
     });
+  // Gates and ups on both sides of the limits.
+  for (const DType type : kFloatTypes)
+    cases.add(fmt::format("{} clamped beyond its limits", name_of(type)), [=](Tensors& t) {
+      const Tensor x = t.values({1, 12}, type, {-200, -9, 6.5, -7, 7, 7, 7.5, 3, 9, 200, -8, -6.5});
+      return ops::SwiGlu{x, Tensor(), t.out({1, 6}, type), Tensor(), Tensor(), ops::Gate::clamped};
+    });
   cases.timed("ffn", [](Tensors& t) { return make(t, {kBenchTokens, 1, 2816}, DType::f32, false); });
   cases.timed("ffn bf16", [](Tensors& t) { return make(t, {kBenchTokens, 1, 2816}, DType::bf16, false); });
   cases.enqueued(1, [](Tensors& t) { return make(t, kSmallHidden, DType::bf16, false); });
@@ -216,6 +236,15 @@ const Cases<ops::SwiGluGrad> swiglu_grad(reference, [](CaseList<ops::SwiGluGrad>
                 {.cpu = {4e-5}, .kernel = {4e-5, 8e-6}, .gpu = 4});
     });
   }
+  for (const DType type : kFloatTypes)
+    cases.add(fmt::format("{} clamped beyond its limits", name_of(type)),
+              [=](Tensors& t) {
+                const Tensor x = t.values({1, 12}, type, {-200, -9, 6.5, -7, 7, 7, 7.5, 3, 9, 200, -8, -6.5});
+                ops::SwiGluGrad op{t.in({1, 6}, type), x, Tensor(), t.out({1, 12}, type)};
+                op.gate = ops::Gate::clamped;
+                return op;
+              },
+              {.cpu = {1e-5}, .kernel = {1e-5, 4e-6}});
   const Within weighted{.cpu = {2e-5}, .kernel = {2e-5, 4e-6}, .gpu = 4};
   for_types_and(kRows, [&](DType type, const Shape& s) {
     cases.add(

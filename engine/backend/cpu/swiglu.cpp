@@ -45,8 +45,13 @@ const T* up_of(const Tensor& up) {
   return up ? up.as<T>() : nullptr;
 }
 
-// A gate: its value; d times that, as weights' gradients sum it and as the gradients of ups have it; and d times its slope.
-struct SiluGate {
+// A gate: its value; d times that, as weights' gradients sum it and as the gradients of ups have it; and d times its slope. And what an
+// up becomes, and d times the slope of that.
+struct PlainUp {
+  static float up(float u) { return u; }
+  static float through_up(float d, float) { return d; }
+};
+struct SiluGate : PlainUp {
   static float gemm(float d, float z) { return d * z / (1.0f + exp_f32(-z)); }
   static float value(float z) { return z / (1.0f + exp_f32(-z)); }
   static float times(float d, float z) { return d * z * (1.0f / (1.0f + exp_f32(-z))); }
@@ -56,11 +61,23 @@ struct SiluGate {
   }
 };
 template <float (*Value)(float), float (*Slope)(float)>
-struct OtherGate {
+struct OtherGate : PlainUp {
   static float gemm(float d, float z) { return d * Value(z); }
   static float value(float z) { return Value(z); }
   static float times(float d, float z) { return d * Value(z); }
   static float gradient(float d, float z) { return d * Slope(z); }
+};
+struct ClampedGate {
+  static float clamped(float z) { return z < ops::kClampedLimit ? z : ops::kClampedLimit; }
+  static float value(float z) { return clamped(z) / (1.0f + exp_f32(-ops::kClampedAlpha * clamped(z))); }
+  static float gemm(float d, float z) { return d * value(z); }
+  static float times(float d, float z) { return d * value(z); }
+  static float gradient(float d, float z) {
+    const float s = 1.0f / (1.0f + exp_f32(-ops::kClampedAlpha * clamped(z)));
+    return z <= ops::kClampedLimit ? d * s * (1.0f + ops::kClampedAlpha * z * (1.0f - s)) : 0.0f;
+  }
+  static float up(float u) { return (u < -ops::kClampedLimit ? -ops::kClampedLimit : clamped(u)) + 1.0f; }
+  static float through_up(float d, float u) { return u >= -ops::kClampedLimit && u <= ops::kClampedLimit ? d : 0.0f; }
 };
 inline float relu(float z) {
   return z > 0.0f ? z : 0.0f;
@@ -80,6 +97,8 @@ void with_gate(ops::Gate gate, F&& f) {
       return f(OtherGate<gelu_erf, gelu_erf_slope>());
     case ops::Gate::relu:
       return f(OtherGate<relu, relu_slope>());
+    case ops::Gate::clamped:
+      return f(ClampedGate());
   }
 }
 
@@ -95,13 +114,13 @@ void weighted_gradient(const ops::SwiGluGrad& op) {
       float gates[kTile], ups[kTile], db[kTile], xb[2 * kTile];
       load_pairs(static_cast<const T*>(op.x.as<T>()) + 2 * at, op.bias, col, n, gates, ups);
       const float *gate = gates, *up = ups, *dy = load(static_cast<const T*>(op.dy.as<T>()) + at, db, n);
-      gemm += sum_of(n, [=](std::int64_t i) { return G::gemm(dy[i] * up[i], gate[i]); });
+      gemm += sum_of(n, [=](std::int64_t i) { return G::gemm(dy[i] * G::up(up[i]), gate[i]); });
       float* dx = target(op.dx.as<T>() + 2 * at, xb);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) {
         const float d = weight * dy[i];
-        dx[2 * i] = G::gradient(d * up[i], gate[i]);
-        dx[2 * i + 1] = G::times(d, gate[i]);
+        dx[2 * i] = G::gradient(d * G::up(up[i]), gate[i]);
+        dx[2 * i + 1] = G::times(G::through_up(d, up[i]), gate[i]);
       }
       store(dx, op.dx.as<T>() + 2 * at, 2 * n);
     }
@@ -123,7 +142,7 @@ void compute(CpuOps&, const ops::SwiGlu& op) {
       load_gates<T>(op.x.as<T>(), up_of<T>(op.up), op.bias, at, col, n, gate, up);
       float* y = target(op.y.as<T>() + at, yb);
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) y[i] = G::value(gate[i]) * up[i];
+      for (std::int64_t i = 0; i < n; ++i) y[i] = G::value(gate[i]) * G::up(up[i]);
       if (op.weights) {
         const float weight = op.weights.as<float>()[row];
 #pragma omp simd
@@ -151,8 +170,8 @@ void compute(CpuOps&, const ops::SwiGluGrad& op) {
       float* dx = target(op.dx.as<T>() + 2 * at, xb);
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) {
-        dx[2 * i] = G::gradient(dy[i] * up[i], gate[i]);
-        dx[2 * i + 1] = G::times(dy[i], gate[i]);
+        dx[2 * i] = G::gradient(dy[i] * G::up(up[i]), gate[i]);
+        dx[2 * i + 1] = G::times(G::through_up(dy[i], up[i]), gate[i]);
       }
       store(dx, op.dx.as<T>() + 2 * at, 2 * n);
     });

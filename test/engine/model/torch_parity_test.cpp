@@ -150,6 +150,13 @@ TEST_CASE("tiny Mixtral, Qwen3 and DeepSeek with experts train as in transformer
   }
 }
 
+// Biases of experts and of their router, a clamped SwiGLU.
+TEST_CASE("tiny GPT-OSS trains as in transformers") {
+  const Fixture fixture("gpt_oss_odd");
+  for (const Graph graph : {Graph::fused, Graph::megatron_core})
+    check_training(fixture, graph, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
+}
+
 TEST_CASE("tiny LLaMA and DeepSeek with multi-token prediction train as in transformers") {
   for (const char* name : {"llama_ahead", "deepseek_ahead"}) {
     const Fixture fixture(name);

@@ -60,6 +60,34 @@ TEST_CASE("mixture of experts: gradients by differences") {
       }
 }
 
+// Each expert's biases, the router's and the shared expert's; with and without weights of rows in front of the second product.
+TEST_CASE("mixture of experts: gradients of biases by differences, and the same sums") {
+  for (const bool gated : {false, true}) {
+    Point p = mixture("balanced");
+    ModelParts parts = p.model.parts();
+    parts.bias = true;
+    parts.bias.router = true;
+    parts.activation = gated ? Activation::clamped_swiglu : Activation::gelu;
+    parts.shared_gate = gated;
+    p.model.own_parts = parts;
+    std::vector<Floats> outputs;
+    for (const Graph graph : {Graph::fused, Graph::megatron_core}) {
+      p.framework = keeps(graph);
+      INFO(name_of(graph) << (gated ? ", gated" : ""));
+      ModuleTest t(p);
+      const Moe moe(t.store, t.plan, mixture_of(t));
+      t.allocate_parameters();
+      std::size_t biases = 0;
+      for (const auto& parameter : t.store.all()) biases += parameter->spec.bias ? 1 : 0;
+      CHECK(biases == 5);
+      check_differences(p);
+      const MicroBatch batch = t.batch();
+      outputs.push_back(t.get(through(t, moe, batch, t.random({6, 2, 16}))));
+    }
+    for (std::size_t i = 0; i < outputs[0].size(); ++i) CHECK(outputs[0][i] == Approx(outputs[1][i]).margin(1e-5));
+  }
+}
+
 // Megatron-Core: the router's weights go with the rows, and multiply what goes into the second products.
 TEST_CASE("mixture of experts: weights within experts, gradients by differences, and the same sums") {
   for (const Activation activation : {Activation::swiglu, Activation::gelu, Activation::squared_relu})

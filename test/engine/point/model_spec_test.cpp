@@ -166,6 +166,8 @@ TEST_CASE("presets of published decoders have their published number of paramete
                                                             {"qwen3-14b", 14768307200},
                                                             {"qwen3-32b", 32762123264},
                                                             {"qwen1.5-moe-a2.7b", 14315784192},
+                                                            {"gpt-oss-20b", 20914757184},
+                                                            {"gpt-oss-120b", 116829156672},
                                                             {"gemma-2b", 2506172416},
                                                             {"gemma-7b", 8537680896},
                                                             {"gemma-2-2b", 2614341888},

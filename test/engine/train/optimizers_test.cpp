@@ -21,6 +21,7 @@ class Parameters : public ModuleTest {
       WeightSpec w;
       w.name = "p" + std::to_string(i);
       w.shape = shapes[i];
+      if (w.shape.rank() > 1) w.meets = Meets::every_token;
       store.add(w, {}, {});
     }
     store.close_unit();
@@ -77,12 +78,17 @@ Point of_optimizer(OptimizerKind kind, const std::string& family = "llama") {
 }
 
 constexpr OptimizerKind kKinds[] = {OptimizerKind::adamw, OptimizerKind::adamw8bit, OptimizerKind::adafactor,
-                                    OptimizerKind::sgd};
+                                    OptimizerKind::sgd, OptimizerKind::muon};
 
 }  // namespace
 
 TEST_CASE("five steps of SGD with momentum agree with torch.optim.SGD") {
   check_against_library("sgd", 2e-6);
+}
+
+// Its iterations in float64, where torch takes bf16.
+TEST_CASE("five steps of Muon, and of AdamW for vectors, agree with torch.optim's") {
+  check_against_library("muon", 2e-5);
 }
 
 TEST_CASE("five steps of Adafactor agree with the one of transformers") {
@@ -131,7 +137,7 @@ TEST_CASE("one launch for each parameter computes the same bits as one for all t
           all.insert(all.end(), values.begin(), values.end());
         }
         weights.push_back(std::move(all));
-        if (fused || kind == OptimizerKind::adafactor) continue;
+        if (fused || kind == OptimizerKind::adafactor || kind == OptimizerKind::muon) continue;
         // A norm and an update of each, in place of one of all.
         CHECK(launches[1] - launches[0] == 2 * (run.trainer.parameters().all().size() - 1));
       }
@@ -148,15 +154,17 @@ TEST_CASE("what an optimizer keeps is to the byte what its states say of each pa
         p.precision = precision;
         const Plan plan = strategies::make_plan(p);
         const std::int64_t unit = kind == OptimizerKind::adamw8bit ? 256 : 64;
-        std::int64_t padded = 0, rows = 0, columns = 0;
+        std::int64_t padded = 0, rows = 0, columns = 0, matrices = 0;
         for (const WeightSpec& w : weights_of(plan.model, plan.vocab)) {
           if (w.tied) continue;
           padded += (w.shape.numel() + unit - 1) / unit * unit;
+          if (is_matrix_of_layers(w)) matrices += (w.shape.numel() + unit - 1) / unit * unit;
           const std::int64_t last = w.shape.rank() == 1 ? 1 : w.shape[-1];
           rows += w.shape.numel() / last;
           columns += w.shape.rank() == 1 ? 1 : w.shape.numel() / w.shape[w.shape.rank() - 2];
         }
-        // The tensors of each: two moments of 4 bytes; two of 1 and a scale of 4 for 256; factors of 4; one of 4.
+        // The tensors of each: two moments of 4 bytes; two of 1 and a scale of 4 for 256; factors of 4; one of 4; one
+        // of matrices of layers and two of the rest.
         std::vector<std::int64_t> tensors{4};  // the norm
         if (precision == Precision::bf16) tensors.push_back(4 * padded);
         if (kind == OptimizerKind::adamw) tensors.insert(tensors.end(), {4 * padded, 4 * padded});
@@ -164,6 +172,8 @@ TEST_CASE("what an optimizer keeps is to the byte what its states say of each pa
           tensors.insert(tensors.end(), {padded, padded / 256 * 4, padded, padded / 256 * 4});
         if (kind == OptimizerKind::adafactor) tensors.insert(tensors.end(), {4 * rows, 4 * columns});
         if (kind == OptimizerKind::sgd) tensors.push_back(4 * padded);
+        if (kind == OptimizerKind::muon)
+          tensors.insert(tensors.end(), {4 * matrices, 4 * (padded - matrices), 4 * (padded - matrices)});
         std::size_t want = 0;
         for (const std::int64_t bytes : tensors) want += static_cast<std::size_t>((bytes + 511) / 512 * 512);
         const MemoryUse use = count_state(plan, 0);

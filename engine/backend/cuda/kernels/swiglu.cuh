@@ -14,9 +14,13 @@ __device__ inline float sigmoid_for(float z) {
   return divide_for<T>(1.0f, 1.0f + exp_for<T>(-z));
 }
 
-// A gate: d times its value, and d times its slope.
+// A gate: d times its value, and d times its slope. And what an up becomes, and d times the slope of that.
+struct PlainUp {
+  static __device__ float up(float u) { return u; }
+  static __device__ float through_up(float d, float) { return d; }
+};
 template <class T>
-struct SiluGate {
+struct SiluGate : PlainUp {
   static __device__ float times(float d, float z) { return d * z * sigmoid_for<T>(z); }
   static __device__ float gradient(float d, float z) {
     const float s = sigmoid_for<T>(z);
@@ -24,12 +28,12 @@ struct SiluGate {
   }
 };
 template <class T>
-struct GeluGate {
+struct GeluGate : PlainUp {
   static __device__ float times(float d, float z) { return d * gelu<T>(z); }
   static __device__ float gradient(float d, float z) { return d * gelu_slope<T>(z); }
 };
 template <class T>
-struct GeluErfGate {
+struct GeluErfGate : PlainUp {
   static __device__ float phi(float z) { return 0.5f * erfcf(-0.70710678f * z); }
   static __device__ float times(float d, float z) { return d * z * phi(z); }
   static __device__ float gradient(float d, float z) {
@@ -37,9 +41,24 @@ struct GeluErfGate {
   }
 };
 template <class T>
-struct ReluGate {
+struct ReluGate : PlainUp {
   static __device__ float times(float d, float z) { return z > 0.0f ? d * z : 0.0f; }
   static __device__ float gradient(float d, float z) { return z > 0.0f ? d : 0.0f; }
+};
+template <class T>
+struct ClampedGate {
+  static __device__ float clamped(float z) { return z < ops::kClampedLimit ? z : ops::kClampedLimit; }
+  static __device__ float times(float d, float z) {
+    return d * clamped(z) * sigmoid_for<T>(ops::kClampedAlpha * clamped(z));
+  }
+  static __device__ float gradient(float d, float z) {
+    const float s = sigmoid_for<T>(ops::kClampedAlpha * clamped(z));
+    return z <= ops::kClampedLimit ? d * s * (1.0f + ops::kClampedAlpha * z * (1.0f - s)) : 0.0f;
+  }
+  static __device__ float up(float u) { return (u < -ops::kClampedLimit ? -ops::kClampedLimit : clamped(u)) + 1.0f; }
+  static __device__ float through_up(float d, float u) {
+    return u >= -ops::kClampedLimit && u <= ops::kClampedLimit ? d : 0.0f;
+  }
 };
 
 // f(a gate of type T).
@@ -54,6 +73,8 @@ void with_gate(ops::Gate gate, F&& f) {
       return f(GeluErfGate<T>());
     case ops::Gate::relu:
       return f(ReluGate<T>());
+    case ops::Gate::clamped:
+      return f(ClampedGate<T>());
   }
 }
 
@@ -115,7 +136,7 @@ struct SwiGluEach {
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       const float gate = pairs.v[2 * k] + b.v[2 * k], times = pairs.v[2 * k + 1] + b.v[2 * k + 1];
-      out.v[k] = G::times(1.0f, gate) * times * weight;
+      out.v[k] = G::times(1.0f, gate) * G::up(times) * weight;
     }
     store(y + at, out);
   }
@@ -143,8 +164,8 @@ struct SwiGluGradEach {
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       const float gate = pairs.v[2 * k] + b.v[2 * k], times = pairs.v[2 * k + 1] + b.v[2 * k + 1];
-      pairs.v[2 * k] = G::gradient(d.v[k] * times, gate);
-      pairs.v[2 * k + 1] = G::times(d.v[k], gate);
+      pairs.v[2 * k] = G::gradient(d.v[k] * G::up(times), gate);
+      pairs.v[2 * k + 1] = G::times(G::through_up(d.v[k], times), gate);
     }
     store_pairs<V>(dx + 2 * at, pairs);
   }
@@ -177,9 +198,9 @@ __global__ void __launch_bounds__(kSwiGluThreads) weighted_swiglu_grad(WeightedS
     for (int k = 0; k < V; ++k) {
       const float gate = pairs.v[2 * k] + b.v[2 * k], up = pairs.v[2 * k + 1] + b.v[2 * k + 1];
       const float dy = d.v[k] * weight;
-      sum += G::times(d.v[k], gate) * up;
-      pairs.v[2 * k] = G::gradient(dy * up, gate);
-      pairs.v[2 * k + 1] = G::times(dy, gate);
+      sum += G::times(d.v[k], gate) * G::up(up);
+      pairs.v[2 * k] = G::gradient(dy * G::up(up), gate);
+      pairs.v[2 * k + 1] = G::times(G::through_up(dy, up), gate);
     }
     store_pairs<V>(a.dx + 2 * at, pairs);
   });
