@@ -185,13 +185,13 @@ void add_compare(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command
       ->add_option("--threshold", args->thresholds,
-                   "The smallest change to be found: time=5%, memory=1%, loss=0.1%; may be repeated. "
-                   "Default: time=5%, memory=0% (to the byte), loss by precision")
+                   "The smallest change to be found: time=5%, memory=1%, loss=0.1%, energy=5%; may be repeated. "
+                   "Default: time=5%, memory=0% (to the byte), loss by precision, energy=5%")
       ->allow_extra_args(false);
   command
       ->add_option("--metric", args->metrics,
-                   "Compare only this: time, memory or loss; may be repeated. Memory and loss compare across "
-                   "CPUs. Default: all")
+                   "Compare only this: time, memory, loss or energy; may be repeated. Memory and loss compare across "
+                   "CPUs. Default: all but energy")
       ->delimiter(',')
       ->allow_extra_args(false);
   command

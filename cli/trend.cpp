@@ -38,7 +38,7 @@ void add_trend(CLI::App& app, Exit&) {
   command->add_option("--point", args->point, "Only points whose id begins with this text");
   command
       ->add_option("--metric", args->metric,
-                   "time (the mean step of each entry, without a warm-up and a single spike), median or memory")
+                   "time (the mean step of each entry, without a warm-up and a single spike), median, memory or energy")
       ->capture_default_str();
   command->add_option("--format", args->format, "md or json")->capture_default_str();
   command->add_option("--plot", args->plot, "Draw into this file too, with gnuplot: FILE.svg, .png or .pdf");

@@ -87,6 +87,11 @@ int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) {
   if (sensor != kTemperatureGpu) return kInvalid;
   return values.tells_temperature ? tell(gpu, celsius, values.celsius) : kNotSupported;
 }
+int nvmlDeviceGetTotalEnergyConsumption(void* gpu, unsigned long long* millijoules) {
+  if (!values.tells_energy) return kNotSupported;
+  *millijoules = values.energy_mj;
+  return ready(gpu);
+}
 int nvmlDeviceGetCurrentClocksEventReasons(void* gpu, unsigned long long* bits) {
   *bits = values.reasons;
   return ready(gpu);

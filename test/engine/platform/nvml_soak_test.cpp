@@ -2,9 +2,12 @@
 // the backend then finds it under the name of the driver's.
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "engine/platform/nvml/energy.h"
 #include "engine/platform/nvml/sensors.h"
 #include "engine/platform/registry.h"
 #include "engine/run/soak.h"
@@ -23,10 +26,18 @@ fake_nvml::Values& opened() {
   return *values();
 }
 
+// The windows' power is the sensor's here, and not what the counter says over more than a second.
+fake_nvml::Values without_counter() {
+  fake_nvml::Values v;
+  v.tells_energy = false;
+  return v;
+}
+
 }  // namespace
 
 TEST_CASE("a soak's windows have a GPU's clock, power, heat and what held the clock down, as NVML tells them") {
   fake_nvml::Values& values = opened();
+  values = without_counter();
   CHECK(why_no_gpu_sensors() == "");
   CHECK(nvml::watch("0000:11:00.0") == nullptr);  // there is none
   run_replicas(1, [&](World& world) {
@@ -35,7 +46,12 @@ TEST_CASE("a soak's windows have a GPU's clock, power, heat and what held the cl
     SoakLog log(*all, 60, 4, [] { return nvml::watch("0000:10:00.0"); });
     REQUIRE(log.add(0.6, 0.5, 0.6) != nullptr);
     // A window's sensors are read as it begins, every 0.1 s, and as it ends.
-    values = {.clock_mhz = 1200, .power_mw = 300000, .celsius = 88, .reasons = 0x4 | 0x20, .sessions = values.sessions};
+    values = {.clock_mhz = 1200,
+              .power_mw = 300000,
+              .celsius = 88,
+              .reasons = 0x4 | 0x20,
+              .tells_energy = false,
+              .sessions = values.sessions};
     REQUIRE(log.add(0.6, 0.5, 1.2) != nullptr);
     REQUIRE(log.add(0.6, 0.5, 1.8) != nullptr);
     values.tells_temperature = false;
@@ -57,6 +73,34 @@ TEST_CASE("a soak's windows have a GPU's clock, power, heat and what held the cl
     CHECK(soak.windows[4].clock_mhz == 1200);
   });
   CHECK(values.sessions == 0);  // each was shut down
+  values = {};
+}
+
+TEST_CASE("a GPU's energy is what NVML's counter moved by, over a second or more") {
+  fake_nvml::Values& values = opened();
+  values = {.energy_mj = 5'000'000};
+  {
+    const auto meter = nvml::count_energy("0000:10:00.0");
+    values.energy_mj += 1'000;
+    CHECK_FALSE(meter->read().joules);
+    CHECK_THAT(meter->read().source, Catch::Contains("needs 1 s"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1010));
+    const EnergyReading r = meter->read();
+    REQUIRE(r.joules);
+    CHECK(*r.joules == Approx(1.0));
+    CHECK(r.source == "NVML's energy counter");
+    CHECK_THAT(r.counted, Catch::StartsWith("GPU 0000:10:00.0 of "));
+    values.tells_energy = false;
+    CHECK_THAT(meter->read().source, Catch::Contains("can no longer be read"));
+    CHECK_THAT(nvml::count_energy("0000:10:00.0")->read().source, Catch::Contains("has no energy counter"));
+    CHECK_THAT(nvml::count_energy("0000:77:00.0")->read().source, Catch::Contains("does not know the GPU"));
+    CHECK_FALSE(nvml::count_energy("0000:77:00.0")->read().joules);
+    values.tells_energy = true;
+    const auto stuck = nvml::count_energy("0000:10:00.0");
+    CHECK_FALSE(stuck->read().joules);
+    CHECK_THAT(stuck->read().source, Catch::Contains("does not move"));
+  }
+  CHECK(values.sessions == 0);
   values = {};
 }
 
