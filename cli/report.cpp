@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/check_files.h"
 #include "cli/cli.h"
 #include "engine/base/atomic_file.h"
 #include "engine/point/result_file.h"
@@ -64,6 +65,14 @@ void write_all_plots(const std::vector<reports::HtmlSource>& sources, const Argu
 
 void run(const Arguments& args) {
   check(args);
+  const auto checks = std::count_if(args.results.begin(), args.results.end(), is_check_file);
+  if (checks > 0) {
+    if (checks != static_cast<std::ptrdiff_t>(args.results.size()))
+      fail(ErrorKind::bad_input, "report", "got {} checks among {} files, need checks alone or results alone", checks,
+           args.results.size());
+    write_out(report_checks(args.results, args.options.format), args.out);
+    return;
+  }
   std::vector<reports::Plot> timelines;
   if (!args.trace.empty()) {
     reports::TimelinePlot timeline = reports::read_timeline(args.trace);
@@ -97,7 +106,9 @@ void add_report(CLI::App& app, Exit&) {
   CLI::App* command =
       app.add_subcommand("report", "Render stored results as tables (markdown, CSV, JSON), a page (HTML) or plots");
   auto args = std::make_shared<Arguments>();
-  command->add_option("RESULT", args->results, "Result files, as written by mbench sweep, or the folders of sweeps");
+  command->add_option(
+      "RESULT", args->results,
+      "Result files, as written by mbench sweep, or the folders of sweeps; or check files of mbench check");
   command->add_option("--format", args->options.format, "md, csv, json, or html: one page that needs no network")
       ->capture_default_str();
   command->add_option("--out", args->out, "Write there instead of to standard output")->type_name("FILE");

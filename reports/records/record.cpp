@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kEnvironment = "environment.";
-constexpr std::array<std::string_view, 33> kDerived = {"window.index",
+constexpr std::array<std::string_view, 34> kDerived = {"window.index",
                                                        "window.end_s",
                                                        "window.steps",
                                                        "window.median_ms",

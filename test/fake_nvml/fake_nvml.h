@@ -6,8 +6,8 @@ namespace fake_nvml {
 
 struct Values {
   unsigned clock_mhz = 1980, power_mw = 500000, celsius = 60;
-  unsigned long long reasons = 0;  // nvmlClocksEventReason* bits
-  bool tells_temperature = true;   // else NVML_ERROR_NOT_SUPPORTED
+  unsigned long long reasons = 0;    // nvmlClocksEventReason* bits
+  bool tells_temperature = true;     // else NVML_ERROR_NOT_SUPPORTED
   unsigned long long energy_mj = 0;  // since the driver was loaded
   bool tells_energy = true;
   int sessions = 0;  // open ones

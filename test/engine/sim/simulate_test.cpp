@@ -471,7 +471,8 @@ TEST_CASE("the energy of a simulated step lies between idle and GEMMs alone, by 
   for (const Point& p : {gpt(8, 1, 1), gpt(2, 4, 1), gpt(2, 2, 2)}) {
     const Machine machine = find_machine(kV100, "test");
     const Plan plan = strategies::make_plan(p);
-    const Simulation replayed = simulate_point(p, plan, machine, 8), all = simulate_point(p, plan, machine, 8, {.replay = false});
+    const Simulation replayed = simulate_point(p, plan, machine, 8),
+                     all = simulate_point(p, plan, machine, 8, {.replay = false});
     REQUIRE(replayed.result.energy_joules);
     REQUIRE(all.result.energy_joules);
     CHECK(*replayed.result.energy_joules == Approx(*all.result.energy_joules).epsilon(1e-9));
