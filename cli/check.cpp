@@ -9,6 +9,7 @@
 #include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "cli/check_files.h"
 #include "cli/cli.h"
@@ -25,6 +26,7 @@
 #include "health/expected.h"
 #include "health/measure.h"
 #include "health/report.h"
+#include "health/signature.h"
 #include "strategies/strategies.h"
 #include "sweeps/session_folder.h"
 #include "sweeps/spec.h"
@@ -149,12 +151,20 @@ health::Health check_here(const Options& options, Job& job) {
   measure.sizes = health::sizes_up_to(largest_of(options));
   if (!options.quiet && !options.reported)
     measure.progress = [](const std::string& what) { fmt::print(stderr, "check: {}\n", what); };
+  const auto faults = job.watch_faults();
   std::vector<health::Health> repeats;
   for (int i = 0; i < options.repeat; ++i) {
     health.figures = health::measure(*device, world, health::scopes_of(world.size(), meshes), measure);
     repeats.push_back(health);
   }
-  return health::merge_repeats(repeats);
+  health::Health merged = health::merge_repeats(repeats);
+  if (options.device == "cuda") {
+    std::vector<int> everyone(static_cast<std::size_t>(world.size()));
+    std::iota(everyone.begin(), everyone.end(), 0);
+    merged.signatures = health::gather_signatures(*world.group(*device, "signatures", everyone),
+                                                  faults ? faults->read() : DeviceSignature());
+  }
+  return merged;
 }
 
 // Prints what was found; the exit code.
@@ -173,7 +183,8 @@ int report(const Options& options, health::Health health) {
       fmt::print(options.format == "md" ? stdout : stderr, "{}\n", printable(line));
       fell_out = true;
     }
-  return health::judge(health, tolerance).empty() && !fell_out ? Exit::kDone : Exit::kRegression;
+  return health::judge(health, tolerance).empty() && health::faults_of(health).empty() && !fell_out ? Exit::kDone
+                                                                                                    : Exit::kRegression;
 }
 
 // As a rank of a job.

@@ -10,6 +10,7 @@
 
 #include "engine/base/json_reader.h"
 #include "health/median.h"
+#include "health/signature.h"
 
 namespace mbench::health {
 namespace {
@@ -189,6 +190,7 @@ ordered_json to_json(const Health& health, double tolerance) {
                        {"of", of}});
   }
   for (const Finding& finding : judge(health, tolerance)) texts.push_back(finding.text);
+  for (const std::string& fault : faults_of(health)) texts.push_back(fault);
   ordered_json out = {{"schema", kSchema}, {"device", health.device}};
   if (!health.date.empty()) out["date"] = health.date;
   out.update({{"hosts", hosts_to_json(health.hosts)},
@@ -197,6 +199,10 @@ ordered_json to_json(const Health& health, double tolerance) {
               {"figures", figures},
               {"tolerance", tolerance},
               {"findings", texts}});
+  if (!health.signatures.empty()) {
+    out["signatures"] = ordered_json::array();
+    for (const DeviceSignature& s : health.signatures) out["signatures"].push_back(signature_to_json(s));
+  }
   return out;
 }
 
@@ -211,6 +217,9 @@ Health health_from_json(const json& value, const std::string& where) {
   if (const json* machine = reader.find("machine"); machine && !machine->is_null())
     health.machine = read_string(*machine, reader.path("machine"));
   if (const json* date = reader.find("date")) health.date = read_string(*date, reader.path("date"));
+  if (reader.find("signatures"))
+    each(reader, "signatures",
+         [&](const json& s, const std::string& at) { health.signatures.push_back(signature_from_json(s, at)); });
   each(reader, "figures", [&](const json& figure, const std::string& at) {
     ObjectReader r(figure, at);
     Figure f;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/device/signature.h"
 #include "engine/point/hosts.h"
 
 namespace mbench::health {
@@ -38,8 +39,9 @@ struct Health {
   std::vector<Host> hosts;
   std::vector<std::string> devices;  // of each rank, as its host calls it: "NVIDIA H200 at 0000:1b:00.0"
   std::vector<Figure> figures;
-  std::string machine;  // that `expected` is of; empty: none
-  std::string date;     // when it was measured, "2026-11-27"; empty: not said
+  std::string machine;                      // that `expected` is of; empty: none
+  std::vector<DeviceSignature> signatures;  // of each rank's device; empty: not told
+  std::string date;                         // when it was measured, "2026-11-27"; empty: not said
 };
 
 // One check of several of the same job: medians, their values as repeats, and wrong elements of all. bad_input for other figures.
@@ -79,7 +81,8 @@ std::vector<std::optional<double>> peers_of(const Health& health, const Figure& 
 std::vector<Finding> judge(const Health& health, double tolerance);
 
 // {"schema": "mbench.check/1", "device", "hosts", "devices", "machine", "figures": [{"what", "scope", "unit", "bytes", "rate",
-// "judged", "of": [{"ranks", "value", "seconds", "wrong", "expected", "repeats"}]}], "tolerance", "findings": [text]}; and "date" where known
+// "judged", "of": [{"ranks", "value", "seconds", "wrong", "expected", "repeats"}]}], "tolerance", "findings": [text]}; and
+// "date" and "signatures" (signature.h) where known
 nlohmann::ordered_json to_json(const Health& health, double tolerance);
 // bad_input naming the JSON path for what is not as above; tolerance and findings are not read.
 Health health_from_json(const nlohmann::json& json, const std::string& where);

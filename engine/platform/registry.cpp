@@ -22,6 +22,7 @@
 #include "engine/platform/nvml/energy.h"
 #include "engine/platform/nvml/nvml.h"
 #include "engine/platform/nvml/sensors.h"
+#include "engine/platform/nvml/signature.h"
 #include "engine/point/point.h"
 
 namespace mbench {
@@ -94,6 +95,7 @@ class MpiJob final : public Job {
   std::unique_ptr<EnergyMeter> open_energy() override {
     return gpu_ ? nvml::count_energy(gpu_address_) : open_cpu_energy();
   }
+  std::unique_ptr<DeviceWatch> watch_faults() override { return gpu_ ? nvml::watch_faults(gpu_address_) : nullptr; }
   std::shared_ptr<const Pulse> pulse() const override { return pulse_; }
   [[noreturn]] void abort(int exit_code) override { MpiSession::abort(exit_code); }
 
