@@ -9,6 +9,7 @@
 
 #include "engine/platform/nvml/energy.h"
 #include "engine/platform/nvml/sensors.h"
+#include "engine/platform/nvml/signature.h"
 #include "engine/platform/registry.h"
 #include "engine/run/soak.h"
 #include "test/catch.h"
@@ -100,6 +101,47 @@ TEST_CASE("a GPU's energy is what NVML's counter moved by, over a second or more
     CHECK_FALSE(stuck->read().joules);
     CHECK_THAT(stuck->read().source, Catch::Contains("does not move"));
   }
+  CHECK(values.sessions == 0);
+  values = {};
+}
+
+TEST_CASE("a GPU's faults are read by NVML: ECC, rows, PCIe, NVLink, and Xids while it is watched") {
+  fake_nvml::Values& values = opened();
+  values = {.ecc_corrected = 7,
+            .ecc_uncorrected = 2,
+            .remapped = 3,
+            .remap_pending = 1,
+            .pcie_width = 8,
+            .pcie_replays = 4,
+            .links_up = 18,
+            .link_errors = 1};
+  CHECK(nvml::watch_faults("0000:77:00.0") == nullptr);
+  {
+    const auto watch = nvml::watch_faults("0000:10:00.0");
+    REQUIRE(watch);
+    const DeviceSignature s = watch->read();
+    CHECK(s.serial == "1234567890");
+    CHECK(s.vbios == "96.00.01");
+    CHECK(s.ecc_corrected == 7);
+    CHECK(s.ecc_uncorrected == 2);
+    CHECK(s.remapped_rows == 3);
+    CHECK(s.remap_pending == true);
+    CHECK(s.remap_failed == false);
+    CHECK(s.pcie_width == 8);
+    CHECK(s.pcie_most_width == 16);
+    CHECK(s.pcie_replays == 4);
+    CHECK(s.nvlinks == 18);
+    CHECK(s.nvlink_errors == 18 * 4);
+    CHECK(s.xids.empty());
+    values.next_xid = 79;
+    CHECK(watch->read().xids == std::vector<std::int64_t>{79});
+    CHECK(watch->read().xids == std::vector<std::int64_t>{79});  // it stays said
+    values.tells_faults = false, values.links_up = 0;
+    CHECK_FALSE(watch->read().ecc_uncorrected);
+    CHECK_FALSE(watch->read().remap_pending);
+    CHECK_FALSE(watch->read().nvlinks);
+  }
+  CHECK(values.event_sets == 0);
   CHECK(values.sessions == 0);
   values = {};
 }
