@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/html_grid.h"
 #include "engine/base/text.h"
 #include "engine/point/result.h"
 #include "health/signature.h"
@@ -61,22 +62,6 @@ void compare_check(const health::Health& check, const char* when, const Acceptan
 std::optional<double> step_share(const AcceptedStep& s) {
   if (!s.simulated || !s.simulated->iteration_ms || !s.measured.iteration_ms) return std::nullopt;
   return 1 - s.simulated->iteration_ms->mean / s.measured.iteration_ms->mean;
-}
-
-using Rows = std::vector<std::vector<std::string>>;
-
-// The first column names the row.
-std::string html_grid(const std::vector<std::string>& columns, const Rows& rows) {
-  std::string out = "<div class=wide tabindex=0><table><thead><tr>";
-  for (const std::string& c : columns) out += "<th scope=col>" + escape_html(c) + "</th>";
-  out += "</tr></thead><tbody>\n";
-  for (const std::vector<std::string>& row : rows) {
-    out += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i)
-      out += (i == 0 ? "<th scope=row>" : "<td>") + escape_html(row[i]) + (i == 0 ? "</th>" : "</td>");
-    out += "</tr>\n";
-  }
-  return out + "</tbody></table></div>\n";
 }
 
 std::string step_verdict(const AcceptedStep& s, const Acceptance& a) {

@@ -314,7 +314,9 @@ void add_search(CLI::App& app, Exit& exit) {
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  command->add_option("--objective", options->objective, "What is best: time, memory, tokens_per_device, tokens_per_joule or devices")
+  command
+      ->add_option("--objective", options->objective,
+                   "What is best: time, memory, tokens_per_device, tokens_per_joule or devices")
       ->type_name("NAME");
   command->add_option("--rate", options->rate, "Only layouts that train so many tokens a second")
       ->type_name("TOKENS_PER_S")

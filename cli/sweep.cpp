@@ -203,8 +203,8 @@ bool is_healthy(const Options& options, const sweeps::Spec& spec, sweeps::Runner
     return true;
   }
   std::cout << health::to_markdown(health, tolerance);
-  std::cerr << fmt::format("mbench: figures stand out, {} of them: nothing was trained. All of them: {}\n",
-                           findings, file);
+  std::cerr << fmt::format("mbench: figures stand out, {} of them: nothing was trained. All of them: {}\n", findings,
+                           file);
   return false;
 }
 
