@@ -367,9 +367,6 @@ const std::vector<Metric>& metrics() {
       metric("expert_imbalance", "", &R::expert_imbalance),
       published(metric("power_w", "W", &R::power_w, Merge::mean)),
       published(metric("utilization", "fraction", &R::utilization, Merge::mean)),
-      published(metric("energy_joules", "J", &R::energy_joules)),
-      published(metric("tokens_per_joule", "tokens/J", &R::tokens_per_joule)),
-      metric("energy_source", "", &R::energy_source),
       metric("clock_mhz", "MHz", &R::clock_mhz, Merge::mean),
       metric("throttle_reasons", "", &R::throttle_reasons),
       series("cpu_share_by_rank", "fraction", &R::cpu_share_by_rank, Range::at_least_zero),
@@ -381,6 +378,9 @@ const std::vector<Metric>& metrics() {
       series("partial_losses", "", &R::partial_losses, Range::any),
       soak_windows("soak_windows", &R::soak),
       interval("iteration_ms_interval", &R::iteration_ms_interval),
+      published(metric("energy_joules", "J", &R::energy_joules)),
+      published(metric("tokens_per_joule", "tokens/J", &R::tokens_per_joule)),
+      metric("energy_source", "", &R::energy_source),
   };
   return table;
 }
