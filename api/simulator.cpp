@@ -141,6 +141,7 @@ SearchResult Simulator::search(const std::string& spec, const SearchOptions& opt
   how.objective = search::read_objective(options.objective, "objective");
   if (how.objective == search::Objective::devices && options.rate <= 0)
     fail(ErrorKind::bad_input, "objective", "devices needs a rate to reach, need `rate` in tokens/s");
+  search::check_objective(how.objective, prepared.place.machine, "objective");
   how.rate = options.rate;
   how.best = options.best;
   how.front = options.front;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/check_files.h"
 #include "cli/cli.h"
 #include "engine/point/result.h"
 #include "reports/baselines/baseline_store.h"
@@ -42,6 +43,13 @@ void refuse_disturbed(const std::vector<ResultFile>& results) {
 }
 
 void add(const Arguments& args) {
+  if (const auto checks = std::count_if(args.results.begin(), args.results.end(), is_check_file); checks > 0) {
+    if (checks != static_cast<std::ptrdiff_t>(args.results.size()))
+      fail(ErrorKind::bad_input, "baseline add", "got {} checks among {} files, need checks alone or results alone",
+           checks, args.results.size());
+    print(add_checks(args.results, args.folder) + "\n");
+    return;
+  }
   reports::AddOptions options = args.add;
   if (!args.metric.empty() && args.metric != "memory" && args.metric != "memory,loss")
     fail(ErrorKind::bad_input, "--metric",

@@ -1,13 +1,17 @@
 // mbench check: what the ranks of a job and the ways between them reach, and which of them stand out.
 #include "cli/check.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
+#include "cli/check_files.h"
 #include "cli/cli.h"
 #include "cli/find_spec.h"
 #include "cli/hosts.h"
@@ -22,6 +26,7 @@
 #include "health/expected.h"
 #include "health/measure.h"
 #include "health/report.h"
+#include "health/signature.h"
 #include "strategies/strategies.h"
 #include "sweeps/session_folder.h"
 #include "sweeps/spec.h"
@@ -45,8 +50,8 @@ constexpr const char* kFooter =
 
 struct Options {
   std::string spec, device, tolerance = "10%", machine, format = "md", result, largest, end_with;
-  std::vector<std::string> meshes;
-  int ranks = 0;
+  std::vector<std::string> meshes, fleet, rules;
+  int ranks = 0, repeat = 1;
   double timeout = 600;
   bool reported = false, quiet = false;
   LaunchOptions launch;
@@ -126,11 +131,17 @@ std::vector<std::string> devices_of(const std::vector<Host>& hosts, const std::s
   return devices;
 }
 
+FleetRequest fleet_of(const Options& options) {
+  return {options.fleet, options.rules, read_tolerance(options.tolerance, "--tolerance"), options.format,
+          options.result};
+}
+
 // What the ranks of this job find; complete on rank 0.
 health::Health check_here(const Options& options, Job& job) {
   health::Health health;
   const JobHosts where = gather_hosts(job, options.device);
   health.device = options.device;
+  health.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
   health.hosts = where.hosts;
   health.devices = devices_of(where.hosts, options.device, job.world().size());
   const std::vector<Mesh> meshes = wanted_meshes(options);
@@ -140,8 +151,20 @@ health::Health check_here(const Options& options, Job& job) {
   measure.sizes = health::sizes_up_to(largest_of(options));
   if (!options.quiet && !options.reported)
     measure.progress = [](const std::string& what) { fmt::print(stderr, "check: {}\n", what); };
-  health.figures = health::measure(*device, world, health::scopes_of(world.size(), meshes), measure);
-  return health;
+  const auto faults = job.watch_faults();
+  std::vector<health::Health> repeats;
+  for (int i = 0; i < options.repeat; ++i) {
+    health.figures = health::measure(*device, world, health::scopes_of(world.size(), meshes), measure);
+    repeats.push_back(health);
+  }
+  health::Health merged = health::merge_repeats(repeats);
+  if (options.device == "cuda") {
+    std::vector<int> everyone(static_cast<std::size_t>(world.size()));
+    std::iota(everyone.begin(), everyone.end(), 0);
+    merged.signatures = health::gather_signatures(*world.group(*device, "signatures", everyone),
+                                                  faults ? faults->read() : DeviceSignature());
+  }
+  return merged;
 }
 
 // Prints what was found; the exit code.
@@ -154,7 +177,14 @@ int report(const Options& options, health::Health health) {
                                             : health::to_markdown(health, tolerance))
             << std::flush;
   if (!options.result.empty() && !write_or_print(options.result, json, options.format == "json")) return Exit::kFailed;
-  return health::judge(health, tolerance).empty() ? Exit::kDone : Exit::kRegression;
+  bool fell_out = false;
+  if (!options.fleet.empty())
+    for (const std::string& line : against_fleet(fleet_of(options), health)) {
+      fmt::print(options.format == "md" ? stdout : stderr, "{}\n", printable(line));
+      fell_out = true;
+    }
+  return health::judge(health, tolerance).empty() && health::faults_of(health).empty() && !fell_out ? Exit::kDone
+                                                                                                    : Exit::kRegression;
 }
 
 // As a rank of a job.
@@ -178,6 +208,9 @@ int run_as_rank(const Options& options) {
 }
 
 int run(Options options) {
+  if (options.fleet.empty() && !options.rules.empty())
+    fail(ErrorKind::bad_input, "--rule", "is of a fleet, got no --fleet, need --fleet FILE");
+  if (!options.fleet.empty() && makes_fleet(fleet_of(options))) return run_fleet(fleet_of(options));
   // Before any thread begins, which would take a signal that only the first one blocks. What is a rank itself ends as its launcher wants.
   std::optional<Interrupt> interrupt;
   if (options.ranks > 0) interrupt.emplace();
@@ -194,6 +227,7 @@ int run(Options options) {
   if (options.ranks == 0) return run_as_rank(options);
   request.device = options.device;
   request.ranks = options.ranks;
+  request.repeat = options.repeat;
   request.timeout_s = options.timeout;
   return report(options, check_ranks(request, find_launcher(options.launch), &*interrupt));
 }
@@ -205,6 +239,7 @@ health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& 
   job.command = "check";
   job.arguments = {"--told", "--on", request.device};
   for (const Mesh& mesh : request.meshes) job.arguments.insert(job.arguments.end(), {"--mesh", text_of(mesh)});
+  if (request.repeat > 1) job.arguments.insert(job.arguments.end(), {"--repeat", std::to_string(request.repeat)});
   if (request.largest > 0) job.arguments.insert(job.arguments.end(), {"--largest", std::to_string(request.largest)});
   job.device = request.device;
   job.ranks = request.ranks;
@@ -268,6 +303,25 @@ void add_check(CLI::App& app, Exit& exit) {
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
+  command
+      ->add_option("--fleet", options->fleet,
+                   "Check files of many nodes: measure nothing, say who falls out, and write the fleet to --result. Or "
+                   "one such fleet: hold what is measured against it too")
+      ->type_name("FILE")
+      ->expected(1, 1 << 20);
+  command
+      ->add_option("--rule", options->rules,
+                   "What makes a node fall out of a fleet: memory@5%, or \"2 of memory,launch@5%\", or \"2 of *@3%\". "
+                   "May be repeated; default *@ the tolerance")
+      ->type_name("RULE")
+      ->take_all()
+      ->expected(1)
+      ->allow_extra_args(false);
+  command
+      ->add_option("--repeat", options->repeat,
+                   "Measure so often: a figure is their median, and an outlier is out in two of three")
+      ->type_name("N")
+      ->check(CLI::Range(1, 99));
   command
       ->add_option("--tolerance", options->tolerance,
                    "How much worse than its peers, or than what is expected, a figure may be; default 10%")

@@ -18,6 +18,7 @@ struct CheckRequest {
   int ranks = 1;
   std::vector<Mesh> meshes;  // whose axes are measured
   std::int64_t largest = 0;  // bytes of collectives; 0: the default of the device
+  int repeat = 1;
   double timeout_s = 600;
   bool quiet = false;
 };

@@ -28,6 +28,7 @@ void add_sweep(CLI::App& app, Exit& exit);       // sweep.cpp
 void add_run(CLI::App& app, Exit& exit);         // run.cpp
 void add_hosts(CLI::App& app, Exit& exit);       // hosts.cpp
 void add_check(CLI::App& app, Exit& exit);       // check.cpp
+void add_accept(CLI::App& app, Exit& exit);      // accept.cpp
 void add_plan(CLI::App& app, Exit& exit);        // plan.cpp
 void add_search(CLI::App& app, Exit& exit);      // search.cpp
 void add_devices(CLI::App& app, Exit& exit);     // devices.cpp

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 
+#include "cli/check_files.h"
 #include "cli/cli.h"
 #include "engine/base/text.h"
 #include "engine/point/fields.h"
@@ -142,6 +143,8 @@ bool compare(const Arguments& args) {
     fail(ErrorKind::bad_input, "--confirm-baseline",
          "each is held against a further measurement, got {}, need {} as of --confirm", args.old_again.size(),
          args.again.size());
+  if (is_check_file(args.result))
+    return compare_checks(args.result, args.baseline, options.thresholds.time, args.format);
   const auto [now, baseline] = read_both(args, options);
   const std::vector<ResultFile> again = read_all(args.again), old_again = read_all(args.old_again);
   std::vector<reports::Round> rounds;
@@ -165,7 +168,10 @@ bool compare(const Arguments& args) {
 void add_compare(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("compare", "Compare results with a baseline; exit 1 on a regression");
   auto args = std::make_shared<Arguments>();
-  command->add_option("NEW", args->result, "Result file to judge, or the folder of its sweep")->required();
+  command
+      ->add_option("NEW", args->result,
+                   "Result file to judge, or the folder of its sweep; or a check file of mbench check")
+      ->required();
   command
       ->add_option("--baseline", args->baseline,
                    "Result file to judge it by, or the folder of its sweep, or a folder of stored baselines: the "
@@ -185,13 +191,13 @@ void add_compare(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command
       ->add_option("--threshold", args->thresholds,
-                   "The smallest change to be found: time=5%, memory=1%, loss=0.1%; may be repeated. "
-                   "Default: time=5%, memory=0% (to the byte), loss by precision")
+                   "The smallest change to be found: time=5%, memory=1%, loss=0.1%, energy=5%; may be repeated. "
+                   "Default: time=5%, memory=0% (to the byte), loss by precision, energy=5%")
       ->allow_extra_args(false);
   command
       ->add_option("--metric", args->metrics,
-                   "Compare only this: time, memory or loss; may be repeated. Memory and loss compare across "
-                   "CPUs. Default: all")
+                   "Compare only this: time, memory, loss or energy; may be repeated. Memory and loss compare across "
+                   "CPUs. Default: all but energy")
       ->delimiter(',')
       ->allow_extra_args(false);
   command

@@ -92,7 +92,7 @@ reports::StepFacts facts_of(const PointResult& r) {
           .tokens = static_cast<double>(p.global_batch * p.seq),
           .devices = r.world,
           .checkpoint_bytes = checkpoint_bytes(strategies::make_plan(p)),
-          .joules = std::nullopt};  // no result has it yet
+          .joules = r.energy_joules};
 }
 
 // "3.58 M": of what there are many.
@@ -149,7 +149,9 @@ void print_cost(const Row& row, const reports::StepFacts& step, const reports::R
   const char* least = cost.elapsed ? "" : ", without failures";
   line("device hours", of(cost.device_hours, count_text) + least);
   known("money", cost.money, count_text, unknown({{"--price", false}}), least);
-  known("energy", cost.joules, energy_text, unknown({{"--watts", false}}), least);
+  const bool of_devices = !asked.watts && cost.joules;
+  known("energy", cost.joules, energy_text, unknown({{"--watts", false}}),
+        of_devices ? ", of the devices in training alone" : least);
   fmt::print("\n");
 }
 
@@ -222,7 +224,9 @@ void add_cost(CLI::App& app, Exit& exit) {
   command
       ->add_option("--checkpoint-bandwidth", options->bandwidth, "Of all ranks together, while training waits: 40GB/s")
       ->type_name("RATE");
-  command->add_option("--watts", options->watts, "Of a device with its share of host, network and cooling")
+  command
+      ->add_option("--watts", options->watts,
+                   "Of a device with its share of host, network and cooling; without it energy is what the steps took")
       ->type_name("WATTS");
   command->add_flag("--json", options->json,
                     "Print JSON: ranges as [low, high], what is unknown as null; seconds, bytes, joules");

@@ -8,16 +8,12 @@
 
 #include "cli/revision.h"
 #include "engine/base/machine_memory.h"
+#include "engine/platform/host_name.h"
 #include "engine/platform/registry.h"
 #include "engine/run/flops.h"
 
 namespace mbench::cli {
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
 
 std::string cpu_model() {
   std::ifstream in("/proc/cpuinfo");

@@ -112,6 +112,7 @@ int run(int argc, char** argv) {
   add_calibrate(app, exit);
   add_hosts(app, exit);
   add_check(app, exit);
+  add_accept(app, exit);
   add_documents(app, exit);
   add_help(app, exit);
   try {

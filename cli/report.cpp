@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/check_files.h"
 #include "cli/cli.h"
+#include "cli/compare_page.h"
 #include "engine/base/atomic_file.h"
 #include "engine/point/result_file.h"
 #include "reports/page/html.h"
@@ -22,6 +24,7 @@ namespace {
 struct Arguments {
   std::vector<std::string> results;
   reports::ReportOptions options;
+  std::vector<std::string> compared;  // NEW and OLD
   std::string out, plots, trace;
 };
 
@@ -30,6 +33,11 @@ void say(const std::vector<std::string>& notes) {
 }
 
 void check(const Arguments& args) {
+  if (!args.compared.empty()) {
+    if (!args.results.empty())
+      fail(ErrorKind::bad_input, "--compare", "is a page of two results, got {} more, need none", args.results.size());
+    return;
+  }
   if (args.results.empty() && args.trace.empty())
     fail(ErrorKind::bad_input, "report", "nothing to report, got no result file, need RESULT or --trace FILE");
   if (!args.trace.empty() && args.plots.empty() && args.options.format != "html")
@@ -64,6 +72,20 @@ void write_all_plots(const std::vector<reports::HtmlSource>& sources, const Argu
 
 void run(const Arguments& args) {
   check(args);
+  if (!args.compared.empty()) {
+    const ResultFile now = read_result_file(sweeps::results_file(args.compared.at(0))),
+                     baseline = read_result_file(sweeps::results_file(args.compared.at(1)));
+    write_out(compare_page(reports::compare_results(now, baseline, {}), now, baseline), args.out);
+    return;
+  }
+  const auto checks = std::count_if(args.results.begin(), args.results.end(), is_check_file);
+  if (checks > 0) {
+    if (checks != static_cast<std::ptrdiff_t>(args.results.size()))
+      fail(ErrorKind::bad_input, "report", "got {} checks among {} files, need checks alone or results alone", checks,
+           args.results.size());
+    write_out(report_checks(args.results, args.options.format), args.out);
+    return;
+  }
   std::vector<reports::Plot> timelines;
   if (!args.trace.empty()) {
     reports::TimelinePlot timeline = reports::read_timeline(args.trace);
@@ -97,10 +119,17 @@ void add_report(CLI::App& app, Exit&) {
   CLI::App* command =
       app.add_subcommand("report", "Render stored results as tables (markdown, CSV, JSON), a page (HTML) or plots");
   auto args = std::make_shared<Arguments>();
-  command->add_option("RESULT", args->results, "Result files, as written by mbench sweep, or the folders of sweeps");
+  command->add_option(
+      "RESULT", args->results,
+      "Result files, as written by mbench sweep, or the folders of sweeps; or check files of mbench check");
   command->add_option("--format", args->options.format, "md, csv, json, or html: one page that needs no network")
       ->capture_default_str();
   command->add_option("--out", args->out, "Write there instead of to standard output")->type_name("FILE");
+  command
+      ->add_option("--compare", args->compared,
+                   "Instead, one page of two results: verdicts, and of each point the parts of its step and memory")
+      ->type_name("NEW OLD")
+      ->expected(2);
   command
       ->add_option("--plots", args->plots,
                    "Also draw the plots that the results have the data for, as SVG and PNG in this folder; needs "

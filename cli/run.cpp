@@ -1,6 +1,5 @@
 // mbench run: one point, in this MPI job. The sweep starts it; so does a person, with mpirun or srun.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +16,8 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/platform/cpu_clock.h"
+#include "engine/platform/cpu_energy.h"
+#include "engine/platform/host_name.h"
 #include "engine/platform/registry.h"
 #include "engine/point/processes.h"
 #include "engine/point/result_file.h"
@@ -163,6 +164,7 @@ PointResult run_in_process(const Options& options, const Point& point, const Pla
       run_options.progress = [&](const Progress& p) { print_progress(options, p); };
       set_peak(point, *device, run_options);
       set_soak(options, point, run_options);
+      run_options.open_energy = [] { return open_cpu_energy(); };
       Timeline timeline;
       if (!options.trace.empty()) run_options.timeline = &timeline;
       PointResult mine = run_point(point, plan, *device, world, run_options);
@@ -181,15 +183,10 @@ PointResult run_in_process(const Options& options, const Point& point, const Pla
   return result;
 }
 
-std::string this_host_name() {
-  char name[256] = "";
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
-}
-
 // As one of the NCCL watch: this rank knows where it waits, and not for whom.
 std::string reason_of_hang(int rank, const std::string& in, double limit_s) {
   return fmt::format("rank {} on {}: [mpi] no end of {} after {}: a rank has not come to it, or a link is down", rank,
-                     this_host_name(), in, format_duration(limit_s));
+                     host_name(), in, format_duration(limit_s));
 }
 
 // From another thread than the one that hangs: ends this rank, and by that the job.
@@ -267,6 +264,7 @@ int run(const Options& options) {
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };
     set_peak(point, *device, run_options);
     set_soak(options, point, run_options);
+    run_options.open_energy = [&] { return job->open_energy(); };
     std::optional<Turns> turns;
     if (options.turns) {
       turns.emplace(options.turns->folder, options.turns->number);

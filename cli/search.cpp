@@ -277,6 +277,7 @@ int run(Options options) {
   const search::Space& space = prepared.space;
   const search::Place& place = prepared.place;
   if (!options.why.empty()) check_layout(space, options.why);
+  search::check_objective(objective, place.machine, "--objective");
   const std::string out = options.out.empty() ? take_free_folder(space.name + "-search") : options.out;
   const FolderLock lock = take_folder(out);
   Interrupt& interrupt = *new Interrupt;  // to the end of the process, as a sweep's
@@ -352,7 +353,9 @@ void add_search(CLI::App& app, Exit& exit) {
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false);
-  command->add_option("--objective", options->objective, "What is best: time, memory, tokens_per_device or devices")
+  command
+      ->add_option("--objective", options->objective,
+                   "What is best: time, memory, tokens_per_device, tokens_per_joule or devices")
       ->type_name("NAME");
   command->add_option("--rate", options->rate, "Only layouts that train so many tokens a second")
       ->type_name("TOKENS_PER_S")

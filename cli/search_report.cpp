@@ -42,11 +42,12 @@ std::string counted(std::size_t n, const char* what) {
 }
 
 // Tables of these layouts alone.
-std::string tables_of(const ResultFile& file, const std::vector<Tried>& layouts) {
+std::string tables_of(const ResultFile& file, const std::vector<Tried>& layouts, search::Objective objective) {
   ResultFile part{file.spec, file.environment, {}};
   for (const Tried& t : layouts) part.points.push_back(t.result);
   reports::ReportOptions options;
   options.tables = {"layouts", "layout-time"};
+  if (objective == search::Objective::tokens_per_joule) options.tables.insert(options.tables.begin(), "energy");
   return reports::render_report(part, options);
 }
 
@@ -179,7 +180,7 @@ std::string describe_search(const search::Space& space, const search::Place& pla
     return text + reasons_text(space, end);
   }
   text += best_text(space, options, end, margin);
-  text += tables_of(file, end.best);
+  text += tables_of(file, end.best, options.objective);
   if (end.larger)
     text += fmt::format(
         "\nThe next better needs more memory: {}, {} ({}), would take {} a rank, {} more than there may be.\n",

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/check_files.h"
 #include "cli/cli.h"
 #include "reports/plots/gnuplot.h"
 
@@ -38,7 +39,9 @@ void add_trend(CLI::App& app, Exit&) {
   command->add_option("--point", args->point, "Only points whose id begins with this text");
   command
       ->add_option("--metric", args->metric,
-                   "time (the mean step of each entry, without a warm-up and a single spike), median or memory")
+                   "time (the mean step of each entry, without a warm-up and a single spike), median, memory or "
+                   "energy; or checks: "
+                   "the figures of stored checks")
       ->capture_default_str();
   command->add_option("--format", args->format, "md or json")->capture_default_str();
   command->add_option("--plot", args->plot, "Draw into this file too, with gnuplot: FILE.svg, .png or .pdf");
@@ -53,6 +56,13 @@ void add_trend(CLI::App& app, Exit&) {
       "for both.\n"
       "Exit codes: 0 done; 2 bad usage, or a file that cannot be read.");
   command->callback([args] {
+    if (args->metric == "checks") {
+      const std::string lines = check_trends(args->folder, args->format);
+      if (lines.empty())
+        fail(ErrorKind::bad_input, args->folder, "has no stored checks, need mbench baseline add CHECK");
+      std::fwrite(lines.data(), 1, lines.size(), stdout);
+      return;
+    }
     const auto stored = reports::select_baselines(reports::read_baselines(args->folder), args->machine, args->point);
     const std::vector<reports::Trend> trends = reports::trends_of(stored, args->metric);
     if (trends.empty())

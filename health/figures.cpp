@@ -10,6 +10,7 @@
 
 #include "engine/base/json_reader.h"
 #include "health/median.h"
+#include "health/signature.h"
 
 namespace mbench::health {
 namespace {
@@ -25,13 +26,17 @@ const Host* host_of(const Health& health, int rank) {
   return nullptr;
 }
 
-std::string label_of(const Figure& f) {
-  return f.bytes > 0 ? fmt::format("{} of {} bytes over {}", f.what, f.bytes, f.scope) : f.what;
+// The figure as one repeat has it.
+Figure repeat_of(const Figure& f, std::size_t repeat) {
+  Figure one = f;
+  for (Measured& m : one.of) m.value = m.repeats.at(repeat);
+  return one;
 }
 
-// By how much less it does in a time than `reference` does, as a share; negative if it does more.
-double shortfall(const Figure& f, double value, double reference) {
-  return f.rate ? 1 - value / reference : 1 - reference / value;
+std::size_t repeats_of(const Figure& f) {
+  std::size_t n = f.of.empty() ? 0 : f.of.front().repeats.size();
+  for (const Measured& m : f.of) n = std::min(n, m.repeats.size());
+  return n;
 }
 
 template <class Read>
@@ -43,6 +48,38 @@ void each(ObjectReader& reader, const char* key, const Read& read) {
 }
 
 }  // namespace
+
+double shortfall(const Figure& f, double value, double reference) {
+  return f.rate ? 1 - value / reference : 1 - reference / value;
+}
+
+std::string label_of(const Figure& f) {
+  return f.bytes > 0 ? fmt::format("{} of {} bytes over {}", f.what, f.bytes, f.scope) : f.what;
+}
+
+Health merge_repeats(const std::vector<Health>& checks) {
+  check(!checks.empty(), "check", "no repeat, need one at least");
+  Health merged = checks.front();
+  if (checks.size() == 1) return merged;
+  for (std::size_t f = 0; f < merged.figures.size(); ++f)
+    for (std::size_t i = 0; i < merged.figures[f].of.size(); ++i) {
+      Measured& m = merged.figures[f].of[i];
+      std::vector<double> seconds;
+      m.wrong = 0;
+      for (const Health& h : checks) {
+        if (h.figures.size() != merged.figures.size() || h.figures[f].of.size() != merged.figures[f].of.size())
+          fail(ErrorKind::bad_input, "check", "repeats of other figures, got {}, need {}", h.figures.size(),
+               merged.figures.size());
+        const Measured& one = h.figures[f].of[i];
+        m.repeats.push_back(one.value);
+        seconds.push_back(one.seconds);
+        m.wrong += one.wrong;
+      }
+      m.value = median(m.repeats);
+      m.seconds = median(std::move(seconds));
+    }
+  return merged;
+}
 
 std::string_view name_of(Finding::Kind kind) {
   switch (kind) {
@@ -98,6 +135,13 @@ std::vector<Finding> judge(const Health& health, double tolerance) {
   for (std::size_t f = 0; f < health.figures.size(); ++f) {
     const Figure& figure = health.figures[f];
     const auto peers = peers_of(health, figure);
+    const std::size_t repeats = repeats_of(figure);
+    std::vector<Figure> each;
+    std::vector<std::vector<std::optional<double>>> peers_in_each;
+    for (std::size_t r = 0; r < repeats; ++r) {
+      each.push_back(repeat_of(figure, r));
+      peers_in_each.push_back(peers_of(health, each.back()));
+    }
     for (std::size_t i = 0; i < figure.of.size(); ++i) {
       const Measured& m = figure.of[i];
       const std::string who = fmt::format("{}: {}", ranks_text(health, m.ranks), label_of(figure));
@@ -106,11 +150,17 @@ std::vector<Finding> judge(const Health& health, double tolerance) {
       };
       if (m.wrong > 0) add(Finding::Kind::wrong, fmt::format("gave {} wrong elements", m.wrong));
       if (!figure.judged) continue;
+      const auto is_out = [&](double value, const std::optional<double>& reference) {
+        return reference && *reference > 0 && shortfall(figure, value, *reference) > tolerance;
+      };
       const auto against = [&](Finding::Kind kind, const std::optional<double>& reference, const char* whose) {
-        if (!reference || !(*reference > 0) || !(shortfall(figure, m.value, *reference) > tolerance)) return;
-        add(kind,
-            fmt::format("{:.4g} {}, {:.0f} % {} {} {:.4g}", m.value, figure.unit,
-                        100 * std::abs(1 - m.value / *reference), figure.rate ? "below" : "above", whose, *reference));
+        std::size_t out = 0;
+        for (std::size_t r = 0; r < repeats; ++r)
+          if (is_out(m.repeats[r], kind == Finding::Kind::slow ? peers_in_each[r][i] : reference)) ++out;
+        if (!reference || !(repeats > 1 ? out >= needed_of(repeats) : is_out(m.value, reference))) return;
+        add(kind, fmt::format("{:.4g} {}, {:.0f} % {} {} {:.4g}{}", m.value, figure.unit,
+                              100 * std::abs(1 - m.value / *reference), figure.rate ? "below" : "above", whose,
+                              *reference, repeats > 1 ? fmt::format(", in {} of {} repeats", out, repeats) : ""));
       };
       against(Finding::Kind::slow, peers[i], "the median of its peers,");
       against(Finding::Kind::below, m.expected, fmt::format("what {} says,", health.machine).c_str());
@@ -123,12 +173,14 @@ ordered_json to_json(const Health& health, double tolerance) {
   ordered_json figures = ordered_json::array(), texts = ordered_json::array();
   for (const Figure& f : health.figures) {
     ordered_json of = ordered_json::array();
-    for (const Measured& m : f.of)
+    for (const Measured& m : f.of) {
       of.push_back({{"ranks", m.ranks},
                     {"value", m.value},
                     {"seconds", m.seconds},
                     {"wrong", m.wrong},
                     {"expected", m.expected ? ordered_json(*m.expected) : ordered_json(nullptr)}});
+      if (!m.repeats.empty()) of.back()["repeats"] = m.repeats;
+    }
     figures.push_back({{"what", f.what},
                        {"scope", f.scope},
                        {"unit", f.unit},
@@ -138,14 +190,20 @@ ordered_json to_json(const Health& health, double tolerance) {
                        {"of", of}});
   }
   for (const Finding& finding : judge(health, tolerance)) texts.push_back(finding.text);
-  return {{"schema", kSchema},
-          {"device", health.device},
-          {"hosts", hosts_to_json(health.hosts)},
-          {"devices", health.devices},
-          {"machine", health.machine.empty() ? ordered_json(nullptr) : ordered_json(health.machine)},
-          {"figures", figures},
-          {"tolerance", tolerance},
-          {"findings", texts}};
+  for (const std::string& fault : faults_of(health)) texts.push_back(fault);
+  ordered_json out = {{"schema", kSchema}, {"device", health.device}};
+  if (!health.date.empty()) out["date"] = health.date;
+  out.update({{"hosts", hosts_to_json(health.hosts)},
+              {"devices", health.devices},
+              {"machine", health.machine.empty() ? ordered_json(nullptr) : ordered_json(health.machine)},
+              {"figures", figures},
+              {"tolerance", tolerance},
+              {"findings", texts}});
+  if (!health.signatures.empty()) {
+    out["signatures"] = ordered_json::array();
+    for (const DeviceSignature& s : health.signatures) out["signatures"].push_back(signature_to_json(s));
+  }
+  return out;
 }
 
 Health health_from_json(const json& value, const std::string& where) {
@@ -158,6 +216,10 @@ Health health_from_json(const json& value, const std::string& where) {
   each(reader, "devices", [&](const json& x, const std::string& at) { health.devices.push_back(read_string(x, at)); });
   if (const json* machine = reader.find("machine"); machine && !machine->is_null())
     health.machine = read_string(*machine, reader.path("machine"));
+  if (const json* date = reader.find("date")) health.date = read_string(*date, reader.path("date"));
+  if (reader.find("signatures"))
+    each(reader, "signatures",
+         [&](const json& s, const std::string& at) { health.signatures.push_back(signature_from_json(s, at)); });
   each(reader, "figures", [&](const json& figure, const std::string& at) {
     ObjectReader r(figure, at);
     Figure f;
@@ -180,6 +242,8 @@ Health health_from_json(const json& value, const std::string& where) {
       m.wrong = read_int(o.require("wrong", "a number"), o.path("wrong"), 0, INT64_MAX);
       if (const json* expected = o.find("expected"); expected && !expected->is_null())
         m.expected = read_number(*expected, o.path("expected"), 0);
+      if (o.find("repeats"))
+        each(o, "repeats", [&](const json& x, const std::string& p) { m.repeats.push_back(read_number(x, p, 0)); });
       f.of.push_back(std::move(m));
     });
     health.figures.push_back(std::move(f));

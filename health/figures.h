@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/device/signature.h"
 #include "engine/point/hosts.h"
 
 namespace mbench::health {
@@ -20,6 +21,7 @@ struct Measured {
   double seconds = 0;                   // of a call; of a collective on the slowest of its ranks
   std::int64_t wrong = 0;               // elements of the result that are not what they must be, on all of its ranks
   std::optional<double> expected = {};  // by a machine file
+  std::vector<double> repeats = {};     // of a check that was repeated: each value; `value` is their median
 };
 
 struct Figure {
@@ -37,8 +39,21 @@ struct Health {
   std::vector<Host> hosts;
   std::vector<std::string> devices;  // of each rank, as its host calls it: "NVIDIA H200 at 0000:1b:00.0"
   std::vector<Figure> figures;
-  std::string machine;  // that `expected` is of; empty: none
+  std::string machine;                      // that `expected` is of; empty: none
+  std::vector<DeviceSignature> signatures;  // of each rank's device; empty: not told
+  std::string date;                         // when it was measured, "2026-11-27"; empty: not said
 };
+
+// One check of several of the same job: medians, their values as repeats, and wrong elements of all. bad_input for other figures.
+Health merge_repeats(const std::vector<Health>& checks);
+// In how many of so many repeats a figure must stand out to be an outlier: two of three.
+constexpr std::size_t needed_of(std::size_t repeats) {
+  return (2 * repeats + 2) / 3;
+}
+// By how much less it does in a time than `reference` does, as a share; negative if it does more.
+double shortfall(const Figure& figure, double value, double reference);
+// "all_reduce of 1024 bytes over tp", "memory".
+std::string label_of(const Figure& figure);
 
 // Names a rank with its host and device, several ranks by their numbers with their hosts: "rank 3 on h2 (NVIDIA H200 at
 // 0000:1b:00.0)", "ranks 2 3 on h2".
@@ -62,11 +77,12 @@ std::string_view name_of(Finding::Kind kind);  // "wrong", "slow", "below"
 std::vector<std::optional<double>> peers_of(const Health& health, const Figure& figure);
 
 // Whatever computed or brought wrong data, and whatever is worse than its peers, or than a machine file says, by more than
-// `tolerance` (0.1: a rate below 90 % of theirs, a time above 1 / 90 %).
+// `tolerance` (0.1: a rate below 90 % of theirs, a time above 1 / 90 %). Of a repeated check that is in two of three repeats.
 std::vector<Finding> judge(const Health& health, double tolerance);
 
 // {"schema": "mbench.check/1", "device", "hosts", "devices", "machine", "figures": [{"what", "scope", "unit", "bytes", "rate",
-// "judged", "of": [{"ranks", "value", "seconds", "wrong", "expected"}]}], "tolerance", "findings": [text]}
+// "judged", "of": [{"ranks", "value", "seconds", "wrong", "expected", "repeats"}]}], "tolerance", "findings": [text]}; and
+// "date" and "signatures" (signature.h) where known
 nlohmann::ordered_json to_json(const Health& health, double tolerance);
 // bad_input naming the JSON path for what is not as above; tolerance and findings are not read.
 Health health_from_json(const nlohmann::json& json, const std::string& where);

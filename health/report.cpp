@@ -6,6 +6,7 @@
 
 #include "engine/base/text.h"
 #include "health/median.h"
+#include "health/signature.h"
 #include "reports/gate/junit.h"
 #include "reports/tables/markdown.h"
 
@@ -103,11 +104,14 @@ std::string to_markdown(const Health& health, double tolerance) {
   for (const std::string& line : differences_of(health.hosts))
     out += "- Not alike: " + reports::escape_markdown(line) + "\n";
   for (const Finding& f : findings) out += "- " + reports::escape_markdown(f.text) + "\n";
-  if (findings.empty())
+  const std::vector<std::string> faults = faults_of(health);
+  for (const std::string& fault : faults) out += "- " + reports::escape_markdown(fault) + "\n";
+  if (findings.empty() && faults.empty())
     out += fmt::format(
         "- Nothing is more than {:.4g} % worse than its peers{}, and all data was right.\n", tolerance * 100,
         health.machine.empty() ? "" : fmt::format(" or than {} says", reports::escape_markdown(health.machine)));
   out += "\n" + rank_grid(health) + "\n" + collective_grid(health);
+  if (const std::string devices = signatures_markdown(health); !devices.empty()) out += "\n" + devices;
   out +=
       "\nMedians; all ranks work at once. Bandwidths are those of nccl-tests. Wrong: elements of results that are not "
       "what they "
@@ -127,6 +131,12 @@ std::string to_junit(const Health& health, double tolerance) {
       c.output.push_back(fmt::format("{}: {:.6g} {}", ranks_text(health, m.ranks), m.value, f.unit));
     for (const Finding& finding : findings)
       if (finding.figure == i) c.failures.push_back({std::string(name_of(finding.kind)), finding.text});
+    cases.push_back(std::move(c));
+  }
+  if (const std::vector<std::string> faults = faults_of(health); !faults.empty()) {
+    reports::JunitCase c;
+    c.classname = "mbench.check.device", c.name = "faults";
+    for (const std::string& fault : faults) c.failures.push_back({"fault", fault});
     cases.push_back(std::move(c));
   }
   return reports::junit_xml("mbench check", cases);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "engine/base/text.h"
+#include "engine/sim/energy_bound.h"
 #include "search/parallel.h"
 #include "search/search.h"
 
@@ -34,9 +35,7 @@ class Asked {
   }
 
  private:
-  Score score_of(const Tried& t) const {
-    return score(objective_, t.result.iteration_ms->mean, t.needed_mib, t.point.world());
-  }
+  Score score_of(const Tried& t) const { return score(objective_, costs_of(t)); }
 
   Objective objective_;
   bool full_, one_ = false;
@@ -49,8 +48,7 @@ Confirmed confirm(const Space& space, const Place& place, const SearchOptions& o
   Confirmed confirmed;
   std::map<std::string, Refused> refused;
   std::vector<Point> all;
-  const bool fill = options.objective == Objective::time || options.objective == Objective::memory;
-  each_layout(space, place.devices, fill, refused, [&](const Point& p) {
+  each_layout(space, place.devices, needs_all_devices(options.objective), refused, [&](const Point& p) {
     if (!why_lacking(p, place.machine)) all.push_back(p);
     return true;
   });
@@ -74,6 +72,9 @@ Confirmed confirm(const Space& space, const Place& place, const SearchOptions& o
         say(fmt::format("takes {} ms, its lower bound says {}", ms, t.lower_bound.seconds * 1e3));
       if (t.lower_bound.total_bytes() / kMiB > peak)
         say(fmt::format("takes {} MiB, its lower bound says {}", peak, t.lower_bound.total_bytes() / kMiB));
+      if (const double least = sim::least_joules(t.point, ms * 1e-3, place.machine);
+          least > costs_of(t).joules && least > 0)
+        say(fmt::format("takes {} J, its lower bound says {}", costs_of(t).joules, least));
       const bool asked = t.fits && *t.result.tokens_per_s >= options.rate;
       const bool among = std::find(ids.begin(), ids.end(), t.result.id) != ids.end();
       if (asked && !among && asked_for.is_better(t))

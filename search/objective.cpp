@@ -9,11 +9,12 @@
 namespace mbench::search {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Objective>, 4> kObjectives = {
+constexpr std::array<std::pair<std::string_view, Objective>, 5> kObjectives = {
     {{"time", Objective::time},
      {"memory", Objective::memory},
      {"tokens_per_device", Objective::tokens_per_device},
-     {"devices", Objective::devices}}};
+     {"devices", Objective::devices},
+     {"tokens_per_joule", Objective::tokens_per_joule}}};
 
 }  // namespace
 
@@ -32,18 +33,34 @@ std::string_view name_of(Objective objective) {
   return "";
 }
 
-Score score(Objective objective, double ms, double mib, std::int64_t world) {
+bool needs_all_devices(Objective objective) {
+  return objective == Objective::time || objective == Objective::memory || objective == Objective::tokens_per_joule;
+}
+
+void check_objective(Objective objective, const Machine& machine, const std::string& where) {
+  if (objective != Objective::tokens_per_joule || machine.device.watts) return;
+  std::vector<std::string> known;
+  for (const std::string& name : machine_names())
+    if (find_machine(name, where).device.watts) known.push_back(name);
+  fail(ErrorKind::bad_input, where,
+       "tokens_per_joule needs device.watts of the machine's file, and {} has none, need {}", machine.name,
+       fmt::join(known, ", "));
+}
+
+Score score(Objective objective, const Costs& c) {
   switch (objective) {
     case Objective::memory:
-      return {mib, ms};
+      return {c.mib, c.ms};
     case Objective::tokens_per_device:  // a step has the same tokens everywhere
-      return {ms * static_cast<double>(world), ms};
+      return {c.ms * static_cast<double>(c.world), c.ms};
     case Objective::devices:
-      return {static_cast<double>(world), ms};
+      return {static_cast<double>(c.world), c.ms};
+    case Objective::tokens_per_joule:
+      return {c.joules, c.ms};
     case Objective::time:
       break;
   }
-  return {ms, mib};
+  return {c.ms, c.mib};
 }
 
 }  // namespace mbench::search

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/base/text.h"
+#include "engine/sim/energy_bound.h"
 #include "engine/sim/simulate.h"
 #include "search/close_bounds.h"
 #include "search/mesh_bounds.h"
@@ -32,6 +33,7 @@ struct Candidate {
   LowerBound lower_bound;
   Score score;
   std::size_t number = 0;  // in the order of the space, which decides ties
+  double joules = 0;       // as far as is known otherwise than by its time
   enum class Known { lower_bound, traffic, actions, close_bound, outline } known = Known::lower_bound;
   double mib() const { return lower_bound.total_bytes() / kMiB; }
 };
@@ -55,7 +57,7 @@ class Search {
       : space_(space),
         place_(place),
         options_(options),
-        layouts_(space, place.devices, options.objective == Objective::time || options.objective == Objective::memory),
+        layouts_(space, place.devices, needs_all_devices(options.objective)),
         mesh_bounds_(place.machine),
         bounds_(place.machine) {
     end_.limit_mib = limit_mib(space.base, place);
@@ -239,6 +241,7 @@ class Search {
                                        static_cast<int>(place_.devices), place_.recordings);
     if (!outline) return;
     c.lower_bound.seconds = outline->seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
+    c.joules = outline->joules * (1 - 1e-9);                 // and sums over ranks are, in another order
     for (std::size_t i = 0; i < c.lower_bound.bytes.size(); ++i)
       c.lower_bound.bytes[i] = static_cast<double>(outline->peak.by_category[i]);
     c.lower_bound.rank = outline->rank;
@@ -263,10 +266,12 @@ class Search {
   }
 
   Score score_of(const Candidate& c) const {
-    return score(options_.objective, c.lower_bound.seconds * 1e3, c.mib(), c.point.world());
+    return score(options_.objective, {c.lower_bound.seconds * 1e3, c.mib(), c.point.world(),
+                                      std::max(c.joules, joules_at_least(c.point, c.lower_bound.seconds))});
   }
-  Score score_of(const Tried& t) const {
-    return score(options_.objective, t.result.iteration_ms->mean, t.needed_mib, t.point.world());
+  Score score_of(const Tried& t) const { return score(options_.objective, costs_of(t)); }
+  double joules_at_least(const Point& p, double seconds) const {
+    return options_.objective == Objective::tokens_per_joule ? sim::least_joules(p, seconds, place_.machine) : 0;
   }
 
   // Takes layouts in the order of `key`, those that `wanted` still wants: more is found out about them, with which they go back to
@@ -356,7 +361,7 @@ class Search {
   // After the first meshes twice as many each time: by then it is known of most whether they are wanted.
   void find_best() {
     const auto score_of_mesh = [&](const Mesh& m) {
-      return score(options_.objective, m.seconds * 1e3, 0, m.point.world());
+      return score(options_.objective, {m.seconds * 1e3, 0, m.point.world(), joules_at_least(m.point, m.seconds)});
     };
     sort_meshes(score_of_mesh);
     for (std::size_t most = kMeshes; open(most, [&](const Mesh& m) { return may_be_best(score_of_mesh(m)); });

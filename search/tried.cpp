@@ -44,6 +44,10 @@ Tried simulated(const Point& point, const Place& place, bool may_fit) {
   return t;
 }
 
+Costs costs_of(const Tried& t) {
+  return {t.result.iteration_ms->mean, t.needed_mib, t.point.world(), t.result.energy_joules.value_or(0)};
+}
+
 double limit_mib(const Point& point, const Place& place) {
   const std::uint64_t all = place.machine.usable_memory();
   return static_cast<double>(point.memory_limit == 0 ? all : std::min(all, point.memory_limit)) / kMiB -

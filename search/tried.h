@@ -4,6 +4,7 @@
 #include "engine/sim/machine.h"
 #include "engine/sim/recordings.h"
 #include "search/close_bounds.h"
+#include "search/objective.h"
 
 namespace mbench::search {
 
@@ -23,6 +24,8 @@ struct Tried {
   int fullest_rank = 0;
   double needed_mib = 0;  // that the allocator held on the fullest rank
 };
+
+Costs costs_of(const Tried& tried);
 
 // Which figures that such a layout needs the machine's file lacks (engine/sim/cluster.h); nothing if it has all.
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine);

@@ -18,8 +18,11 @@
 #include "engine/comm/nccl/nccl_world.h"
 #include "engine/comm/staged/staged_world.h"
 #include "engine/comm/threads/threads_world.h"
+#include "engine/platform/cpu_energy.h"
+#include "engine/platform/nvml/energy.h"
 #include "engine/platform/nvml/nvml.h"
 #include "engine/platform/nvml/sensors.h"
+#include "engine/platform/nvml/signature.h"
 #include "engine/point/point.h"
 
 namespace mbench {
@@ -89,6 +92,10 @@ class MpiJob final : public Job {
   World& world_of(const Device& device) override {
     return cuda_world_ && &device == gpu_ ? static_cast<World&>(*cuda_world_) : world_;
   }
+  std::unique_ptr<EnergyMeter> open_energy() override {
+    return gpu_ ? nvml::count_energy(gpu_address_) : open_cpu_energy();
+  }
+  std::unique_ptr<DeviceWatch> watch_faults() override { return gpu_ ? nvml::watch_faults(gpu_address_) : nullptr; }
   std::shared_ptr<const Pulse> pulse() const override { return pulse_; }
   [[noreturn]] void abort(int exit_code) override { MpiSession::abort(exit_code); }
 
@@ -118,6 +125,7 @@ class MpiJob final : public Job {
     auto device = cuda::open_device(options);
     cuda_world_ = std::make_unique<CudaWorld>(world_, *host_device_, *device, any_shared, collective_timeout_);
     gpu_ = device.get();
+    gpu_address_ = mine.pci;
     return device;
   }
 
@@ -129,6 +137,7 @@ class MpiJob final : public Job {
   std::unique_ptr<Device> host_device_;
   std::unique_ptr<CudaWorld> cuda_world_;
   const Device* gpu_ = nullptr;
+  std::string gpu_address_;
 };
 
 }  // namespace

@@ -9,7 +9,9 @@
 
 #include "engine/comm/group.h"
 #include "engine/comm/pulse.h"
+#include "engine/device/energy.h"
 #include "engine/device/gpu.h"
+#include "engine/device/signature.h"
 #include "engine/platform/timed_device.h"
 #include "engine/point/choices.h"
 
@@ -29,6 +31,10 @@ class Job {
                                               Precision precision) = 0;
   // All ranks, to make groups for tensors of that device, which this job opened.
   virtual World& world_of(const Device& device) = 0;
+  // The energy counter of what this rank computes on, once its device is open.
+  virtual std::unique_ptr<EnergyMeter> open_energy() = 0;
+  // The faults of the GPU that it opened; null where there is none, or NVML is not there.
+  virtual std::unique_ptr<DeviceWatch> watch_faults() = 0;
   // What this rank communicates by way of its host: whether it comes further. It may outlive the job.
   virtual std::shared_ptr<const Pulse> pulse() const = 0;
   // Ends every rank at once: for an error of this rank that the others cannot see.

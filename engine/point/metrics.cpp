@@ -378,6 +378,9 @@ const std::vector<Metric>& metrics() {
       series("partial_losses", "", &R::partial_losses, Range::any),
       soak_windows("soak_windows", &R::soak),
       interval("iteration_ms_interval", &R::iteration_ms_interval),
+      published(metric("energy_joules", "J", &R::energy_joules)),
+      published(metric("tokens_per_joule", "tokens/J", &R::tokens_per_joule)),
+      metric("energy_source", "", &R::energy_source),
   };
   return table;
 }

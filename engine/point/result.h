@@ -99,6 +99,9 @@ struct PointResult {
   // losses of those and of the warm-up.
   std::vector<double> partial_ms, partial_losses;
   std::optional<TimeInterval> iteration_ms_interval;  // of a simulated step
+  // Of a step, all devices together; on CPUs of all of the hosts' sockets. `energy_source`: what counted it, or why it is unknown.
+  std::optional<double> energy_joules, tokens_per_joule;
+  std::string energy_source;
   // Of a soak: its windows of time. The samples of iteration_ms are the windows' medians then, its other figures are of
   // all steps; losses and norms are those of as many steps as a run without one has.
   std::optional<Soak> soak;

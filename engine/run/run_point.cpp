@@ -10,6 +10,7 @@
 #include "engine/comm/gather.h"
 #include "engine/device/stream_device.h"
 #include "engine/point/metrics.h"
+#include "engine/run/energy.h"
 #include "engine/run/flops.h"
 #include "engine/run/soak.h"
 #include "engine/train/data.h"
@@ -34,6 +35,7 @@ struct Measured {
   double looked_into = 0;            // its seconds; 0: none was
   RouterLoad router_load;            // of all steps before it
   Readings readings;                 // during them
+  EnergyReading energy;              // of them and what lies between them
 };
 
 // Time that this thread was given a core. It computes, or polls for messages: it sleeps only where its own threads end
@@ -107,6 +109,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   Measured m;
   std::int64_t skipped = 0;
   std::unique_ptr<Gauge> gauge;
+  std::unique_ptr<EnergyMeter> energy;
   SteadyState steady(device);
   double begin = device.synchronize();
   const bool soaks = options.soak_s > 0 && device.real();
@@ -123,6 +126,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
       device.memory().reset_library_peak();  // what algorithms were chosen with is no part of a step
       if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
+      if (options.open_energy) energy = options.open_energy();
       soaking = start;
       if (soaks)
         m.soak.emplace(
@@ -187,6 +191,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   m.meter = device.total_meter();
   m.router_load = trainer.router_load();
   if (gauge) m.readings = gauge->read();
+  if (energy) m.energy = energy->read();
   if (!device.real()) go_on_to_steady_state(trainer, steady);
   if (device.real()) {
     result.skipped_steps = skipped;
@@ -328,7 +333,27 @@ void add_ranks(const Measured& mine, bool reported, Group& all, PointResult& r) 
     r.compute_ms_by_rank.push_back({rank.at(0), rank.at(1), {rank.begin() + 2, rank.end()}});
 }
 
+// What the counters of all ranks say of the mean step.
+void add_counted(const RunOptions& options, const EnergyReading& mine, Group& all, PointResult& r) {
+  if (!options.open_energy) return;
+  if (options.turns)
+    r.energy_source = "unknown: two runs took turns, and the counters hold both";
+  else
+    add_counted_energy(gather_energy(all, mine), r);
+}
+
 }  // namespace
+
+void add_energy(const std::vector<RankFigures>& ranks, const std::optional<PowerCurve>& watts, PointResult& r) {
+  if (!r.iteration_ms) return;
+  if (!watts) {
+    r.energy_source = "unknown: the machine's file has no device.watts";
+    return;
+  }
+  double joules = 0;
+  for (const RankFigures& f : ranks) joules += joules_of(f.parts, r.iteration_ms->mean * 1e-3, *watts);
+  add_simulated_energy(joules, "simulated, by the machine's device.watts", r);
+}
 
 void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::vector<double>& slowest,
             const std::string& peak_source, PointResult& r, const std::optional<Statistics>& all) {
@@ -421,6 +446,10 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
     for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = of_all->samples[i] * 1e-3;
   }
   sum_up(p, ranks, slowest, options.peak_source, r, of_all);
+  if (device.real())
+    add_counted(options, mine.energy, all, r);
+  else
+    add_energy(ranks, options.watts, r);
   if (device.real() && !slowest.empty() && r.outcome == Outcome::ok) add_ranks(mine, !replayed, all, r);
   if (options.turns && !slowest.empty() && r.outcome == Outcome::ok) add_turns(mine, options.turns->steps, all, r);
   return r;

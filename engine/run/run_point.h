@@ -8,7 +8,9 @@
 #include <optional>
 
 #include "engine/comm/group.h"
+#include "engine/device/energy.h"
 #include "engine/plan/plan.h"
+#include "engine/point/power_curve.h"
 #include "engine/point/result.h"
 
 namespace mbench {
@@ -28,6 +30,9 @@ struct RunOptions {
   // may be null, for each window; and is called on rank 0 when one ends.
   double soak_s = 0;
   std::function<std::unique_ptr<Gauge>()> open_gauge;
+  std::function<std::unique_ptr<EnergyMeter>()>
+      open_energy;                  // of what this rank computes on; empty: energy is not asked for
+  std::optional<PowerCurve> watts;  // of a simulated device
   std::string why_no_sensors;  // where they cannot be read: stands beside the row of a soak, whose clocks are unknown
   std::function<void(const SoakWindow&)> window;
   // Where two runs take turns: after so many measured steps this one gives the machine to the other. `pass` is called on rank 0 once all
@@ -60,6 +65,9 @@ struct RankFigures {
   double step = 0;
   TimeByPart parts{};
 };
+
+// Of a simulated step, where its devices' power is known: the sum over the ranks' parts.
+void add_energy(const std::vector<RankFigures>& ranks, const std::optional<PowerCurve>& watts, PointResult& record);
 
 // Sums the figures of all ranks up, in their order; `slowest`: seconds of each measured step on the slowest of them. The
 // record has its outcome and whether it is simulated. `all`: the statistics of all steps, where `slowest` stands for them.

@@ -73,6 +73,22 @@ double read_power(const json& value, const std::string& where) {
   return share;
 }
 
+// "watts": what a device draws, by what it is doing.
+PowerCurve read_watts(const json& value, const std::string& where) {
+  Figures f(value, where);
+  PowerCurve watts;
+  watts.idle = f.get("idle");
+  watts.gemm = f.get("gemm");
+  watts.memory = f.get("memory");
+  watts.communication = f.get("communication");
+  f.end();
+  const double least = std::min({watts.gemm, watts.memory, watts.communication});
+  if (watts.idle > least)
+    fail(ErrorKind::bad_input, f.path("idle"), "more than a device at work takes, got {}, need {} at most", watts.idle,
+         least);
+  return watts;
+}
+
 void read_device(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
   read_by_precision(f.object().require("peak_tflops", "the dense peaks by precision"), f.path("peak_tflops"), kTera,
@@ -88,6 +104,7 @@ void read_device(const json& value, const std::string& where, Machine& m) {
   m.device.multiprocessors = f.whole("multiprocessors", 1 << 20);
   m.device.communication_multiprocessors = f.get("communication_multiprocessors", 1, m.device.multiprocessors);
   if (const json* power = f.object().find("power")) m.device.power_share = read_power(*power, f.path("power"));
+  if (const json* watts = f.object().find("watts")) m.device.watts = read_watts(*watts, f.path("watts"));
   f.end();
 }
 

@@ -14,6 +14,7 @@
 #include "engine/base/link_matrix.h"
 #include "engine/framework/framework.h"
 #include "engine/point/choices.h"
+#include "engine/point/power_curve.h"
 #include "engine/sim/attention_rates.h"
 #include "engine/sim/measured.h"
 
@@ -55,6 +56,7 @@ struct MachineDevice {
   double multiprocessors = 0;
   double communication_multiprocessors = 0;  // of these, those that a collective takes from kernels that run with it
   double power_share = 1;  // what the cap on a device's power leaves of the rates of GEMMs and attention
+  std::optional<PowerCurve> watts;
 };
 
 struct MachineGemm {

@@ -10,6 +10,7 @@
 
 #include "engine/point/abilities.h"
 #include "engine/point/fields.h"
+#include "engine/run/energy.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
@@ -129,6 +130,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
       RunOptions options;
       options.measure_peak_flops = [&](double) { return peak_of(plan, machine); };
       options.peak_source = machine.peak_source(p.precision);
+      options.watts = machine.device.watts;
       if (trace) options.timeline = &mine.timeline;
       const std::uint64_t held = library_memory(plan);
       const Tensor libraries = held == 0
@@ -263,6 +265,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     ranks.push_back(f);
   }
   sum_up(p, ranks, {slowest}, machine.peak_source(p.precision), r);
+  add_energy(ranks, machine.device.watts, r);
   const auto most = std::max_element(
       memory.begin(), memory.end(),
       [](const sim::ReplayedMemory& a, const sim::ReplayedMemory& b) { return a.retries < b.retries; });
@@ -318,8 +321,11 @@ std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Mac
   if (!recording) return std::nullopt;
   if (plan.state.optimizer_at == Residence::host && !fits_host(plan, machine, *recording)) return std::nullopt;
   Outline outline;
-  for (const sim::ReplayedTime& t : sim::replay_time(plan, *recording, host_times(plan, machine), &links))
-    outline.seconds = std::max(outline.seconds, t.step);
+  const auto times = sim::replay_time(plan, *recording, host_times(plan, machine), &links);
+  for (const sim::ReplayedTime& t : times) outline.seconds = std::max(outline.seconds, t.step);
+  for (std::size_t i = 0; machine.device.watts && i < times.size(); ++i)
+    outline.joules +=
+        recording->classes.classes[i].ranks * joules_of(times[i].parts, outline.seconds, *machine.device.watts);
   const auto peaks = sim::count_memory(plan, *recording);
   const auto fullest = std::max_element(peaks.begin(), peaks.end(),
                                         [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });

@@ -51,7 +51,8 @@ Simulation simulate_point(const Point& point, const Plan& plan, const Machine& m
 struct Outline {
   double seconds = 0;  // of a step, on the slowest rank
   MemoryUse peak;
-  int rank = 0;  // the first that has it
+  int rank = 0;       // the first that has it
+  double joules = 0;  // of all devices; 0 where their power is not known
 };
 // Nothing where a simulation runs every op. Throws as simulate_point does, but never an out-of-memory.
 std::optional<Outline> outline_point(const Point& point, const Plan& plan, const Machine& machine, int devices,

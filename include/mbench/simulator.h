@@ -22,7 +22,7 @@ struct Estimate {
 };
 
 struct SearchOptions {
-  std::string objective = "time";  // time, memory, tokens_per_device, or devices (the fewest that reach `rate`)
+  std::string objective = "time";  // time, memory, tokens_per_device, tokens_per_joule, or devices (the fewest that reach `rate`)
   double rate = 0;                 // tokens/s, for devices
   std::size_t best = 10;           // how many layouts are asked for
   bool front = true;               // the Pareto front of time and memory too

@@ -93,6 +93,7 @@ json entry_to_json(const BaselineEntry& entry) {
   if (!r.measured_by.empty()) out["measured_by"] = r.measured_by;
   if (r.device != r.point.device) out["device_name"] = r.device;
   if (r.peak_memory_mib) out["peak_memory_mib"] = *r.peak_memory_mib;
+  if (r.energy_joules) out["energy_joules"] = *r.energy_joules, out["energy_source"] = r.energy_source;
   if (!r.losses.empty()) out["losses"] = numbers(r.losses);
   if (r.iteration_ms) out["samples_ms"] = numbers(r.iteration_ms->samples);
   if (!r.cpu_share_by_rank.empty())
@@ -109,7 +110,7 @@ PointResult result_of(const json& entry, const json& point, const std::string& i
   json row = point;
   row["id"] = id;
   for (const char* key : {"outcome", "reason", "simulated", "measured_by", "device_name", "peak_memory_mib", "world",
-                          "losses", "hosts", "cpu_share_by_rank"})
+                          "energy_joules", "energy_source", "losses", "hosts", "cpu_share_by_rank"})
     if (entry.contains(key)) row[key] = entry.at(key);
   for (const char* key : kAnatomies) {
     if (!entry.contains(key)) continue;
@@ -207,6 +208,7 @@ BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool me
     entry.result.iteration_ms.reset();
     entry.result.time_anatomy_ms.reset();
     entry.result.cpu_share_by_rank.clear();
+    entry.result.energy_joules.reset();
     if (!with_losses) entry.result.losses.clear();
     entry.result.hosts.clear();
     if (point.point.device == "cpu") entry.result.device = "cpu";  // any

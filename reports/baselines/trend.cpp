@@ -130,17 +130,19 @@ std::vector<std::string> labels_of(const std::vector<StoredBaseline>& stored) {
 }
 
 std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const std::string& metric) {
-  if (metric != "time" && metric != "median" && metric != "memory")
+  if (metric != "time" && metric != "median" && metric != "memory" && metric != "energy")
     fail(ErrorKind::bad_input, "--metric", "unknown metric, got \"{}\", {}", metric,
-         nearest_choice(metric, {"time", "median", "memory"}));
+         nearest_choice(metric, {"time", "median", "memory", "energy"}));
+  const char* unit = metric == "memory" ? "MiB" : metric == "energy" ? "J" : "ms";
   const std::vector<std::string> labels = labels_of(stored);
   std::vector<Trend> trends;
   for (std::size_t i = 0; i < stored.size(); ++i) {
     Trend trend{
-        stored[i].file.id, labels[i], stored[i].machine, metric, metric == "memory" ? "MiB" : "ms", {}, {}, {}, {}, {}};
+        stored[i].file.id, labels[i], stored[i].machine, metric, unit, {}, {}, {}, {}, {}};
     for (const BaselineEntry& entry : stored[i].file.history) {
       std::optional<double> value;
       if (metric == "memory") value = entry.result.peak_memory_mib;
+      if (metric == "energy") value = entry.result.energy_joules;
       if (metric == "median" && entry.result.iteration_ms) value = entry.result.iteration_ms->median;
       if (metric == "time" && entry.result.iteration_ms && entry.result.iteration_ms->min > 0)
         value = paid_mean(entry.result.iteration_ms->samples);

@@ -65,6 +65,24 @@ std::optional<MetricComparison> compare_memory(const PointResult& now, const Poi
   return c;
 }
 
+std::optional<MetricComparison> compare_energy(const PointResult& now, const PointResult& base, double threshold) {
+  if (!now.energy_joules || !base.energy_joules || *base.energy_joules <= 0) return std::nullopt;
+  MetricComparison c;
+  c.metric = "energy";
+  c.baseline = base.energy_joules;
+  c.now = now.energy_joules;
+  judge_exactly(c, threshold, Verdict::larger, Verdict::smaller);
+  if (now.simulated) return c;
+  if (now.energy_source != base.energy_source) {
+    c.verdict = Verdict::ambiguous;
+    c.reason = fmt::format("counted by {}, the baseline by {}", now.energy_source, base.energy_source);
+  } else if (c.verdict != Verdict::same && std::abs(std::log(*c.ratio)) < 2 * std::log1p(threshold)) {
+    c.verdict = Verdict::ambiguous;
+    c.reason = "one figure a run has no spread: up to twice the threshold is not decided";
+  }
+  return c;
+}
+
 // Whether the same layout does the same sums in the same order in both: it does on one CPU with one compiler and the same
 // libraries.
 bool same_build(const nlohmann::ordered_json& now, const nlohmann::ordered_json& base) {
@@ -157,6 +175,8 @@ class Comparer {
       }
       if (options_.has("memory"))
         if (auto m = compare_memory(now, base, options_.thresholds.memory)) point.metrics.push_back(std::move(*m));
+      if (options_.has("energy"))
+        if (auto e = compare_energy(now, base, options_.thresholds.energy)) point.metrics.push_back(std::move(*e));
       if (options_.has("loss"))
         if (auto l = compare_losses(now, base, options_.thresholds.loss, same_build_ && now.id == base.id))
           point.metrics.push_back(std::move(*l));

@@ -1,7 +1,8 @@
 // Whether NEW is slower, larger or less right than a baseline. Points are matched by id; each metric gets a
 // verdict.
 //
-// Time is noisy: same, slower, faster or ambiguous by the rules in time_verdict.h, of the mean step as well as of
+// Energy is compared where it is asked for. A simulated one has no noise. A measured one is one figure a run, without a spread: within the
+// threshold it is the same, up to twice that ambiguous. Time is noisy: same, slower, faster or ambiguous by the rules in time_verdict.h, of the mean step as well as of
 // the median; ambiguous is never a regression. Memory has no noise: larger if new >= (1 + t) * baseline, smaller the other way round, same
 // between, any change told. Simulated times have none either and are judged like memory. Losses must agree
 // step by step within a relative tolerance by precision and step (engine/point/tolerance.h);
@@ -27,7 +28,7 @@ namespace mbench::reports {
 struct MetricComparison {
   std::string metric;  // "time", "memory", "loss", or "point" for what concerns the whole of it
   Verdict verdict = Verdict::same;
-  // ms, MiB; of time the medians, of turns those of pairs; of a loss those of the step that differs most.
+  // ms, MiB, J; of time the medians, of turns those of pairs; of a loss those of the step that differs most.
   std::optional<double> baseline, now, ratio;
   std::optional<Interval> interval;  // of the ratio
   std::optional<double> p_value;     // corrected

@@ -44,7 +44,10 @@ std::string value_text(const MetricComparison& c, const std::optional<double>& v
   if (c.metric == "loss") return std::isfinite(*value) ? fmt::format("{:.5g}", *value) : "not finite";
   if (!std::isfinite(*value)) return "not finite";
   const int decimals = *value >= 1000 ? 0 : *value >= 100 ? 1 : *value >= 10 ? 2 : 3;
-  return fmt::format("{} {}", fixed_text(*value, decimals), c.metric.starts_with("time") ? "ms" : "MiB");
+  return fmt::format("{} {}", fixed_text(*value, decimals),
+                     c.metric.starts_with("time") ? "ms"
+                     : c.metric == "energy"       ? "J"
+                                                  : "MiB");
 }
 
 std::string interval_text(const Interval& interval) {
@@ -232,16 +235,17 @@ std::string to_json_comparison(const Comparison& comparison) {
         {{"id", point.id}, {"label", point.label}, {"flags", point.flags}, {"metrics", std::move(metrics)}});
   }
   const Thresholds& t = comparison.options.thresholds;
-  const Json out = {{"schema", "mbench.compare/1"},
-                    {"headline", headline_of(comparison)},
-                    {"machine", comparison.machine},
-                    {"revision", comparison.now_revision},
-                    {"baseline_revision", comparison.baseline_revision},
-                    {"regression", comparison.regression()},
-                    {"fails", comparison.fails()},
-                    {"thresholds", {{"time", t.time}, {"memory", t.memory}, {"loss", number(t.loss)}}},
-                    {"environment_changes", comparison.environment_changes},
-                    {"points", std::move(points)}};
+  const Json out = {
+      {"schema", "mbench.compare/1"},
+      {"headline", headline_of(comparison)},
+      {"machine", comparison.machine},
+      {"revision", comparison.now_revision},
+      {"baseline_revision", comparison.baseline_revision},
+      {"regression", comparison.regression()},
+      {"fails", comparison.fails()},
+      {"thresholds", {{"time", t.time}, {"memory", t.memory}, {"loss", number(t.loss)}, {"energy", t.energy}}},
+      {"environment_changes", comparison.environment_changes},
+      {"points", std::move(points)}};
   return dump_json(out);
 }
 

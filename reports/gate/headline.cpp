@@ -47,7 +47,9 @@ std::string what(Verdict verdict, const std::vector<Finding>& found) {
   const bool budget = found.front().metric->is_budget;
   std::string text = name_of(verdict);
   if (verdict == Verdict::slower) text = change_in_percent(found) + " slower";
-  if (verdict == Verdict::larger) text = most_bytes(found) + " larger";
+  if (verdict == Verdict::larger)
+    text = found.front().metric->metric == "energy" ? change_in_percent(found) + " more energy"
+                                                    : most_bytes(found) + " larger";
   if (!budget) return text;
   const std::string& reason = found.front().metric->reason;  // "over the budget of 5 % since abc1234 (2026-01-02); ..."
   return text + ", " + reason.substr(0, reason.find(';'));

@@ -38,7 +38,7 @@ std::string reported(const MetricComparison& c) {
   if (c.ratio) text += (c.mean ? "" : ": ") + percent(*c.ratio);
   if (c.interval) text += interval(*c.interval);
   const bool memory = c.metric.starts_with("memory");
-  const char* unit = c.metric.starts_with("time") ? " ms" : memory ? " MiB" : "";
+  const char* unit = c.metric.starts_with("time") ? " ms" : memory ? " MiB" : c.metric == "energy" ? " J" : "";
   if (c.baseline && c.now)
     text += fmt::format("; baseline {}{}, new {}{}", figure(*c.baseline), unit, figure(*c.now), unit);
   if (memory && c.baseline && c.now && *c.baseline != *c.now) text += ", " + byte_change(*c.now, *c.baseline);

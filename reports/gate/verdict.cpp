@@ -11,7 +11,7 @@ namespace mbench::reports {
 void set_threshold(Thresholds& thresholds, const std::string& text, const std::string& option) {
   const std::size_t equal = text.find('=');
   const std::string name = text.substr(0, equal);
-  const std::vector<std::string>& names = compared_metrics();
+  const std::vector<std::string>& names = comparable_metrics();
   if (std::find(names.begin(), names.end(), name) == names.end())
     fail(ErrorKind::bad_input, option, "unknown metric, got \"{}\", {}", text, nearest_choice(name, names));
   const std::string number = equal == std::string::npos ? "" : text.substr(equal + 1);
@@ -19,11 +19,19 @@ void set_threshold(Thresholds& thresholds, const std::string& text, const std::s
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), percent);
   if (error != std::errc{} || std::string(end) != "%" || !(percent >= 0 && percent < 1000))
     fail(ErrorKind::bad_input, option, "not a percentage, got \"{}\", need {}=5%", text, name);
-  (name == "time" ? thresholds.time : name == "memory" ? thresholds.memory : thresholds.loss.emplace()) = percent / 100;
+  (name == "time"     ? thresholds.time
+   : name == "memory" ? thresholds.memory
+   : name == "energy" ? thresholds.energy
+                      : thresholds.loss.emplace()) = percent / 100;
 }
 
 const std::vector<std::string>& compared_metrics() {
   static const std::vector<std::string> names = {"time", "memory", "loss"};
+  return names;
+}
+
+const std::vector<std::string>& comparable_metrics() {
+  static const std::vector<std::string> names = {"time", "memory", "loss", "energy"};
   return names;
 }
 
@@ -46,9 +54,9 @@ Verdict verdict_named(const std::string& name, const std::string& where) {
 
 void check_metrics(const std::vector<std::string>& metrics) {
   for (const std::string& metric : metrics)
-    if (std::find(compared_metrics().begin(), compared_metrics().end(), metric) == compared_metrics().end())
+    if (std::find(comparable_metrics().begin(), comparable_metrics().end(), metric) == comparable_metrics().end())
       fail(ErrorKind::bad_input, "--metric", "unknown metric, got \"{}\", {}", metric,
-           nearest_choice(metric, compared_metrics()));
+           nearest_choice(metric, comparable_metrics()));
 }
 
 std::string name_of(Verdict verdict) {

@@ -8,15 +8,17 @@
 namespace mbench::reports {
 
 struct Thresholds {  // fractions: 0.05 is 5 %
-  double time = 0.05, memory = 0;
+  double time = 0.05, memory = 0, energy = 0.05;
   std::optional<double> loss;  // by precision unless set
 };
 
-// What can be compared: time, memory, loss.
+// What is compared unless something else is asked for: time, memory, loss.
 const std::vector<std::string>& compared_metrics();
+// What can be: energy too.
+const std::vector<std::string>& comparable_metrics();
 void check_metrics(const std::vector<std::string>& metrics);  // bad_input naming --metric if one is none
 
-// "time=5%": sets one of time, memory, loss; bad_input naming the option otherwise.
+// "time=5%": sets one of time, memory, loss, energy; bad_input naming the option otherwise.
 void set_threshold(Thresholds& thresholds, const std::string& text, const std::string& option = "--threshold");
 
 enum class Verdict {
@@ -48,7 +50,7 @@ struct CompareOptions {
   std::vector<std::string> allow_different = {};  // fields in which the two sides of a point may differ
   bool has(const std::string& metric) const;
   // Memory and losses do not depend on the machine: they are counted, and agree to rounding.
-  bool needs_same_machine() const { return has("time"); }
+  bool needs_same_machine() const { return has("time") || has("energy"); }
   bool fails(Verdict verdict) const;
 };
 

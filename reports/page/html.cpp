@@ -84,22 +84,7 @@ class Page {
       figures(body, timelines, "t", "Spans as the trace has them.");
       body += "</section>\n";
     }
-    const auto& assets = asset_files::files();
-    std::string out =
-        "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
-        "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
-        // Whatever stands in the page, the browser asks nobody for anything.
-        "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'; "
-        "script-src 'unsafe-inline'; img-src data:\">\n"
-        "<link rel=icon href=\"data:,\">\n<title>" +
-        escape_html(title) + "</title>\n<style>\n";
-    out += assets.at("style");
-    out += "</style>\n</head>\n<body>\n<header><h1>" + escape_html(title) +
-           "</h1><button id=theme type=button hidden>Colours</button></header>\n<main>\n";
-    out += body + "</main>\n<script>\n";
-    out += assets.at("script");
-    out += "</script>\n</body>\n</html>\n";
-    return {std::move(out), std::move(notes_)};
+    return {html_document(title, body), std::move(notes_)};
   }
 
  private:
@@ -197,6 +182,25 @@ class Page {
 };
 
 }  // namespace
+
+std::string html_document(const std::string& title, const std::string& body) {
+  const auto& assets = asset_files::files();
+  std::string out =
+      "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
+      "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
+      // Whatever stands in the page, the browser asks nobody for anything.
+      "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'; "
+      "script-src 'unsafe-inline'; img-src data:\">\n"
+      "<link rel=icon href=\"data:,\">\n<title>" +
+      escape_html(title) + "</title>\n<style>\n";
+  out += assets.at("style");
+  out += "</style>\n</head>\n<body>\n<header><h1>" + escape_html(title) +
+         "</h1><button id=theme type=button hidden>Colours</button></header>\n<main>\n";
+  out += body + "</main>\n<script>\n";
+  out += assets.at("script");
+  out += "</script>\n</body>\n</html>\n";
+  return out;
+}
 
 HtmlReport html_report(const std::vector<HtmlSource>& sources, const ReportOptions& options,
                        const std::vector<Plot>& timelines, const std::string& gnuplot) {

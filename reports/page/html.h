@@ -21,6 +21,9 @@ struct HtmlReport {
   std::vector<std::string> notes;  // what is not on the page and why: one line each
 };
 
+// A whole page of this look around `body`, which is HTML; the title is escaped.
+std::string html_document(const std::string& title, const std::string& body);
+
 // `options`: which tables, as for the other formats. `timelines`: plots besides those of the results.
 HtmlReport html_report(const std::vector<HtmlSource>& sources, const ReportOptions& options,
                        const std::vector<Plot>& timelines = {}, const std::string& gnuplot = "gnuplot");

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kEnvironment = "environment.";
-constexpr std::array<std::string_view, 33> kDerived = {"window.index",
+constexpr std::array<std::string_view, 34> kDerived = {"window.index",
                                                        "window.end_s",
                                                        "window.steps",
                                                        "window.median_ms",
@@ -49,6 +49,7 @@ constexpr std::array<std::string_view, 33> kDerived = {"window.index",
                                                        "micro_batches",
                                                        "runtime_s",
                                                        "tokens_per_s_per_device",
+                                                       "energy_w_per_device",
                                                        "memory_margin_mib",
                                                        "compute_share",
                                                        "communication_share",
@@ -246,6 +247,10 @@ Json Record::derived(std::string_view name) const {
   if (name == "tokens_per_s_per_device") {
     const double rate = number("tokens_per_s");
     return rate > 0 ? Json(rate / number("world")) : Json(nullptr);
+  }
+  if (name == "energy_w_per_device") {
+    const double joules = number("energy_joules"), ms = number("iteration_ms.mean");
+    return joules > 0 && ms > 0 ? Json(joules / ms * 1000 / number("world")) : Json(nullptr);
   }
   if (name == "memory_margin_mib") {
     const double usable = number("environment.usable_memory_mib"), held = number("reserved_memory_mib");

@@ -13,6 +13,7 @@
 //   micro_batches     of a step, on one data-parallel rank
 //   runtime_s         time of all its iterations at their mean
 //   tokens_per_s_per_device
+//   energy_w_per_device  the mean power of a step on each device, from its energy
 //   memory_margin_mib what the allocator could have beside what it holds, where environment.usable_memory_mib says so
 //   compute_share, communication_share, bubble_share, host_share
 //                     of the step, from its time anatomy (bound.h)

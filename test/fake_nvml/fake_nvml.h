@@ -6,9 +6,18 @@ namespace fake_nvml {
 
 struct Values {
   unsigned clock_mhz = 1980, power_mw = 500000, celsius = 60;
-  unsigned long long reasons = 0;  // nvmlClocksEventReason* bits
-  bool tells_temperature = true;   // else NVML_ERROR_NOT_SUPPORTED
-  int sessions = 0;                // open ones
+  unsigned long long reasons = 0;    // nvmlClocksEventReason* bits
+  bool tells_temperature = true;     // else NVML_ERROR_NOT_SUPPORTED
+  unsigned long long energy_mj = 0;  // since the driver was loaded
+  bool tells_energy = true;
+  unsigned long long ecc_corrected = 0, ecc_uncorrected = 0;
+  unsigned remapped = 0, remap_pending = 0, remap_failed = 0;
+  unsigned pcie_width = 16, pcie_replays = 0, links_up = 0;
+  unsigned long long link_errors = 0;  // of each counter of each link that is up
+  unsigned long long next_xid = 0;     // that an event set which is registered has next; 0: none
+  bool tells_faults = true;            // else NVML_ERROR_NOT_SUPPORTED
+  int event_sets = 0;                  // open ones
+  int sessions = 0;                    // open ones
 };
 
 }  // namespace fake_nvml

@@ -137,7 +137,7 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
       CHECK(t.lower_bound.total_bytes() > 0);
       CHECK(t.lower_bound.total_bytes() <= *t.result.peak_memory_mib * 1048576);
       if (t.fits)
-        all.push_back(score(mbench::search::Objective::time, t.result.iteration_ms->mean, t.needed_mib, p.world()));
+        all.push_back(score(mbench::search::Objective::time, costs_of(t)));
       else
         ++not_fitting;
       return true;
@@ -170,4 +170,39 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     CHECK(confirmed.layouts == ids.size());
     CHECK(confirmed.wrong.empty());
   }
+}
+
+TEST_CASE("by tokens a joule the search finds what simulating every layout finds") {
+  for (const Case& c : {kCases[0], kCases[1], kCases[4]}) {
+    INFO(c.about);
+    const Space space = space_of(c.spec, fmt::format("sim:{}x{}", c.devices, c.machine));
+    const Machine machine = find_machine(c.machine, "test");
+    const Place place{machine, c.devices};
+    SearchOptions options;
+    options.objective = mbench::search::Objective::tokens_per_joule;
+    options.best = 3;
+    options.front = false;
+    options.threads = 2;
+    const SearchEnd end = mbench::search::search(space, place, options);
+    std::vector<Score> all;
+    std::map<std::string, Refused> refused;
+    each_layout(space, c.devices, true, refused, [&](const Point& p) {
+      if (const Tried t = simulated(p, place); t.fits) all.push_back(score(options.objective, costs_of(t)));
+      return true;
+    });
+    std::sort(all.begin(), all.end());
+    REQUIRE(end.best.size() == std::min<std::size_t>(3, all.size()));
+    for (std::size_t i = 0; i < end.best.size(); ++i)
+      CHECK(*end.best[i].result.energy_joules == Approx(all[i].first).epsilon(1e-9));
+    const Confirmed confirmed = confirm(space, place, options, end);
+    CHECK(confirmed.wrong.empty());
+  }
+}
+
+TEST_CASE("tokens a joule need a machine whose power is known") {
+  const auto ask = [](const char* machine) {
+    check_objective(mbench::search::Objective::tokens_per_joule, find_machine(machine, "test"), "--objective");
+  };
+  CHECK_NOTHROW(ask("H100-SXM5-80GB"));
+  CHECK_THROWS_WITH(ask("L4"), Catch::Contains("device.watts") && Catch::Contains("H100-SXM5-80GB"));
 }

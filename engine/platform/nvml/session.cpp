@@ -52,6 +52,20 @@ std::string Session::load() {
   need("nvmlDeviceGetNvLinkRemotePciInfo_v2", calls_.link_peer);
   find("nvmlDeviceGetNvLinkRemoteDeviceType", calls_.link_peer_type);
   find("nvmlDeviceGetTotalEnergyConsumption", calls_.energy);
+  find("nvmlDeviceGetSerial", calls_.serial);
+  find("nvmlDeviceGetVbiosVersion", calls_.vbios);
+  find("nvmlDeviceGetTotalEccErrors", calls_.ecc_errors);
+  find("nvmlDeviceGetRemappedRows", calls_.remapped_rows);
+  find("nvmlDeviceGetCurrPcieLinkWidth", calls_.pcie_width);
+  find("nvmlDeviceGetMaxPcieLinkWidth", calls_.pcie_most_width);
+  find("nvmlDeviceGetCurrPcieLinkGeneration", calls_.pcie_generation);
+  find("nvmlDeviceGetMaxPcieLinkGeneration", calls_.pcie_most_generation);
+  find("nvmlDeviceGetPcieReplayCounter", calls_.pcie_replays);
+  find("nvmlDeviceGetNvLinkErrorCounter", calls_.link_errors);
+  find("nvmlEventSetCreate", calls_.event_create);
+  find("nvmlDeviceRegisterEvents", calls_.event_register);
+  find("nvmlEventSetWait_v2", calls_.event_wait);
+  find("nvmlEventSetFree", calls_.event_free);
   // Renamed in drivers of CUDA 12; the meaning of the bits is the same.
   if (!find("nvmlDeviceGetCurrentClocksEventReasons", calls_.throttle_reasons))
     find("nvmlDeviceGetCurrentClocksThrottleReasons", calls_.throttle_reasons);

@@ -20,6 +20,11 @@ struct Memory {
 struct Utilization {
   unsigned gpu, memory;  // percent of the time since the driver's last sample
 };
+struct EventData {
+  Handle device;
+  unsigned long long type, data;
+  unsigned gpu_instance, compute_instance;
+};
 inline constexpr int kClockSm = 1;         // the clock of the multiprocessors
 inline constexpr int kTemperatureGpu = 0;  // the sensor on the chip
 inline constexpr unsigned kMaxLinks = 36;  // of NVLink
@@ -47,7 +52,21 @@ struct Calls {
   Result (*link_state)(Handle, unsigned, int*) = nullptr;
   Result (*link_peer)(Handle, unsigned, PciInfo*) = nullptr;
   Result (*link_peer_type)(Handle, unsigned, int*) = nullptr;
-  Result (*energy)(Handle, unsigned long long*) = nullptr;            // mJ since the driver was loaded
+  Result (*energy)(Handle, unsigned long long*) = nullptr;  // mJ since the driver was loaded
+  Result (*serial)(Handle, char*, unsigned) = nullptr;
+  Result (*vbios)(Handle, char*, unsigned) = nullptr;
+  Result (*ecc_errors)(Handle, int, int, unsigned long long*) = nullptr;
+  Result (*remapped_rows)(Handle, unsigned*, unsigned*, unsigned*, unsigned*) = nullptr;
+  Result (*pcie_width)(Handle, unsigned*) = nullptr;
+  Result (*pcie_most_width)(Handle, unsigned*) = nullptr;
+  Result (*pcie_generation)(Handle, unsigned*) = nullptr;
+  Result (*pcie_most_generation)(Handle, unsigned*) = nullptr;
+  Result (*pcie_replays)(Handle, unsigned*) = nullptr;
+  Result (*link_errors)(Handle, unsigned, int, unsigned long long*) = nullptr;
+  Result (*event_create)(Handle*) = nullptr;
+  Result (*event_register)(Handle, unsigned long long, Handle) = nullptr;
+  Result (*event_wait)(Handle, EventData*, unsigned) = nullptr;  // for so many milliseconds
+  Result (*event_free)(Handle) = nullptr;
   Result (*throttle_reasons)(Handle, unsigned long long*) = nullptr;  // bits
 };
 

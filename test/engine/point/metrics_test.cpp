@@ -60,7 +60,10 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "partial_ms",
                                           "partial_losses",
                                           "soak_windows",
-                                          "iteration_ms_interval"};
+                                          "iteration_ms_interval",
+                                          "energy_joules",
+                                          "tokens_per_joule",
+                                          "energy_source"};
   CHECK(std::vector<std::string>(keys.end() - static_cast<std::ptrdiff_t>(names.size()), keys.end()) == names);
   for (const std::string& name : names) CHECK(row.at(name).is_null());
 }
@@ -123,7 +126,7 @@ TEST_CASE("figures of ranks become the point's as their measure says, and one un
 }
 
 TEST_CASE("what others may publish is a measure of one number") {
-  CHECK(published_metrics().size() == 16);
+  CHECK(published_metrics().size() == 18);
   for (const std::string& name : published_metrics()) {
     INFO(name);
     const Metric& metric = metric_named(name);

@@ -331,3 +331,17 @@ TEST_CASE("a cap on power lowers the rates of products as the machine's file say
   CHECK_THAT(refusal([&] { machine_from_json(with_cap(150), "m"); }),
              Contains("device.power.cap_w] got 150, need the lowest cap with a known rate, 200, at least"));
 }
+
+TEST_CASE("the power of a device is read with its sources, and one that idles takes least") {
+  const Machine m = find_machine("H100-SXM5-80GB", "test");
+  REQUIRE(m.device.watts);
+  CHECK(m.device.watts->gemm > m.device.watts->memory);
+  CHECK(m.device.watts->memory > m.device.watts->communication);
+  CHECK(m.device.watts->communication > m.device.watts->idle);
+  CHECK_FALSE(find_machine("cpu", "test").device.watts);
+  auto j = load_machine("H100-SXM5-80GB", "test").first;
+  j["device"]["watts"]["idle"]["value"] = 500;
+  CHECK_THROWS_WITH(machine_from_json(j, "x.json"), Catch::Contains("more than a device at work takes"));
+  j["device"]["watts"].erase("idle");
+  CHECK_THROWS_WITH(machine_from_json(j, "x.json"), Catch::Contains("device.watts"));
+}

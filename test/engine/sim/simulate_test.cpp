@@ -466,3 +466,32 @@ TEST_CASE("the parts of a step add up to it, and each is there where the layout 
   const Simulation s = simulated(slow, find_machine(kV100, "test"), find_framework("megatron-2022", "test"), 4);
   CHECK((*s.result.time_anatomy_ms)[TimePart::host] > 10 * tp[TimePart::host] + 1);
 }
+
+TEST_CASE("the energy of a simulated step lies between idle and GEMMs alone, by replay as by running every op") {
+  for (const Point& p : {gpt(8, 1, 1), gpt(2, 4, 1), gpt(2, 2, 2)}) {
+    const Machine machine = find_machine(kV100, "test");
+    const Plan plan = strategies::make_plan(p);
+    const Simulation replayed = simulate_point(p, plan, machine, 8),
+                     all = simulate_point(p, plan, machine, 8, {.replay = false});
+    REQUIRE(replayed.result.energy_joules);
+    REQUIRE(all.result.energy_joules);
+    CHECK(*replayed.result.energy_joules == Approx(*all.result.energy_joules).epsilon(1e-9));
+    const double device_seconds = step_ms(replayed) * 1e-3 * static_cast<double>(p.world());
+    CHECK(*replayed.result.energy_joules > machine.device.watts->idle * device_seconds);
+    CHECK(*replayed.result.energy_joules < machine.device.watts->gemm * device_seconds);
+    CHECK(*replayed.result.tokens_per_joule == Approx(16 * 1024 / *replayed.result.energy_joules));
+    const auto outline = outline_point(p, plan, machine, 8);
+    REQUIRE(outline);
+    CHECK(outline->joules == Approx(*replayed.result.energy_joules).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("without the power of its devices a simulated step has no energy, and says why") {
+  Machine machine = find_machine(kV100, "test");
+  machine.device.watts.reset();
+  const Point p = gpt(1, 1, 1);
+  const Simulation s = simulate_point(p, strategies::make_plan(p), machine, 8);
+  CHECK_FALSE(s.result.energy_joules);
+  CHECK_FALSE(s.result.tokens_per_joule);
+  CHECK(s.result.energy_source == "unknown: the machine's file has no device.watts");
+}

@@ -1,0 +1,13 @@
+// Two results side by side as one page: verdicts, and of each point the parts of its step and of its memory.
+#pragma once
+#include <string>
+
+#include "engine/point/result_file.h"
+#include "reports/gate/compare.h"
+
+namespace mbench::cli {
+
+// `comparison`: of `now` with `baseline`.
+std::string compare_page(const reports::Comparison& comparison, const ResultFile& now, const ResultFile& baseline);
+
+}  // namespace mbench::cli

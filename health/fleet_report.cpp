@@ -1,0 +1,50 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/base/text.h"
+#include "health/fleet.h"
+#include "reports/tables/markdown.h"
+
+namespace mbench::health {
+
+std::string to_markdown(const Fleet& fleet, const std::vector<FallenOut>& out, const std::vector<Rule>& rules) {
+  std::vector<std::string> texts;
+  for (const Rule& rule : rules) texts.push_back(rule.text);
+  std::string text = fmt::format("# Fleet of {} node{} ({})\n\n", fleet.nodes.size(),
+                                 fleet.nodes.size() == 1 ? "" : "s", reports::escape_markdown(fleet.device));
+  for (const FallenOut& node : out)
+    for (const std::string& reason : node.reasons)
+      text += fmt::format("- **{}** falls out: {}\n", reports::escape_markdown(node.node),
+                          reports::escape_markdown(reason));
+  if (out.empty()) text += "- No node falls out, and all data was right.\n";
+  text += fmt::format("\nRules: {}.\n\n", reports::escape_markdown(fmt::format("{}", fmt::join(texts, "; "))));
+  reports::Section s;
+  for (const auto& [header, right] : {std::pair{"Figure", false},
+                                      {"Over", false},
+                                      {"Unit", false},
+                                      {"Median", true},
+                                      {"Spread", true},
+                                      {"Least", true},
+                                      {"Most", true},
+                                      {"Nodes", true},
+                                      {"Cut", true}})
+    s.columns.push_back({header, header, right});
+  const auto words = [](const std::string& t) { return reports::Cell{t, {}}; };
+  const auto number = [](double x) { return reports::Cell{fmt::format("{:.4g}", x), x}; };
+  for (const FleetFigure& f : fleet.figures) {
+    const std::string what =
+        f.bytes > 0 ? fmt::format("{}, {}", f.what, format_bytes(static_cast<std::uint64_t>(f.bytes))) : f.what;
+    s.rows.push_back({words(what), words(f.ranks > 1 ? fmt::format("{} of {}", f.scope, f.ranks) : f.scope),
+                      words(f.unit), number(f.median),
+                      words(f.median > 0 ? fmt::format("{:.1f} %", 100 * f.spread / f.median) : "n/a"), number(f.least),
+                      number(f.most), number(static_cast<double>(f.nodes)), number(static_cast<double>(f.cut))});
+  }
+  text += reports::grid_to_markdown(s);
+  text +=
+      "\nOf each node the worst of its ranks or groups. Cut: values further from the median than 3.5 spreads. The "
+      "other "
+      "figures are of the nodes that were kept.\n";
+  return text;
+}
+
+}  // namespace mbench::health

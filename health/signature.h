@@ -1,0 +1,26 @@
+// The signatures of a check's devices as JSON, and what of them no healthy device says.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/comm/group.h"
+#include "engine/device/signature.h"
+#include "health/figures.h"
+
+namespace mbench::health {
+
+nlohmann::ordered_json signature_to_json(const DeviceSignature& signature);
+DeviceSignature signature_from_json(const nlohmann::json& json, const std::string& where);
+
+// Every rank's, in their order.
+std::vector<DeviceSignature> gather_signatures(Group& all, const DeviceSignature& mine);
+
+// Uncorrected ECC errors, rows to be remapped or that could not be, a narrower PCIe link than both ends have, errors of NVLink, fewer
+// links than most devices have up, and Xids: a line for each device and fault.
+std::vector<std::string> faults_of(const Health& health);
+
+// A table of every device: what it said. Markdown; empty where none said anything.
+std::string signatures_markdown(const Health& health);
+
+}  // namespace mbench::health
