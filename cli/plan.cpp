@@ -68,22 +68,28 @@ std::string copies_of(const Plan& plan) {
   return copies > 1 ? fmt::format(", {} copies", copies) : "";
 }
 
+ops::BalancedChoice choice_of(const Point& p) {
+  const RoutingSpec& routing = p.model.parts().routing;
+  ops::RouterRule rule;
+  rule.groups = routing.groups, rule.chosen_groups = routing.chosen_groups, rule.local = p.router.local;
+  return ops::BalancedChoice::of(rule, p.model.experts, p.model.active_experts);
+}
+
 // How tokens meet the experts of other ranks, and what of a layer and a micro batch goes one way.
 void print_ways_of_tokens(const Point& p, const Plan& plan) {
   const std::int64_t ranks = plan.mesh.size(Axis::ep), own_parts = p.sequence_parallel ? p.tp / p.expert_tp() : 1;
   const std::int64_t tokens = p.seq / p.cp / own_parts * p.micro_batch;  // that a rank dispatches
+  const std::vector<std::int64_t> visits = ops::balanced_visits(tokens, choice_of(p), ranks);
+  const std::int64_t visited = std::accumulate(visits.begin(), visits.end(), std::int64_t{0});
+  const std::string of_ranks =
+      fmt::format("{:.2f} of {} ranks{}", static_cast<double>(visited) / static_cast<double>(tokens), ranks,
+                  plan.router.routing == Routing::balanced ? "" : ", were they balanced");
   std::int64_t rows = tokens * p.model.active_experts;
-  std::string what = fmt::format("a row for each of {} experts of a token", p.model.active_experts);
+  std::string what = fmt::format("a row for each of {} experts of a token, on {}", p.model.active_experts, of_ranks);
   if (p.ep_communication == EpCommunication::all_gather)
     rows = tokens * ranks, what = fmt::format("all tokens of {} ranks to each", ranks);
-  if (p.ep_communication == EpCommunication::flex) {
-    const std::vector<std::int64_t> visits =
-        ops::balanced_visits(tokens, p.model.experts, p.model.active_experts, ranks);
-    rows = std::accumulate(visits.begin(), visits.end(), std::int64_t{0});
-    what = fmt::format("a token once to each of {:.2f} ranks of {}{}",
-                       static_cast<double>(rows) / static_cast<double>(tokens), ranks,
-                       plan.router.routing == Routing::balanced ? "" : ", were they balanced");
-  }
+  if (p.ep_communication == EpCommunication::flex)
+    rows = visited, what = fmt::format("a token once to each of {}", of_ranks);
   const double bytes = static_cast<double>(rows * p.model.hidden) * static_cast<double>(size_of(plan.precision.model));
   fmt::print("               over ep by {}: {}, {:.1f} MiB a layer and micro batch each way\n",
              name_of(p.ep_communication), what, bytes / (1 << 20));

@@ -7,6 +7,7 @@
 // dispatchers `alltoall`, `allgather` and `flex`).
 #include <numeric>
 
+#include "strategies/routing.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -34,9 +35,14 @@ std::int64_t neighbouring_seq(const Point& p) {
   return chunks && parts_of_sequence(p) % 2 == 1 ? seq / 2 : seq;
 }
 
-// Any so many tokens one after the other visit all experts equally often (ops/route.h).
+// Any so many tokens one after the other visit all experts equally often (ops/route.h); 0: however many, they do not.
 std::int64_t balanced_run(const ModelSpec& m) {
-  return m.experts / std::gcd(m.experts, m.active_experts);
+  const RoutingSpec& routing = m.parts().routing;
+  const bool limited = routing.chosen_groups < routing.groups;
+  const std::int64_t groups = limited ? routing.groups : 1, chosen = limited ? routing.chosen_groups : 1;
+  if (m.active_experts % chosen != 0) return 0;
+  const std::int64_t size = m.experts / groups, visits = groups * (size / std::gcd(size, m.active_experts / chosen));
+  return visits / std::gcd(visits, chosen);
 }
 
 constexpr Way kAllToAll = one_of("ep_communication", "all_to_all");
@@ -72,14 +78,9 @@ MaybeFault refuse(const Point& p) {
     return std::nullopt;
   }
   if (const MaybeFault refusal = refuse_sizes(p)) return refusal;
-  const std::int64_t run = balanced_run(m), seq = neighbouring_seq(p);
-  const bool whole = seq == p.seq;
-  if (p.router.routing == Routing::balanced && (whole ? seq * p.micro_batch : seq) % run != 0)
-    return infeasible({within("seq", 1, m.positions), one_of("router", "learned|capacity:1")},
-                      "router balanced gives equal shares to {} experts, {} of them a token, where a rank dispatches a "
-                      "multiple of {} "
-                      "tokens, got {} of a sample",
-                      m.experts, m.active_experts, run, seq);
+  if (p.routing_imbalance > 1 && p.router.routing != Routing::learned)
+    return infeasible({one_of("router", "learned"), one_of("routing_imbalance", "1")},
+                      "routing_imbalance {} with router {}, which has none", p.routing_imbalance, str(p.router));
   if (p.ep_communication != EpCommunication::all_to_all && p.router.routing == Routing::capacity)
     return infeasible({one_of("router", "balanced|learned"), kAllToAll},
                       "ep_communication {} with router {}, whose capacity is of the tokens that a rank sends",
@@ -99,16 +100,8 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
   Choice ep{"ep", {}}, etp{"etp", {}};
   for (const std::int64_t n : divisors(p.model.experts, p.tp * p.cp * p.dp / p.expert_tp()))
     if (p.tp * p.cp * p.dp / p.expert_tp() % n == 0) ep.values.push_back(n);
-  // Whether some micro batch has equal shares for all experts.
-  Point other = p;
-  const auto routes = [&] {
-    const std::int64_t seq = neighbouring_seq(other);
-    return p.router.routing != Routing::balanced || seq == p.seq || seq % balanced_run(p.model) == 0;
-  };
-  for (const std::int64_t n : divisors(width_of_expert(p.model), p.tp)) {
-    other.etp = n;
-    if (p.tp % n == 0 && (n == p.tp || p.sequence_parallel) && routes()) etp.values.push_back(n);
-  }
+  for (const std::int64_t n : divisors(width_of_expert(p.model), p.tp))
+    if (p.tp % n == 0 && (n == p.tp || p.sequence_parallel)) etp.values.push_back(n);
   // What one dispatcher does for a layout another does as well, at another cost.
   Choice how{"ep_communication", {name_of(EpCommunication::all_to_all)}, true};
   if (p.router.routing != Routing::capacity && p.ep > 1)
@@ -120,6 +113,8 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
 void write(const Point& p, Plan& plan) {
   if (p.model.experts == 0) return;
   plan.router = p.router;
+  plan.equal_shares = has_equal_shares(p);
+  plan.routing_imbalance = p.routing_imbalance;
   plan.ep_communication = p.ep_communication;
   plan.mesh.resize(Axis::etp, static_cast<int>(p.expert_tp()));
   plan.mesh.resize(Axis::ep, static_cast<int>(p.ep));
@@ -140,8 +135,18 @@ void write(const Point& p, Plan& plan) {
 
 }  // namespace
 
+bool has_equal_shares(const Point& p) {
+  if (p.router.routing != Routing::balanced) return false;
+  const std::int64_t run = balanced_run(p.model), seq = neighbouring_seq(p);
+  return run > 0 && (seq == p.seq ? seq * p.micro_batch : seq) % run == 0;
+}
+
+bool reads_rows(const Point& p) {
+  return p.model.experts > 0 && p.router.routing != Routing::capacity && !has_equal_shares(p);
+}
+
 Strategy expert() {
-  return {"expert", {"ep", "etp", "ep_communication", "router"}, refuse, choices, write};
+  return {"expert", {"ep", "etp", "ep_communication", "router", "routing_imbalance"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

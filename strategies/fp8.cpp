@@ -2,6 +2,7 @@
 // recipes mean stands in engine/nn/fp8.h; which recipe, and where weights live, is part of the precision (plan.cpp).
 #include <cmath>
 
+#include "strategies/routing.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -100,11 +101,11 @@ MaybeFault refuse(const Point& p) {
     return infeasible({one_of("precision", "fp8"), one_of("precision.fp8_recipe", "tensorwise")},
                       "precision.fp8_recipe {} with precision {}", name_of(p.fp8_recipe), name_of(p.precision));
   if (p.precision != Precision::fp8) return std::nullopt;
-  if (p.model.experts > 0 && p.router.routing == Routing::learned)
+  if (reads_rows(p))
     return infeasible({one_of("router", "balanced|capacity:1"), kIn16Bits},
-                      "precision fp8 with router learned: experts have as many rows as the data say, and FP8 products "
-                      "multiples of {}",
-                      kMultiple);
+                      "precision fp8 with router {}, whose experts have different numbers of rows here, where FP8 "
+                      "products have multiples of {}",
+                      str(p.router), kMultiple);
   for (const std::int64_t i : kinds_of_layers(p.model)) {
     Gemms gemms(p);
     for (const BranchSpec& branch : layer_of(p.model, i).branches)

@@ -4,6 +4,7 @@
 
 #include "engine/framework/framework.h"
 #include "engine/point/fields.h"
+#include "strategies/routing.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -14,9 +15,9 @@ constexpr Way kNotCaptured = one_of("capture", "false");
 // A replayed step does what the recorded one did: nothing in it may follow what the host reads of the device.
 MaybeFault why_not_captured(const Point& p) {
   const bool experts = p.model.experts > 0;
-  if (experts && p.router.routing == Routing::learned)
+  if (reads_rows(p))
     return infeasible({one_of("router", "balanced|capacity:1"), kNotCaptured},
-                      "capture true with router learned, whose experts have as many rows as the data say");
+                      "capture true with router {}, whose experts have as many rows as the host reads", str(p.router));
   const RoutingSpec& routing = p.model.parts().routing;
   if (experts && p.precision == Precision::fp16 && (routing.balance_loss > 0 || routing.z_loss > 0))
     return infeasible({one_of("precision", "bf16"), kNotCaptured},

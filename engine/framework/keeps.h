@@ -48,6 +48,8 @@ struct Keeps {
   bool forwarding_kernels =
       false;  // kernels that send tokens to ranks gather them, and those that send back sum / ops do, beside the exchange
   bool reads_expert_rows = false;  // the host waits for the rows of experts, though routing be balanced / not
+  bool reads_token_map =
+      false;  // the host waits thrice forward and once backward where tokens that came become rows / not
   bool deterministic_attention =
       true;  // gradients of fused attention are summed in one order / in whatever order parts arrive
   int vocab_multiple =
@@ -78,6 +80,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"down_apart", &Keeps::down_separate},
     {"forwarding_kernels", &Keeps::forwarding_kernels},
     {"reads_expert_rows", &Keeps::reads_expert_rows},
+    {"reads_token_map", &Keeps::reads_token_map},
     {"deterministic_attention", &Keeps::deterministic_attention},
     {"filled_tensors", &Keeps::filled_tensors},
 };

@@ -19,10 +19,11 @@ namespace {
 using Towards = ExpertExchange::Towards;
 
 // Rows of an expert where all have the same number, for that many dispatched tokens; 0 where they follow the data.
-std::int64_t capacity_of(const RouterMode& mode, std::int64_t tokens, std::int64_t active, std::int64_t experts) {
+std::int64_t capacity_of(const RouterMode& mode, bool equal, std::int64_t tokens, std::int64_t active,
+                         std::int64_t experts) {
   switch (mode.routing) {
     case Routing::balanced:
-      return tokens * active / experts;
+      return equal ? tokens * active / experts : 0;
     case Routing::capacity:
       return static_cast<std::int64_t>(
           std::ceil(mode.factor * static_cast<double>(tokens * active) / static_cast<double>(experts)));
@@ -45,6 +46,8 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
     : experts_number_(spec.experts),
       active_(spec.active),
       mode_(plan.router),
+      equal_(plan.equal_shares),
+      imbalance_(std::min(plan.routing_imbalance, static_cast<double>(plan.mesh.size(Axis::ep)))),
       communication_(plan.ep_communication),
       own_(communication_ != EpCommunication::all_to_all),
       tokens_(Transition::between(plan.role(spec.expert.fc1.role).input, plan.role(spec.expert.fc1.role).consumed,
@@ -70,7 +73,7 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
   const std::int64_t tokens = visits_ ? saved.visits.rows.shape().rows() * ranks : experts.shape().rows();
   ops::DispatchPlan plan;
   plan.experts = experts;
-  plan.capacity = capacity_of(mode_, tokens, active_, experts_number_);
+  plan.capacity = capacity_of(mode_, equal_, tokens, active_, experts_number_);
   plan.rows = saved.rows = visits_
                                ? RankVisits::of_received(c, experts.shape(), DType::i64, saved.visits, "rows of tokens")
                                : integers(experts.shape(), "rows of tokens");
@@ -79,7 +82,7 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
   std::int64_t most = plan.capacity > 0 ? here * plan.capacity : experts.numel();
   // Without values experts have their share, however few tokens come.
   if (visits_ && plan.capacity == 0)
-    most = std::max(most, (tokens * active_ + experts_number_ - 1) / experts_number_ * here);
+    most = std::max(most, fullest((tokens * active_ + experts_number_ - 1) / experts_number_) * here);
   plan.pairs = saved.pairs = integers({most}, "tokens of rows");
   if (own_) plan.first = c.groups.over({Axis::ep}).rank() * here;
   run(c.device, plan);
@@ -118,8 +121,9 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
     all = c.device.empty({experts_number_}, DType::i64, Category::activations, "tokens of all experts");
     c.groups.over({Axis::ep}).all_gather(counts, all);
   }
-  // Without values it is as if every expert had its share, and is waited for as it is for real.
-  const auto read = [&](const Tensor& t, auto&& share) {
+  // Without values it is as if every expert had its share, and those of this rank what the fullest rank's have, and is waited for as it
+  // is for real.
+  const auto read = [&](const Tensor& t, bool here, auto&& share) {
     std::vector<std::int64_t> values(number);
     if (c.device.real()) {
       c.device.read(t, std::as_writable_bytes(std::span(values)));
@@ -129,11 +133,12 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
     for (std::size_t i = 0; i < number; ++i) {
       const std::int64_t e = share(static_cast<std::int64_t>(i));
       values[i] = pairs * (e + 1) / experts_number_ - pairs * e / experts_number_;
+      if (here) values[i] = fullest(values[i]);
     }
     return values;
   };
-  const std::vector<std::int64_t> mine = read(all, [](std::int64_t e) { return e; });
-  if (c.device.real()) c.router_load.add(mine);
+  const std::vector<std::int64_t> mine = read(all, own_, [](std::int64_t e) { return e; });
+  if (c.device.real() && mode_.routing == Routing::learned) c.router_load.add(mine);
   if (own_ || ranks == 1) {
     const std::int64_t first = own_ ? c.groups.over({Axis::ep}).rank() * local : 0;
     saved.sizes.offsets.assign(1, 0);
@@ -149,8 +154,12 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
   peers.all_to_all(counts.view({ranks, local}), theirs);
   std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks), 0);
   for (std::size_t e = 0; e < number; ++e) sent[e / static_cast<std::size_t>(local)] += mine[e];
-  saved.way = way_of(c.device, read(theirs, [&](std::int64_t i) { return peers.rank() * local + i % local; }),
+  saved.way = way_of(c.device, read(theirs, true, [&](std::int64_t i) { return peers.rank() * local + i % local; }),
                      std::move(sent), saved.sizes);
+}
+
+std::int64_t Moe::fullest(std::int64_t rows) const {
+  return static_cast<std::int64_t>(std::llround(imbalance_ * static_cast<double>(rows)));
 }
 
 // As read_sizes(), where all are known beforehand: what a graph that drops no token waits for, whatever the routing.
@@ -191,6 +200,13 @@ void Moe::charge_sending(Context& c) const {
   if (communication_ != EpCommunication::all_gather) c.device.host_work(HostWork::moe);
 }
 
+void Moe::make_token_map(Context& c, bool backward) const {
+  if (!visits_ || !c.keeps().reads_token_map || c.plan.capture) return;
+  constexpr int kCalls[] = {7, 6}, kWaits[] = {3, 1};
+  c.device.host_work(HostWork::call, kCalls[backward]);
+  for (int i = 0; i < kWaits[backward]; ++i) c.device.synchronize();
+}
+
 Tensor Moe::shared_forward(Context& c, const MicroBatch& batch, Tensor x, Saved& saved) const {
   if (!shared_gate_) return shared_->forward(c, batch, std::move(x), saved.shared);
   saved.gated = true;
@@ -228,6 +244,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
   saved.weights = communicate(c, tokens_.forward, own_weights);
   Tensor experts = communicate(c, tokens_.forward, saved.router.experts), visiting;
   if (visits_) visiting = visitors(c, communicate_briefly(c, tokens_.forward, x), experts, saved);
+  make_token_map(c, false);
   plan_dispatch(c, experts, saved);
   experts.reset();
   Tensor rows;
@@ -303,6 +320,7 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique
   }
   Tensor dx = for_tokens(c, whole, saved, "gradient of dispatched tokens");
   run(c.device, ops::DispatchGrad{drows, saved.rows, dx});
+  make_token_map(c, true);
   drows.reset();
   saved.rows.reset();
   if (visits_) {

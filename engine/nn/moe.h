@@ -56,6 +56,10 @@ class Moe final : public Mixer {
   void plan_dispatch(Context& context, const Tensor& experts, Saved& saved) const;
   // The same for sizes that follow the data, from the plan's counts: the host waits for them.
   void read_sizes(Context& context, const Tensor& counts, std::int64_t pairs, Saved& saved) const;
+  // Rows of an expert here that would have so many, were this the fullest rank.
+  std::int64_t fullest(std::int64_t rows) const;
+  // Where a framework makes rows of the tokens that came by small ops, some of which the host waits for.
+  void make_token_map(Context& context, bool backward) const;
   void wait_for_sizes(Context& context, const Tensor& counts) const;
   // How many of this rank's own tokens chose each expert, where `counts` of a plan are of other ranks' too and of its own experts.
   Tensor counts_of_own(Context& context, const Saved& saved) const;
@@ -68,6 +72,8 @@ class Moe final : public Mixer {
 
   std::int64_t experts_number_, active_;
   RouterMode mode_;
+  bool equal_;        // with balanced routing: experts have as many rows each
+  double imbalance_;  // rows of this rank, were it the fullest, over the mean: in simulation
   EpCommunication communication_;
   bool own_;                  // the plan is of this rank's own experts alone, and of all tokens that come to it
   Transition tokens_, sums_;  // hidden activations to where they are dispatched; summed outputs back

@@ -1,6 +1,7 @@
 #include "engine/nn/rank_visits.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -39,18 +40,21 @@ void RankVisits::plan(Context& c, const Tensor& experts, RankWay& way) const {
   plan.counts = integers({ranks_}, "tokens of ranks");
   plan.offsets = integers({ranks_ + 1}, "first rows of ranks");
   run(c.device, plan);
-  // Without values it is as if routing were balanced, and is waited for as it is for real.
-  const std::vector<std::int64_t> visits = ops::balanced_visits(tokens, experts_, active_, ranks_);
+  // Without values it is as if routing were balanced, but for what the fullest rank gets, and is waited for as it is for real.
+  const std::vector<std::int64_t> visits = ops::balanced_visits(tokens, choice_, ranks_);
   way.send = visits;
-  way.receive.assign(visits.size(), visits[static_cast<std::size_t>(peers.rank())]);
-  way.room = std::max<std::int64_t>(1, ranks_ * *std::max_element(visits.begin(), visits.end()));
+  way.receive.assign(visits.size(), fullest(visits[static_cast<std::size_t>(peers.rank())]));
+  way.room = std::max<std::int64_t>(1, ranks_ * fullest(*std::max_element(visits.begin(), visits.end())));
   if (!balanced_ || (c.keeps().reads_expert_rows && !c.plan.capture)) read_counts(c, plan.counts, way);
   way.sent = sum_of(way.send);
   way.received = sum_of(way.receive);
   way.pairs = plan.pairs.slice(0, way.sent);
   const std::int64_t nodes = ranks_ / peers.ranks_on_node();
-  way.node_rows =
-      nodes > 1 && ranks_ % nodes == 0 ? sum_of(ops::balanced_visits(tokens, experts_, active_, nodes)) : way.sent;
+  way.node_rows = nodes > 1 && ranks_ % nodes == 0 ? sum_of(ops::balanced_visits(tokens, choice_, nodes)) : way.sent;
+}
+
+std::int64_t RankVisits::fullest(std::int64_t rows) const {
+  return static_cast<std::int64_t>(std::llround(imbalance_ * static_cast<double>(rows)));
 }
 
 void RankVisits::read_counts(Context& c, const Tensor& counts, RankWay& way) const {

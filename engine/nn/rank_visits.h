@@ -2,9 +2,11 @@
 // summed here: Megatron-Core's dispatcher `flex`, the exchange of DeepEP and HybridEP. With a token go its experts and their weights;
 // which of its experts' rows it makes there is the receiver's to see.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "engine/nn/context.h"
+#include "engine/nn/router.h"
 
 namespace mbench {
 
@@ -25,7 +27,9 @@ class RankVisits {
       : ranks_(plan.mesh.size(Axis::ep)),
         experts_(spec.experts),
         active_(spec.active),
-        balanced_(plan.router.routing == Routing::balanced) {}
+        imbalance_(std::min(plan.routing_imbalance, static_cast<double>(ranks_))),
+        choice_(ops::BalancedChoice::of(router_rule(spec.routing, plan.router), spec.experts, spec.active)),
+        balanced_(plan.router.routing == Routing::balanced && plan.equal_shares) {}
 
   // `experts`: [..., k] i64 of the tokens that this rank dispatches. How many go where is known beforehand where routing is balanced,
   // else the host reads it, and it does where the graph does that always.
@@ -49,12 +53,16 @@ class RankVisits {
   static Tensor of_received(Context& context, Shape row, DType dtype, const RankWay& way, std::string_view what);
 
  private:
+  // Rows of a rank that would have so many, were it the fullest.
+  std::int64_t fullest(std::int64_t rows) const;
   void read_counts(Context& context, const Tensor& counts, RankWay& way) const;
   // The tensors' rows for each rank, at the other ranks: one exchange.
   std::vector<Tensor> send(Context& context, const std::vector<Tensor>& tensors, const RankWay& way) const;
 
   int ranks_;
   std::int64_t experts_, active_;
+  double imbalance_;  // of the fullest rank, in simulation
+  ops::BalancedChoice choice_;
   bool balanced_;
 };
 

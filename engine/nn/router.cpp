@@ -8,9 +8,7 @@
 #include "engine/ops/run.h"
 
 namespace mbench {
-namespace {
-
-ops::RouterRule rule_of(const RoutingSpec& spec, const RouterMode& mode) {
+ops::RouterRule router_rule(const RoutingSpec& spec, const RouterMode& mode) {
   ops::RouterRule rule;
   rule.score = spec.score == RouterScore::softmax ? ops::RouterScore::softmax : ops::RouterScore::sigmoid;
   rule.renormalise = spec.normalise;
@@ -19,10 +17,9 @@ ops::RouterRule rule_of(const RoutingSpec& spec, const RouterMode& mode) {
   rule.chosen_groups = spec.chosen_groups;
   rule.group_score = spec.group_score == GroupScore::best ? ops::GroupScore::best : ops::GroupScore::best_two;
   rule.balanced = mode.routing == Routing::balanced;
+  rule.local = mode.local;
   return rule;
 }
-
-}  // namespace
 
 Axes sequence_axes(const Spread& value, const Mesh& mesh) {
   Axes axes;
@@ -32,7 +29,7 @@ Axes sequence_axes(const Spread& value, const Mesh& mesh) {
 }
 
 Router::Router(ParameterStore& store, const Plan& plan, const MoeSpec& spec)
-    : rule_(rule_of(spec.routing, plan.router)),
+    : rule_(router_rule(spec.routing, plan.router)),
       losses_{static_cast<float>(spec.routing.balance_loss), static_cast<float>(spec.routing.z_loss), 1},
       active_(spec.active),
       cut_(sequence_axes(plan.hidden.value, plan.mesh)),

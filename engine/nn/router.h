@@ -5,6 +5,9 @@
 
 namespace mbench {
 
+// How the router of a model chooses in a benchmark.
+ops::RouterRule router_rule(const RoutingSpec& spec, const RouterMode& mode);
+
 // The axes, of more than one rank, that split the sequence (dim 0) of activations that lie so.
 Axes sequence_axes(const Spread& value, const Mesh& mesh);
 

@@ -8,8 +8,9 @@
 //
 // Balanced, for benchmarks: the choice is the token's position alone, expert (g * k + j) * stride mod experts of slot j
 // of the token with the global index g = sample * seq + position, whatever the layout: every run of
-// experts / gcd(experts, k) tokens with consecutive g visits all experts equally often. Weights and gradients are still
-// the router's.
+// experts / gcd(experts, k) tokens with consecutive g visits all experts equally often. With groups the token visits `chosen_groups`
+// of them, one behind the other and the next token those that follow, and in each the experts are chosen by the same rule of that
+// group's visits. Weights and gradients are still the router's.
 #pragma once
 #include <algorithm>
 #include <numeric>
@@ -32,7 +33,8 @@ struct RouterRule {
   // How experts are chosen; no concern of the gradient.
   std::int64_t groups = 1, chosen_groups = 1;
   GroupScore group_score = GroupScore::best;
-  bool balanced = false;  // whatever the scores, groups and corrections are
+  bool balanced = false;  // whatever the scores and corrections are
+  bool local = false;     // balanced: a token's experts lie side by side
 };
 
 // Between a balanced token's experts: about experts / k, and without a common divisor, so that it visits them all.
@@ -42,10 +44,25 @@ inline std::int64_t balanced_stride(std::int64_t experts, std::int64_t k) {
   return stride;
 }
 
+// The choice of balanced tokens.
+struct BalancedChoice {
+  std::int64_t experts = 1, k = 1;
+  std::int64_t groups = 1, chosen = 1;  // 1 and 1 where tokens may visit all groups
+  std::int64_t each = 1, stride = 1;    // experts of a group that a token visits; between them
+
+  static BalancedChoice of(const RouterRule& rule, std::int64_t experts, std::int64_t k);
+  // Of slot j of the token with the global index g.
+  constexpr std::int64_t expert(std::int64_t g, std::int64_t j) const {
+    const std::int64_t size = experts / groups, visit = g % (experts * groups) * chosen + j % chosen;
+    return visit % groups * size + (visit / groups % size * each + j / chosen) % size * stride % size;
+  }
+  // After so many tokens the choice repeats, and has been all experts equally often, unless chosen groups do not divide k.
+  std::int64_t run() const;
+};
+
 // How many of `tokens` balanced tokens, one after the other from one of the first in a run on, visit each of `parts` equal parts of the
 // experts, which lie side by side: a token counts once for a part, whatever it has there.
-std::vector<std::int64_t> balanced_visits(std::int64_t tokens, std::int64_t experts, std::int64_t k,
-                                          std::int64_t parts);
+std::vector<std::int64_t> balanced_visits(std::int64_t tokens, const BalancedChoice& choice, std::int64_t parts);
 
 // What a GPU's block has room for.
 inline constexpr std::int64_t kMostExperts = 8192;

@@ -89,6 +89,9 @@ struct Plan {
   EpCommunication ep_communication = EpCommunication::all_to_all;
   PrecisionPlan precision;
   RouterMode router;  // where the model has experts
+  bool equal_shares =
+      true;  // with balanced routing: experts have as many rows each, of whatever tokens a rank dispatches
+  double routing_imbalance = 1;  // of the fullest rank's rows over the mean, in simulation
 
   Flow hidden;  // activations between branches, [seq, batch, hidden]
   // What a role means; see role(). Of experts: the weight [experts, out, in] over etp x ep, and how tokens come from hidden

@@ -144,8 +144,12 @@ FieldValues<TextReader> strategy_values() {
 FieldValues<RouterMode (*)(const json&, const std::string&)> router_values() {
   return {
       read_router_field,
-      {{"type", "string"}, {"pattern", "^(balanced|learned|capacity:.+)$"}},
-      {{"balanced", "By position: every expert has the same share. Sizes depend on neither data nor layout."},
+      {{"type", "string"}, {"pattern", "^(balanced|balanced_local|learned|capacity:.+)$"}},
+      {{"balanced",
+        "By position: every expert has the same share, and a token's experts are spread over all ranks, or over as "
+        "many "
+        "groups as the model's node-limited routing allows."},
+       {"balanced_local", "The same with a token's experts side by side: it visits as few ranks as can be."},
        {"capacity:F",
         "As learned, but an expert has room for F times its share; what is beyond is dropped, what is left padded."},
        {"learned", "As the router says: the sizes follow the data."}}};

@@ -11,11 +11,12 @@ namespace mbench {
 
 RouterMode read_router(const std::string& text, const std::string& where) {
   if (text == "balanced") return {Routing::balanced, 1};
+  if (text == "balanced_local") return {Routing::balanced, 1, true};
   if (text == "learned") return {Routing::learned, 1};
   const std::string capacity = "capacity";
   if (!text.starts_with(capacity))
     fail(ErrorKind::bad_input, where, "no such router, got \"{}\", {}", text,
-         nearest_choice(text, {"balanced", "capacity:F", "learned"}));
+         nearest_choice(text, {"balanced", "balanced_local", "capacity:F", "learned"}));
   const char* begin = text.c_str() + std::min(text.size(), capacity.size() + 1);
   char* end = nullptr;
   const double factor = std::strtod(begin, &end);
@@ -29,7 +30,7 @@ RouterMode read_router(const std::string& text, const std::string& where) {
 std::string str(const RouterMode& mode) {
   switch (mode.routing) {
     case Routing::balanced:
-      return "balanced";
+      return mode.local ? "balanced_local" : "balanced";
     case Routing::capacity:
       return fmt::format("capacity:{}", mode.factor);
     case Routing::learned:

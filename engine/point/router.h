@@ -15,10 +15,12 @@ struct RouterMode {
   // With `capacity`: an expert has room for factor * tokens * active experts / experts, rounded up, of the tokens that
   // one rank dispatches at a time.
   double factor = 1;
+  // With `balanced`: a token's experts lie side by side, so that it visits as few ranks as can be, not as many.
+  bool local = false;
   bool operator==(const RouterMode&) const = default;
 };
 
-// "balanced", "capacity:1.25", "learned"; bad_input at `where` for anything else.
+// "balanced", "balanced_local", "capacity:1.25", "learned"; bad_input at `where` for anything else.
 RouterMode read_router(const std::string& text, const std::string& where);
 std::string str(const RouterMode& mode);
 

@@ -18,6 +18,8 @@ struct TrainingSpec {
   std::uint64_t seed = 1234;
   double dropout = 0.1;
   RouterMode router;  // where the model has experts
+  // Rows of the rank whose experts have most, over the mean: in simulation, where the data decide.
+  double routing_imbalance = 1;
   AttentionKind attention = AttentionKind::core;
   std::string data = "synthetic";
 

@@ -143,7 +143,7 @@ const std::vector<DrawnField>& drawn_fields() {
       {"tp_comm_overlap", no, sequence},
       {"attention", {"core", "flash", "flash"}, always},
       {"cp_communication", {"ring", "ring", "all_gather", "all_to_all"}, context},
-      {"router", {"balanced", "balanced", "learned", "capacity:1", "capacity:1.5"}, experts},
+      {"router", {"balanced", "balanced_local", "learned", "capacity:1", "capacity:1.5"}, experts},
       {"ep", {1, 2, 2, 4}, experts},
       {"etp", {0, 1, 2}, experts_cut},
       {"ep_communication", {"all_to_all", "all_to_all", "all_gather", "flex"}, experts_apart},

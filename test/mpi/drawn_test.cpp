@@ -23,6 +23,7 @@
 #include "engine/sim/simulate.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
+#include "strategies/routing.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/graphs.h"
@@ -266,7 +267,7 @@ std::string framework_of(std::size_t number, const Point& point) {
 }
 
 bool sizes_follow_data(const Point& p) {
-  return p.model.experts > 0 && p.router.routing == Routing::learned && p.ep > 1;
+  return strategies::reads_rows(p) && p.ep > 1;
 }
 
 // Ends the job where ranks wait for each other for ever, and says in which layout.

@@ -7,6 +7,7 @@
 #include "engine/sim/simulate.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
+#include "strategies/routing.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/mpi/layout_run.h"
@@ -50,7 +51,7 @@ bool same(const Peaks& a, const Peaks& b) {
 // differs.
 void check_memory(const Layout& layout, const Machine& machine, const Framework& framework) {
   const Point point = layout.point;
-  if (point.router.routing == Routing::learned && point.ep > 1) return;  // its sizes follow the data
+  if (strategies::reads_rows(point) && point.ep > 1) return;  // its sizes follow the data
   MpiWorld processes(static_cast<int>(processes_of(point)));
   std::mutex results;
   double different = 0, grew = 0, simulated_different = 0;

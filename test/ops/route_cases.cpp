@@ -56,13 +56,19 @@ std::vector<std::size_t> chosen_by_score(const ops::Route& op, Values values) {
 // As the header says.
 std::vector<std::size_t> chosen_by_position(const ops::Route& op, std::int64_t token) {
   const std::int64_t n = op.number(), k = op.experts.shape().cols(), batch = op.logits.shape()[1];
-  std::int64_t stride = std::max<std::int64_t>(1, n / k);
-  while (std::gcd(stride, n) > 1) ++stride;
+  const bool limited = op.rule.chosen_groups < op.rule.groups;
+  const std::int64_t groups = limited ? op.rule.groups : 1, chosen_groups = limited ? op.rule.chosen_groups : 1;
+  const std::int64_t size = n / groups, each = (k + chosen_groups - 1) / chosen_groups;
+  std::int64_t stride = op.rule.local ? 1 : std::max<std::int64_t>(1, size / each);
+  while (std::gcd(stride, size) > 1) ++stride;
   const std::int64_t s = token / batch, b = token % batch;
   const std::int64_t g = (op.map.sample0 + b) * op.map.seq +
                          (op.map.turn > 0 && s >= op.map.turn ? op.map.seq1 + s - op.map.turn : op.map.seq0 + s);
   std::vector<std::size_t> chosen;
-  for (std::int64_t j = 0; j < k; ++j) chosen.push_back((g * k + j) * stride % n);
+  for (std::int64_t j = 0; j < k; ++j) {
+    const std::int64_t visit = g * chosen_groups + j % chosen_groups, group = visit % groups;
+    chosen.push_back(group * size + (visit / groups * each + j / chosen_groups) * stride % size);
+  }
   return chosen;
 }
 
@@ -215,6 +221,11 @@ const Cases<ops::Route> route(reference, [](CaseList<ops::Route>& cases) {
   });
   const Size group_sizes[] = {{{5, 2, 16}, 2}, {{4, 1, 160}, 6}, {{3, 1, 256}, 8}};
   for_types_and(group_sizes, [&](DType type, const Size& s) {
+    RouterRule limited = grouped({}, 8, 2, GroupScore::best);
+    limited.balanced = true;
+    add(type, s, {"balanced in groups", limited});
+    limited.local = true;
+    add(type, s, {"balanced in groups, side by side", limited});
     add(type, s, {"best groups", grouped({}, 8, 3, GroupScore::best)});
     add(type, s, {"best groups corrected", grouped({RouterScore::sigmoid}, 8, 4, GroupScore::best), true});
     add(type, s, {"best two of groups", grouped({RouterScore::softmax}, 4, 2, GroupScore::best_two)});

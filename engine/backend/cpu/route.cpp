@@ -72,10 +72,10 @@ void choose(const ops::Route& op, const float* logits, const Scores& scores, flo
 }
 
 void choose_by_position(const ops::Route& op, std::int64_t token, std::int64_t* chosen) {
-  const std::int64_t n = op.number(), k = op.experts.shape().cols(), batch = op.logits.shape()[1];
+  const std::int64_t k = op.experts.shape().cols(), batch = op.logits.shape()[1];
   const std::int64_t g = (op.map.sample0 + token % batch) * op.map.seq + op.map.position(token / batch);
-  const std::int64_t stride = ops::balanced_stride(n, k);
-  for (std::int64_t j = 0; j < k; ++j) chosen[j] = (g % n * k + j) % n * stride % n;
+  const ops::BalancedChoice choice = ops::BalancedChoice::of(op.rule, op.number(), k);
+  for (std::int64_t j = 0; j < k; ++j) chosen[j] = choice.expert(g, j);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "strategies/routing.h"
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"
 
@@ -58,6 +59,21 @@ TEST_CASE("mixture of experts: gradients by differences") {
         INFO(name_of(score) << (normalise ? " normalised" : "") << ", shared experts " << shared);
         check_differences(p);
       }
+}
+
+TEST_CASE(
+    "mixture of experts: balanced routing of any number of tokens, also in limited groups: gradients by differences") {
+  for (const char* router : {"balanced", "balanced_local"})
+    for (const std::int64_t groups : {1, 2, 3}) {
+      Point p = mixture(router);
+      p.model.experts = groups == 1 ? 5 : 6;  // 12 tokens
+      ModelParts parts = p.model.parts();
+      parts.routing.groups = groups, parts.routing.chosen_groups = groups == 1 ? 1 : groups - 1;
+      p.model.own_parts = parts;
+      INFO(router << ", groups " << groups);
+      CHECK(strategies::has_equal_shares(p) == (groups > 1));
+      check_differences(p);
+    }
 }
 
 // Megatron-Core: the router's weights go with the rows, and multiply what goes into the second products.

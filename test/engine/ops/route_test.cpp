@@ -20,9 +20,10 @@ Experts integers(const Tensor& t) {
 
 // Of the local tokens [seq, batch] at `map`.
 Experts balanced(OpTest& test, std::int64_t seq, std::int64_t batch, std::int64_t n, std::int64_t k,
-                 const ops::HiddenMap& map) {
+                 const ops::HiddenMap& map, ops::RouterRule rule = {}) {
   ops::Route op;
-  op.logits = test.random({seq, batch, n}, DType::f32, 1), op.rule.balanced = true, op.map = map;
+  rule.balanced = true;
+  op.logits = test.random({seq, batch, n}, DType::f32, 1), op.rule = rule, op.map = map;
   op.experts = test.empty({seq * batch, k}, DType::i64), op.weights = test.empty({seq * batch, k});
   test.run(op);
   return integers(op.experts);
@@ -66,8 +67,48 @@ TEST_CASE("how many balanced tokens visit each part of the experts is what the c
         for (std::int64_t j = 0; j < k; ++j) visited.insert(experts[token * k + j] / (n / parts));
         for (const std::int64_t part : visited) ++visits[static_cast<std::size_t>(part)];
       }
-      CHECK(ops::balanced_visits(tokens, n, k, parts) == visits);
+      CHECK(ops::balanced_visits(tokens, ops::BalancedChoice::of({}, n, k), parts) == visits);
     }
+}
+
+TEST_CASE(
+    "balanced tokens of node-limited routing visit as many groups, and local ones as few ranks, all experts equally "
+    "often") {
+  OpTest test;
+  struct Case {
+    std::int64_t n, k, groups, chosen, ranks;
+    bool local;
+    std::size_t visited;  // ranks
+  };
+  for (const Case& c : {Case{64, 8, 8, 2, 8, false, 2},
+                        {256, 8, 8, 4, 8, false, 4},
+                        {256, 8, 8, 1, 8, false, 1},
+                        {128, 8, 1, 1, 8, true, 1},
+                        {128, 8, 1, 1, 8, false, 8},
+                        {64, 8, 8, 2, 64, true, 8}}) {
+    CAPTURE(c.n, c.k, c.groups, c.chosen, c.local);
+    ops::RouterRule rule;
+    rule.groups = c.groups, rule.chosen_groups = c.chosen, rule.local = c.local;
+    const ops::BalancedChoice choice = ops::BalancedChoice::of(rule, c.n, c.k);
+    const std::int64_t run = choice.run(), tokens = 2 * run;
+    const Experts experts = balanced(test, tokens, 1, c.n, c.k, {tokens, 0, 0}, rule);
+    std::map<std::int64_t, int> times;
+    std::vector<std::int64_t> visits(static_cast<std::size_t>(c.ranks), 0);
+    for (std::int64_t token = 0; token < tokens; ++token) {
+      std::set<std::int64_t> groups, ranks, own;
+      for (std::int64_t j = 0; j < c.k; ++j) {
+        const std::int64_t e = experts[token * c.k + j];
+        own.insert(e), groups.insert(e / (c.n / c.groups)), ranks.insert(e / (c.n / c.ranks)), ++times[e];
+      }
+      CHECK(static_cast<std::int64_t>(own.size()) == c.k);
+      CHECK(static_cast<std::int64_t>(groups.size()) == (c.groups > 1 ? c.chosen : 1));
+      CHECK(ranks.size() == c.visited);
+      for (const std::int64_t rank : ranks) ++visits[static_cast<std::size_t>(rank)];
+    }
+    CHECK(static_cast<std::int64_t>(times.size()) == c.n);
+    for (const auto& [expert, count] : times) CHECK(count == tokens * c.k / c.n);
+    CHECK(ops::balanced_visits(tokens, choice, c.ranks) == visits);
+  }
 }
 
 TEST_CASE("a balanced choice is the token's, however the batch and the sequence are cut") {

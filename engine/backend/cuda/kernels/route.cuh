@@ -68,7 +68,8 @@ struct RouteArguments {
   const float* correction;  // may be null
   std::int64_t* experts;
   float* weights;
-  std::int64_t rows, batch, stride;
+  std::int64_t rows, batch;
+  ops::BalancedChoice choice;
   int n, k, groups, chosen_groups;
   bool is_softmax, renormalise, best_two, balanced, by_score;
   float scale;
@@ -124,8 +125,7 @@ __global__ void __launch_bounds__(kRouteWarps* kWarp) route(RouteArguments<T> a)
       (a.map.sample0 + row % a.batch) * a.map.seq + a.map.position(row / a.batch);  // its global index
   float sum = 0;
   for (int j = 0; j < a.k; ++j) {
-    const std::int64_t expert =
-        a.balanced ? (token % a.n * a.k + j) % a.n * a.stride % a.n : take_best(values, begin, a.n);
+    const std::int64_t expert = a.balanced ? a.choice.expert(token, j) : take_best(values, begin, a.n);
     const float score = scores.of(to_f32(logits[expert]));
     sum += score;
     if (j % kWarp != lane) continue;
@@ -271,7 +271,7 @@ void enqueue(Stream& stream, const ops::Route& op) {
     a.logits = pointer<T>(op.logits), a.correction = pointer<float>(op.correction);
     a.experts = pointer<std::int64_t>(op.experts), a.weights = pointer<float>(op.weights);
     a.rows = rows, a.batch = rule.balanced ? op.logits.shape()[1] : 1;
-    a.stride = ops::balanced_stride(n, k);
+    a.choice = ops::BalancedChoice::of(rule, n, k);
     a.n = static_cast<int>(n), a.k = static_cast<int>(k);
     a.groups = static_cast<int>(rule.groups), a.chosen_groups = static_cast<int>(rule.chosen_groups);
     a.is_softmax = rule.score == ops::RouterScore::softmax;

@@ -1,0 +1,14 @@
+// What the router of a spec means for the rows of experts.
+#pragma once
+#include "engine/point/point.h"
+
+namespace mbench::strategies {
+
+// Whether balanced routing gives all experts the same number of rows: where a rank dispatches a multiple of the tokens after which it
+// has chosen all equally often.
+bool has_equal_shares(const Point& p);
+
+// Whether the host has to read how many rows experts have: it is known neither from the layout nor from a capacity.
+bool reads_rows(const Point& p);
+
+}  // namespace mbench::strategies
