@@ -18,6 +18,7 @@ import argparse
 import hashlib
 import itertools
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -29,6 +30,7 @@ import tempfile
 # test differ by a third and more.
 BOUNDS = {"allocated": (0.0095, 0.045), "time": (0.0525, 0.18), "time of small models": (0.125, 0.62)}
 SMALL = 512  # hidden size
+ORDERED = ("xtuner",)  # sources that do not print the network and the processors of their machine: judged by the order of layouts
 MEMORY = {"peak_memory_mib": "allocated", "last_rank_memory_mib": "allocated", "reserved_memory_mib": "reserved"}
 
 
@@ -180,6 +182,22 @@ def pairs(rows, repeated=False):
     return right, of
 
 
+def rank_correlation(rows):
+    """Spearman's, of published and simulated times for a token and device."""
+    def ranks(values):
+        order = sorted(range(len(values)), key=values.__getitem__)
+        return [order.index(i) for i in range(len(values))]
+
+    def of(row, time):
+        return time / (row.spec["global_batch"] * row.spec["seq"] / row.spec["world"])
+
+    n = len(rows)
+    if n < 2:
+        return math.nan
+    published, simulated = ranks([of(r, r.published) for r in rows]), ranks([of(r, r.simulated) for r in rows])
+    return 1 - 6 * sum((p - s) ** 2 for p, s in zip(published, simulated)) / (n * (n * n - 1))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default="configs/published/modern")
@@ -196,6 +214,8 @@ def main():
         of_kind = [r for r in rows if r.kind == kind]
         print(f"\n{kind + ', mean largest rows':38}   {'all':^22}   {'fit':^22}   {'held':^22}")
         groups = {source: [r for r in of_kind if r.source == source] for source in sorted({r.source for r in of_kind})}
+        groups = {source: some for source, some in groups.items() if source not in ORDERED}
+        of_kind = [r for r in of_kind if r.source not in ORDERED]
         groups[f"together, without width {SMALL}"] = [r for r in of_kind if not r.small]
         groups["together"] = of_kind
         for name, some in groups.items():
@@ -216,7 +236,12 @@ def main():
     clear, of_clear = pairs(rows, repeated=True)
     print(f"\n{right} of {of} pairs of layouts more than 5 % apart in the published order; without width {SMALL} {wide} of {of_wide}; "
           f"where both were published of several runs, none of which is in the other's range, {clear} of {of_clear}")
-    for line in repeats(rows):
+    for source in ORDERED:
+        apart = [r for r in rows if r.kind == "time" and r.source == source]
+        right, of = pairs(apart)
+        print(f"{source}, judged by order: {right} of {of} pairs, rank correlation {rank_correlation(apart):.2f}; "
+              f"time {describe(apart).strip()}, mean of all {100 * statistics.mean(r.error for r in apart):+.1f} %" if apart else f"{source}: none")
+    for line in repeats([r for r in rows if r.source not in ORDERED]):
         print(line)
     for reason, names in sorted(left_out.items()):
         print(f"not run, {reason}: {', '.join(names)}")
