@@ -202,7 +202,7 @@ void Moe::charge_sending(Context& c) const {
 }
 
 void Moe::make_token_map(Context& c, bool backward) const {
-  if (!visits_ || !c.keeps().reads_token_map) return;
+  if (!visits_ || !c.keeps().reads_token_map || c.plan.capture) return;
   constexpr int kCalls[] = {7, 6}, kWaits[] = {3, 1};
   c.device.host_work(HostWork::call, kCalls[backward]);
   for (int i = 0; i < kWaits[backward]; ++i) c.device.synchronize();
