@@ -18,8 +18,6 @@ enum class HostWork : std::uint8_t {
   moe,          // a mixture of experts to which rows are sent begins its forward or its backward
   gemm,         // of a layer's weight, by the framework's own module
   call,         // a small op that the framework enqueues where the engine has none
-  forward,      // the forward of a chunk begins
-  backward,     // and its backward
   parameter     // a weight tensor of those that are about to be updated
 };
 inline constexpr std::size_t kHostWorks = static_cast<std::size_t>(HostWork::parameter) + 1;

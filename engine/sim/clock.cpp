@@ -18,9 +18,6 @@ void VirtualClock::host_work(HostWork work, int times) {
       return begin_step();
     case HostWork::next_step:
       return wait_for_loader();
-    case HostWork::forward:
-    case HostWork::backward:
-      return computes(work == HostWork::backward);
     case HostWork::loss:
       if (times_.loss_blocks) synchronize();
       return;

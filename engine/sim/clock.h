@@ -32,7 +32,6 @@ struct HostTimes {
   ByHostWork work;                        // what no op or collective stands for, each time
   double loader = 0;                      // time of the loader, which works beside the host, for a micro batch
   bool messages_block = false;            // the host waits for the device at every message
-  bool messages_overlap = false;          // receives are posted before the computation that goes the other way
   bool loss_blocks = false;               // the host waits for the loss of each micro batch
   bool tensor_collectives_block = false;  // the stream waits for collectives over tp when they are started
   double overlap_slowdown = 0;            // of a kernel while a collective runs beside it, as a share of its time
@@ -127,16 +126,6 @@ class VirtualClock {
     charge(part, before);
   }
   void host_work(HostWork work, int times = 1);
-  // A forward or a backward begins.
-  void computes(bool backward) {
-    backward_ = backward;
-    compute_began_ = now();
-  }
-  // When the receive of a message was posted that is waited for now. Where messages overlap, and forwards and backwards take turns, that
-  // is before the computation that went the other way.
-  double posted(bool gradient) const {
-    return times_.messages_overlap && backward_ != gradient ? compute_began_ : now();
-  }
   // The loader prepares inputs beside all this; over many steps none is shorter than what it takes.
   void begin_step() {
     host(times_.work[HostWork::step]);
@@ -202,8 +191,6 @@ class VirtualClock {
   double copies_free_[2] = {};    // by way: when what the stream was given will be done
   std::uint64_t waits_ = 0;       // of the host for the stream
   double step_ = 0, loader_ = 0;  // when the step began; what its inputs take the loader
-  double compute_began_ = 0;      // the forward or backward begun last
-  bool backward_ = false;         // which of them
   bool together_ = false;
   Interval overlapped_;  // the collective started last that the stream did not wait for
 };

@@ -70,9 +70,6 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
   const bool interleaved = plan.chunks[0].size() > 1;
   t.messages_block = f.messages_block == MessagesBlock::always ||
                      (f.messages_block == MessagesBlock::unless_interleaved && !interleaved);
-  // Interleaved stages of such a framework have calls of their own for each message (isend, irecv) and wait for them late.
-  t.messages_overlap = f.messages_block == MessagesBlock::unless_interleaved && interleaved;
-  if (t.messages_overlap) t.message = std::min(t.message, t.collective);
   t.loss_blocks = f.loss_blocks;
   t.tensor_collectives_block = f.tensor_collectives_block;
   t.immediate = m.immediate;

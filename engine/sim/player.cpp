@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace mbench::sim {
 
 using Kind = ClockEvent::Kind;
@@ -86,10 +84,10 @@ double Player::send() {
   return left;
 }
 
-void Player::receive(const ClockEvent& e, bool gradient, double left, double seconds) {
+void Player::receive(const ClockEvent& e, double left, double seconds) {
   clock_.host(clock_.times().message);
-  const double begin = std::max(clock_.posted(gradient), left);
   clock_.wait_until(left, TimePart::bubble);
+  const double begin = clock_.now();
   clock_.wait_until(begin + seconds, e.part);
   if (clock_.times().messages_block) clock_.synchronize();
   if (timeline_)

@@ -27,8 +27,8 @@ class Player {
   void run(const ClockEvent& event, double begin);
   // When the message leaves.
   double send();
-  // Of an activation or a gradient. It left its sender then, and takes so long.
-  void receive(const ClockEvent& event, bool gradient, double left, double seconds);
+  // It left its sender then, and takes so long.
+  void receive(const ClockEvent& event, double left, double seconds);
 
  private:
   CollectiveCall call_of(const ClockEvent& event) const;

@@ -161,7 +161,6 @@ class Replay {
       for (const ClockEvent& e : a.action_events->clock) play(a, e);
       *known = {clock.since(before), std::exchange(a.time, spent)};
     } else {
-      clock.computes(a.action->kind == Action::Kind::backward);
       clock.repeat((*known)->move);
     }
     a.time += (*known)->time;
@@ -196,7 +195,7 @@ class Replay {
       case Kind::receive: {
         const double left_at = left(a, false);
         if (left_at == kNotYet) return false;
-        a.player.receive(e, a.action->kind == Action::Kind::receive_gradient, left_at, message(a, e.flops));
+        a.player.receive(e, left_at, message(a, e.flops));
         a.time.bubble += a.now() - before;
         return true;
       }

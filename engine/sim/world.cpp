@@ -123,7 +123,7 @@ class SimGroup final : public Group {
   }
   std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
     clock_.host(clock_.times().message);
-    return std::make_unique<SimReceive>(*this, from, tag, boxes_[{from, tag}].started++, clock_.posted(tag % 2 == 1),
+    return std::make_unique<SimReceive>(*this, from, tag, boxes_[{from, tag}].started++, clock_.now(),
                                         links_.message(bytes(x), members_[from], members_[rank()]));
   }
   void do_barrier() override { wait_for(do_host_max(clock_.synchronize())); }

@@ -71,7 +71,6 @@ Tensor Trainer::receive(int from, int tag_chunk, const Action& action, int parts
 }
 
 void Trainer::forward(const Action& a, Slot& slot) {
-  device_.host_work(HostWork::forward);
   slot.batch = inputs_->of(a.micro, optimizer_->loss_scale());
   if (plan_.single_process) {
     store_.fetch_updated();
@@ -85,7 +84,6 @@ void Trainer::forward(const Action& a, Slot& slot) {
 }
 
 void Trainer::backward(const Action& a, Slot& slot) {
-  device_.host_work(HostWork::backward);
   const bool last = --backwards_left_[a.chunk] == 0;
   // Where a product is deferred, gradients of its chunk are complete with it.
   const bool wait = last && plan_.deferred_gemms > 0 && plan_.chunks[stage_][a.chunk].last;
