@@ -36,6 +36,8 @@ def check_comparable(point):
     for key, need in [("dropout", 0), ("precision", "f32")]:
         if point[key] != need:
             raise Refused(f"$.{key}: cannot be compared, got {json.dumps(point[key])}, need {json.dumps(need)}")
+    if point["optimizer"] not in ("adamw", "muon"):
+        raise Refused(f"$.optimizer: cannot be compared, got {json.dumps(point['optimizer'])}, need adamw or muon")
     data = point["data"]
     if data == "synthetic":
         return
@@ -100,6 +102,8 @@ def train_and_show(args):
     from fixtures import training, transformers_models
     reference = transformers_models.Reference(point["model"], point["seed"], torch.float64 if args.f64 else torch.float32,
                                               point["router"])
+    if point["optimizer"] == "muon" and reference.parted():
+        raise Refused(f"$.optimizer: Muon takes {reference.parted()} as one matrix, which transformers has in parts, got muon, need adamw")
     count = sum(x.numel() for x in reference.parameters())
     print(f"{reference.source()}, {count:,} parameters\n")
 
