@@ -22,10 +22,11 @@ struct Estimate {
 };
 
 struct SearchOptions {
-  std::string objective = "time";  // time, memory, tokens_per_device, tokens_per_joule, or devices (the fewest that reach `rate`)
-  double rate = 0;                 // tokens/s, for devices
-  std::size_t best = 10;           // how many layouts are asked for
-  bool front = true;               // the Pareto front of time and memory too
+  std::string objective =
+      "time";       // time, memory, tokens_per_device, tokens_per_joule, or devices (the fewest that reach `rate`)
+  double rate = 0;  // tokens/s, for devices
+  std::size_t best = 10;  // how many layouts are asked for
+  bool front = true;      // the Pareto front of time and memory too
   int threads = 1;
   std::string memory_margin;     // "5%" or "4GiB" of a device that stays free; empty: the framework's own share
   std::vector<std::string> set;  // as SpecOptions::set; "tp=any" and "tp=[1,2]" are free

@@ -137,8 +137,7 @@ std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const st
   const std::vector<std::string> labels = labels_of(stored);
   std::vector<Trend> trends;
   for (std::size_t i = 0; i < stored.size(); ++i) {
-    Trend trend{
-        stored[i].file.id, labels[i], stored[i].machine, metric, unit, {}, {}, {}, {}, {}};
+    Trend trend{stored[i].file.id, labels[i], stored[i].machine, metric, unit, {}, {}, {}, {}, {}};
     for (const BaselineEntry& entry : stored[i].file.history) {
       std::optional<double> value;
       if (metric == "memory") value = entry.result.peak_memory_mib;

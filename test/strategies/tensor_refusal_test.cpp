@@ -19,8 +19,7 @@ std::string why(Change change) {
 
 }  // namespace
 
-TEST_CASE(
-    "exchanges travel beside GEMMs, and each GEMM gathers for itself, where activations are split over tp") {
+TEST_CASE("exchanges travel beside GEMMs, and each GEMM gathers for itself, where activations are split over tp") {
   CHECK(why([](Point& p) { p.tp_comm_overlap = p.sequence_parallel = true, p.tp = 2; }) == "");
   CHECK(why([](Point& p) { p.tp_comm_overlap = p.sequence_parallel = true; }) ==
         "tp_comm_overlap true with tp 1 and sequence_parallel true, need tp 2 or tp_comm_overlap false");

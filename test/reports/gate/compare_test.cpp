@@ -487,8 +487,9 @@ TEST_CASE("energy is compared where it is asked for: exactly if simulated, else 
     return file;
   };
   const ResultFile base = with(100, false), simulated = with(100, true);
-  CHECK(compare_results(with(200, false), base, {}).points.at(0).metrics.size() > 0);
-  for (const auto& m : compare_results(with(200, false), base, {}).points.at(0).metrics) CHECK(m.metric != "energy");
+  const Comparison others = compare_results(with(200, false), base, {});
+  CHECK(!others.points.at(0).metrics.empty());
+  for (const auto& m : others.points.at(0).metrics) CHECK(m.metric != "energy");
   CompareOptions options;
   options.metrics = {"energy"};
   const auto verdict = [&](const ResultFile& now, const ResultFile& old) {
