@@ -235,7 +235,8 @@ void read_expert_ranks(Reading& r) {
   const json ep = r.value("--expert-model-parallel-size", 1), etp = r.value("--expert-tensor-parallel-size"),
              how = r.value("--moe-token-dispatcher-type", "allgather"),
              capacity = r.value("--moe-expert-capacity-factor");
-  r.value("--moe-flex-dispatcher-backend");
+  const json backend = r.value("--moe-flex-dispatcher-backend");
+  const bool experimental = r.flag("--enable-experimental"), permute = r.flag("--moe-permute-fusion");
   const bool grouped = r.flag("--moe-grouped-gemm"), forced = r.flag("--moe-router-force-load-balancing");
   r.value("--moe-enable-deepep");
   if (!r.get("model.experts")) return;
@@ -251,6 +252,9 @@ void read_expert_ranks(Reading& r) {
   else
     r.set("router", forced ? "balanced" : "learned");
   r.set("framework.grouped_experts", grouped);
+  // Of DeepEP alone: HybridEP has no map of indices.
+  if (r.get("ep_communication") == "flex")
+    r.set("framework.index_map_fusion", backend == "hybridep" || (experimental && permute));
 }
 void write_expert_ranks(Writing& w) {
   const json ring = w.at("cp_communication");
@@ -269,6 +273,10 @@ void write_expert_ranks(Writing& w) {
       break;
     }
   if (w.at("framework.grouped_experts") == true) w.put("--moe-grouped-gemm", true);
+  if (w.at("ep_communication") == "flex" && w.at("framework.index_map_fusion") == true) {
+    w.put("--enable-experimental", true);
+    w.put("--moe-permute-fusion", true);
+  }
   const std::string router = w.at("router").get<std::string>();
   if (router == "balanced") w.put("--moe-router-force-load-balancing", true);
   if (!router.starts_with("capacity:")) return;

@@ -43,6 +43,7 @@ ordered_json flat_model(const ModelSpec& m) {
   if (m.experts == 0) {
     out.erase("routing");
     biased.bias.experts = biased.bias.dense, biased.bias.router = false;
+    if (biased.bias != Biases(true)) biased.bias.experts = false;
   }
   if (!dense) biased.bias.dense = biased.bias.experts;
   for (const PartField& part : part_fields())

@@ -319,7 +319,9 @@ TEST_CASE("Megatron: ranks of a batch job") {
 
 // Flags come from the framework's file: an option that is added there goes out and comes back, or this fails.
 TEST_CASE("Megatron: every choice of every option of the framework goes out and comes back") {
-  const Point plain = point_of(kArguments + "--num-experts 4 --moe-grouped-gemm");
+  const Point plain = point_of(kArguments +
+                               "--num-experts 4 --moe-grouped-gemm --moe-token-dispatcher-type flex "
+                               "--enable-experimental --moe-permute-fusion");
   int tried = 0;
   for (const FrameworkOption& option : find_builtin("megatron-core")->options())
     for (const FrameworkChoice& choice : option.choices) {

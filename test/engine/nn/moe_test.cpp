@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "engine/ops/bias_add.h"
 #include "strategies/routing.h"
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"
@@ -17,7 +18,9 @@ MoeSpec mixture_of(const ModuleTest& t) {
 
 Tensor through(ModuleTest& t, const Moe& moe, const MicroBatch& batch, const Tensor& x) {
   std::unique_ptr<Mixer::Saved> saved;
-  return moe.forward(t.context, batch, t.copy(x), saved);
+  const Tensor y = moe.forward(t.context, batch, t.copy(x), saved);
+  if (const Tensor bias = moe.bias()) run(t.context.device, ops::BiasAdd{y, bias, y});  // as the residual sum does
+  return y;
 }
 
 void check_differences(const Point& point) {
