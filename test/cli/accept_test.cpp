@@ -73,27 +73,15 @@ TEST_CASE("accept: bad input is refused before anything is measured") {
 
 TEST_CASE("check files: a fleet of them, and report, compare, baseline and trend read them") {
   const Room room;
-  const auto node = [](const char* name, double memory) {
-    return json{
-        {"schema", "mbench.check/1"},
-        {"device", "cpu"},
-        {"date", "2026-11-01"},
-        {"hosts", {{{"name", name}, {"cpu", "A CPU"}, {"ranks", {0}}}}},
-        {"devices", {"cpu"}},
-        {"machine", nullptr},
-        {"figures",
-         {{{"what", "memory"},
-           {"scope", "rank"},
-           {"unit", "GB/s"},
-           {"bytes", 0},
-           {"rate", true},
-           {"judged", true},
-           {"of", {{{"ranks", {0}}, {"value", memory}, {"seconds", 0.1}, {"wrong", 0}, {"expected", nullptr}}}}}}},
-        {"tolerance", 0.1},
-        {"findings", json::array()}}
-        .dump();
+  const auto node = [](const std::string& name, double memory) {
+    return fmt::format(
+        R"({{"schema": "mbench.check/1", "device": "cpu", "date": "2026-11-01", "devices": ["cpu"], "machine": null,
+             "hosts": [{{"name": "{}", "cpu": "A CPU", "ranks": [0]}}], "tolerance": 0.1, "findings": [],
+             "figures": [{{"what": "memory", "scope": "rank", "unit": "GB/s", "bytes": 0, "rate": true, "judged": true,
+                           "of": [{{"ranks": [0], "value": {}, "seconds": 0.1, "wrong": 0, "expected": null}}]}}]}})",
+        name, memory);
   };
-  for (int i = 0; i < 5; ++i) room.put(fmt::format("n{}.json", i), node(fmt::format("h{}", i).c_str(), 100 + i));
+  for (int i = 0; i < 5; ++i) room.put(fmt::format("n{}.json", i), node(fmt::format("h{}", i), 100 + i));
   room.put("slow.json", node("h9", 50));
   const Run fleet = room.shell("$M check --fleet n*.json slow.json --result fleet.json");
   INFO(fleet.err);
