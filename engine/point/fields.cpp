@@ -251,8 +251,7 @@ std::vector<Field> make_table() {
           "How tokens find their experts."),
       row("routing_imbalance", training, {micro_batch, experts}, &P::routing_imbalance, number(1, 1e6), "",
           "In simulation, with `router: learned`: how many rows the fullest rank of `ep` has over the mean. All ranks "
-          "wait "
-          "for it, and its memory is the largest."),
+          "wait for it, and its memory is the largest."),
       row("replicas", layout, {micro_batch, state}, &P::replicas, choice<Replicas>(), "",
           "What the replicas of `dp` are. See [replicas of one process](../spec.md#replicas-of-one-process)."),
       row("sequence_parallel", layout, {micro_batch}, &P::sequence_parallel, flag(), "",

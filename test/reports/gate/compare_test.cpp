@@ -476,36 +476,3 @@ TEST_CASE("points that differ in a field that may differ are compared, and what 
   options.allow_different = {"seq"};
   CHECK_THROWS_WITH(compare_results(now, base, options), Contains("env is"));
 }
-
-TEST_CASE("energy is compared where it is asked for: exactly if simulated, else as one figure without a spread") {
-  const auto with = [](double joules, bool simulated, const char* source = "RAPL, 1 package") {
-    ResultFile file = one();
-    file.points[0].simulated = simulated;
-    if (simulated) file.points[0].losses.clear();
-    file.points[0].energy_joules = joules;
-    file.points[0].energy_source = source;
-    return file;
-  };
-  const ResultFile base = with(100, false), simulated = with(100, true);
-  const Comparison others = compare_results(with(200, false), base, {});
-  CHECK(!others.points.at(0).metrics.empty());
-  for (const auto& m : others.points.at(0).metrics) CHECK(m.metric != "energy");
-  CompareOptions options;
-  options.metrics = {"energy"};
-  const auto verdict = [&](const ResultFile& now, const ResultFile& old) {
-    return metric(compare_results(now, old, options), "energy").verdict;
-  };
-  CHECK(verdict(with(104, false), base) == Verdict::same);
-  CHECK(verdict(with(107, false), base) == Verdict::ambiguous);
-  CHECK(verdict(with(120, false), base) == Verdict::larger);
-  CHECK(verdict(with(80, false), base) == Verdict::smaller);
-  CHECK(verdict(with(100, false, "amd_energy, 1 socket"), base) == Verdict::ambiguous);
-  CHECK(verdict(with(104, true), simulated) == Verdict::same);
-  CHECK(verdict(with(106, true), simulated) == Verdict::larger);
-  CHECK_THAT(render_comparison(compare_results(with(120, false), base, options), "md"),
-             Contains("20.0 % more energy") && Contains("120.0 J"));
-  set_threshold(options.thresholds, "energy=30%");
-  CHECK(verdict(with(120, false), base) == Verdict::same);
-  ResultFile unknown = one();
-  CHECK(compare_results(unknown, base, options).points.at(0).metrics.at(0).verdict == Verdict::not_comparable);
-}
