@@ -20,7 +20,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "health/report.h"
-#include "reports/baselines/trend.h"
+#include "reports/plots/sparkline.h"
 #include "reports/tables/markdown.h"
 
 namespace mbench::cli {
@@ -136,7 +136,7 @@ std::vector<health::Rule> rules_of(const FleetRequest& request) {
 }  // namespace
 
 bool is_check_file(const std::string& path) {
-  if (!fs::is_regular_file(path)) return false;
+  if (std::error_code unknown; !fs::is_regular_file(path, unknown)) return false;  // who reads it says why
   // Results may be large, and what a file is stands at its beginning.
   std::ifstream in(path);
   std::string begin(256, '\0');
@@ -178,13 +178,14 @@ bool compare_checks(const std::string& now_path, const std::string& baseline_pat
   if (format != "md" && format != "json")
     fail(ErrorKind::bad_input, "--format", "checks are compared as md or json, got \"{}\", need one of them", format);
   const health::Fleet now = read_fleet(now_path);
-  if (!fs::is_directory(baseline_path) && !is_check_file(baseline_path))
+  std::error_code unknown;
+  const bool store = fs::is_directory(baseline_path, unknown);
+  if (!store && !is_check_file(baseline_path))
     fail(ErrorKind::bad_input, baseline_path,
          "is no check, and {} is one, need a check, a fleet or a folder of "
          "baselines",
          now_path);
-  const health::Fleet baseline =
-      fs::is_directory(baseline_path) ? newest_like(baseline_path, now) : read_fleet(baseline_path);
+  const health::Fleet baseline = store ? newest_like(baseline_path, now) : read_fleet(baseline_path);
   if (now.device != baseline.device)
     fail(ErrorKind::bad_input, "compare", "checks of different devices, got {} and {}, need one kind", now.device,
          baseline.device);

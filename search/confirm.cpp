@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "engine/base/text.h"
-#include "engine/sim/energy_bound.h"
+#include "engine/sim/simulate.h"
 #include "search/parallel.h"
 #include "search/search.h"
 
@@ -72,8 +72,7 @@ Confirmed confirm(const Space& space, const Place& place, const SearchOptions& o
         say(fmt::format("takes {} ms, its lower bound says {}", ms, t.lower_bound.seconds * 1e3));
       if (t.lower_bound.total_bytes() / kMiB > peak)
         say(fmt::format("takes {} MiB, its lower bound says {}", peak, t.lower_bound.total_bytes() / kMiB));
-      if (const double least = sim::least_joules(t.point, ms * 1e-3, place.machine);
-          least > costs_of(t).joules && least > 0)
+      if (const double least = least_joules(t.point, ms * 1e-3, place.machine); least > costs_of(t).joules && least > 0)
         say(fmt::format("takes {} J, its lower bound says {}", costs_of(t).joules, least));
       const bool asked = t.fits && *t.result.tokens_per_s >= options.rate;
       const bool among = std::find(ids.begin(), ids.end(), t.result.id) != ids.end();

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "engine/base/text.h"
-#include "engine/sim/energy_bound.h"
 #include "engine/sim/simulate.h"
 #include "search/close_bounds.h"
 #include "search/mesh_bounds.h"
@@ -271,7 +270,7 @@ class Search {
   }
   Score score_of(const Tried& t) const { return score(options_.objective, costs_of(t)); }
   double joules_at_least(const Point& p, double seconds) const {
-    return options_.objective == Objective::tokens_per_joule ? sim::least_joules(p, seconds, place_.machine) : 0;
+    return options_.objective == Objective::tokens_per_joule ? least_joules(p, seconds, place_.machine) : 0;
   }
 
   // Takes layouts in the order of `key`, those that `wanted` still wants: more is found out about them, with which they go back to

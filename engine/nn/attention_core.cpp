@@ -56,8 +56,11 @@ class EagerCore final : public AttentionCore {
     for (std::int64_t i = 0; i < n.group; ++i) multiply(c, n, member(parts.q, i), parts.k.t(), scores_of(scores, n, i));
     saved.probs = c.activation(n.scores(), "attention probabilities");
     ops::Softmax softmax{scores, saved.probs, n.scale(), n.causal, {}, {}};
-    if (!softmax.causal)
-      softmax.mask = batch.attention_mask, softmax.keep = batch.attention_mask ? Tensor() : keys_of(batch);
+    // What is not causal hides padding alone. Where nothing is padded the mask of a micro batch is the causal one.
+    if (const Tensor keep = keys_of(batch); !n.causal && keep) {
+      softmax.mask = batch.attention_mask;
+      if (!softmax.mask) softmax.keep = keep;
+    }
     run(c.device, softmax);
     saved.dropped = saved.probs;
     if (c.dropout() > 0) {

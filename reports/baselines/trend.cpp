@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
+#include "reports/plots/sparkline.h"
 #include "reports/records/number_text.h"
 #include "reports/records/record.h"
 #include "reports/records/slow_steps.h"
@@ -157,18 +158,6 @@ std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const st
     trends.push_back(std::move(trend));
   }
   return trends;
-}
-
-std::string sparkline(const std::vector<double>& values) {
-  static constexpr const char* kHeights[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  if (values.empty()) return "";
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  std::string out;
-  for (const double v : values) {
-    const double height = *most > *least ? (v - *least) / (*most - *least) : 0;
-    out += kHeights[std::min<int>(7, static_cast<int>(height * 8))];
-  }
-  return out;
 }
 
 std::string render_trends(const std::vector<Trend>& trends, const std::string& format) {

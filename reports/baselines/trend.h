@@ -27,9 +27,6 @@ struct Trend {
 // One for each stored point that has at least one value. bad_input for another metric.
 std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const std::string& metric);
 
-// Eight heights between the least and the largest value: "▁▁▂▁▇█▇".
-std::string sparkline(const std::vector<double>& values);
-
 // `format`: md (for people) or json.
 std::string render_trends(const std::vector<Trend>& trends, const std::string& format);
 

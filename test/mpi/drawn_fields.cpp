@@ -202,6 +202,8 @@ const std::vector<FixedField>& fixed_fields() {
       {"warmup", "steps that are not measured train as all do"},
       {"strategy", "names a value of zero and of recompute, which are drawn"},
       {"rope_fusion", "a real device has one kernel for it"},
+      {"index_map_fusion", "a real device has one kernel for it"},
+      {"routing_imbalance", "of a simulation: how full its fullest rank is, which on others is counted"},
       {"deterministic", "a real device refuses it"},
       {"deterministic_attention", "decides the order of sums on GPUs alone"},
       {"machine", "of a simulation: changes times alone"},

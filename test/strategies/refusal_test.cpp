@@ -92,9 +92,9 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "etp 1 x ep 3 does not divide tp 1 x cp 1 x dp 2, need ep 2");
   CHECK(mixture([](Point& p) { p.tp = 4, p.etp = 3; }) == "etp 3 does not divide tp 4, need etp 4");
   CHECK(mixture([](Point& p) { p.tp = 4, p.etp = 2; }) ==
-        "etp 2 with tp 4 sends parts of a sequence apart, need etp 4, or sequence_parallel true and seq 60");
+        "etp 2 with tp 4 sends parts of a sequence apart, need etp 4, or sequence_parallel true and seq 64");
   CHECK(mixture([](Point& p) { p.tp = 2, p.etp = 1; }) ==
-        "etp 1 with tp 2 sends parts of a sequence apart, need etp 2, or sequence_parallel true and seq 60");
+        "etp 1 with tp 2 sends parts of a sequence apart, need etp 2, or sequence_parallel true and seq 62");
   CHECK(mixture([](Point& p) { p.tp = 2, p.model.expert_ffn = 33; }) ==
         "etp 2 does not divide expert_ffn 33, need tp 1");
   CHECK(mixture([](Point& p) { p.tp = 4, p.model.expert_ffn = 36, p.model.shared_experts = 1; }) == "");
@@ -117,7 +117,7 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK(mixture([](Point& p) { p.seq = 64, p.router.routing = Routing::learned; }) == "");
   CHECK(mixture([](Point& p) { p.router.routing = Routing::learned, p.routing_imbalance = 1.5; }) == "");
   CHECK_THAT(mixture([](Point& p) { p.routing_imbalance = 1.5; }),
-             Contains("routing_imbalance 1.5 with router balanced, which has none, need router learned, or "
+             Contains("routing_imbalance 1.5 with router balanced, which has none, need router learned or "
                       "routing_imbalance 1"));
   CHECK(why([](Point& p) { p.ep = 2, p.dp = p.global_batch = 2; }) == "ep 2 of a model without experts, need ep 1");
   CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 2; }) == "");

@@ -11,6 +11,7 @@
 #include "engine/base/json_reader.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/plot_script.h"
+#include "reports/plots/sparkline.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
 #include "test/support/temporary_folder.h"
