@@ -12,6 +12,7 @@
 #include "engine/sim/cluster.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/recorder.h"
+#include "search/chunk_work.h"
 #include "search/ideal_machine.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"
@@ -33,16 +34,6 @@ Bytes difference(const Bytes& a, const Bytes& b) {
   return d;
 }
 
-// A layer, and the ends of the model. `first`: the embedding; `last`: the head; `both`: of a stage that has both, where what
-// each stage does for a micro batch is done once, and a table that embeds words and makes the logits is there once.
-template <class T>
-struct Parts {
-  T layer, first, last, both;
-  const T& end_of(const ChunkPlan& c) const { return c.first && c.last ? both : c.first ? first : last; }
-};
-struct Work {
-  Busy forward, backward;
-};
 // By a micro batch's forward of a layer.
 struct Probe {
   Parts<Work> work;
@@ -89,6 +80,11 @@ double LowerBound::total_bytes() const {
 
 Category LowerBound::largest() const {
   return static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+}
+
+double joules_at_least(const Point& point, double seconds, double busy_joules, const Machine& machine) {
+  if (!machine.device.watts) return 0;
+  return machine.device.watts->idle * static_cast<double>(point.world()) * seconds + busy_joules;
 }
 
 struct Bounds::Memo {
@@ -157,7 +153,8 @@ struct Bounds::Memo {
           plan, machine.node.devices, [&] { return costs_of(plan, machine, ranks); }, &links, stage, sim::Steps::first);
       if (!recording) return std::nullopt;
       const auto& classes = recording->classes.classes;
-      return stage_of(recording->step_events.at((stage == 0 ? classes.front() : classes.back()).kind), *times);
+      return stage_of(recording->step_events.at((stage == 0 ? classes.front() : classes.back()).kind), *times,
+                      machine.device.watts);
     };
     const Ends<Stage, decltype(of)> found(asked, of);
     if (!found.complete) return std::nullopt;
@@ -217,6 +214,19 @@ struct Bounds::Memo {
       recent.value = &once(probes, fmt::format("{} {} {} {}", dense, static_cast<int>(asked), world, key_of(p)),
                            [&] { return record(p, dense, point.world(), asked); });
     return *recent.value;
+  }
+
+  // Nothing where no layers can be recorded. The point must outlive it.
+  std::optional<ChunkWork> chunk_work(const Point& point) {
+    ChunkWork found{point};
+    const std::array<bool, 2> kinds = kinds_of(point);
+    for (std::size_t k = 0; k < 2; ++k) {
+      if (!kinds[k]) continue;
+      const auto& probed = probe(point, k == 0);
+      if (!probed) return std::nullopt;
+      found.work[k] = &probed->work;
+    }
+    return found;
   }
 
   // What a micro batch's forward of a layer keeps grows by as much with every sample, each block rounded up; so one and two
@@ -426,41 +436,49 @@ LowerBound Bounds::memory(const Point& point, double far_too_much) const {
   return lower_bound;
 }
 
+namespace {
+
+// No layer takes less than one that computes nothing again.
+Point without_partial_recompute(const Point& point) {
+  return point.recompute_layers > 0 ? at_default(point, {BearsOn::recompute}) : point;
+}
+
+}  // namespace
+
 double Bounds::seconds(const Point& asked) const {
-  // No layer takes less than one that computes nothing again.
-  const Point point = asked.recompute_layers > 0 ? at_default(asked, {BearsOn::recompute}) : asked;
-  const std::array<bool, 2> kinds = kinds_of(point);
-  const Parts<Work>* work[2] = {};
-  for (int k = 0; k < 2; ++k) {
-    if (!kinds[static_cast<std::size_t>(k)]) continue;
-    const auto& found = memo_->probe(point, k == 0);
-    if (!found) return 0;
-    work[k] = &found->work;
-  }
-  const auto sum = [&](const ChunkPlan& c, Busy Work::*of) {
-    Busy busy;
-    const auto count = kinds_of(point, c);
-    for (int k = 0; k < 2; ++k)
-      if (work[k]) busy = busy + work[k]->layer.*of * count[static_cast<std::size_t>(k)];
-    return has_known_end(point, c) ? busy + (work[0] ? work[0] : work[1])->end_of(c).*of : busy;
-  };
+  const Point point = without_partial_recompute(asked);
+  const auto work = memo_->chunk_work(point);
+  if (!work) return 0;
   const auto micro_batches = static_cast<double>(point.micro_batches());
   const bool immediate = memo_->machine.immediate;
   double least = 0,
          before = 0;  // the first micro batch through the first chunks of the stages so far, and the last one back
   for (const auto& stage : memo_->chunks_of(point)) {
     Busy all;
-    for (const ChunkPlan& c : stage) all = all + sum(c, &Work::forward) + sum(c, &Work::backward);
+    for (const ChunkPlan& c : stage) all = all + work->both_ways(c);
     all = all * micro_batches;
     least = std::max({least, before + all.chained(immediate), all.host});
-    before += (sum(stage.front(), &Work::forward) + sum(stage.front(), &Work::backward)).chained(immediate);
+    before += work->both_ways(stage.front()).chained(immediate);
   }
   return least * (1 - 1e-9);  // sums are rounded in another order
+}
+
+double Bounds::busy_joules(const Point& asked) const {
+  if (!memo_->machine.device.watts) return 0;
+  const Point point = without_partial_recompute(asked);
+  const auto work = memo_->chunk_work(point);
+  if (!work) return 0;
+  double joules = 0;  // of a micro batch, on one rank of each stage
+  for (const auto& stage : memo_->chunks_of(point))
+    for (const ChunkPlan& c : stage) joules += work->both_ways(c).joules;
+  const auto ranks = static_cast<double>(point.world() / point.pp);
+  return joules * ranks * static_cast<double>(point.micro_batches()) * (1 - 1e-9);
 }
 
 LowerBound Bounds::lower_bound(const Point& point) const {
   LowerBound lower_bound = memory(point);
   lower_bound.seconds = seconds(point);
+  lower_bound.busy_joules = busy_joules(point);
   return lower_bound;
 }
 

@@ -32,9 +32,15 @@ struct LowerBound {
   double seconds = 0;
   std::array<double, kCategories> bytes{};  // of the fullest stage
   int rank = 0;                             // the first of that stage
+  // Of all devices, what kernels and collectives draw above idle devices. 0 where the machine has no power curve.
+  double busy_joules = 0;
   double total_bytes() const;
   Category largest() const;  // what most of it is for
 };
+
+// Joules that no step takes less than which takes so many seconds at least: its devices draw what idle ones do, and `busy_joules` above
+// that. 0 where the machine has no power curve.
+double joules_at_least(const Point& point, double seconds, double busy_joules, const Machine& machine);
 
 // Whether what the framework's host does for a step counts.
 enum class Host { charged, free };
@@ -50,6 +56,7 @@ class Bounds {
   // Where the state alone is more than `far_too_much` bytes, that is the floor.
   LowerBound memory(const Point& point, double far_too_much = 1e30) const;
   double seconds(const Point& point) const;
+  double busy_joules(const Point& point) const;
 
   // What they are made of. The chunks of each stage;
   const std::vector<std::vector<ChunkPlan>>& chunks_of(const Point& point) const;

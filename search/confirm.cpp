@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "engine/base/text.h"
-#include "engine/sim/simulate.h"
 #include "search/parallel.h"
 #include "search/search.h"
 
@@ -72,7 +71,9 @@ Confirmed confirm(const Space& space, const Place& place, const SearchOptions& o
         say(fmt::format("takes {} ms, its lower bound says {}", ms, t.lower_bound.seconds * 1e3));
       if (t.lower_bound.total_bytes() / kMiB > peak)
         say(fmt::format("takes {} MiB, its lower bound says {}", peak, t.lower_bound.total_bytes() / kMiB));
-      if (const double least = least_joules(t.point, ms * 1e-3, place.machine); least > costs_of(t).joules && least > 0)
+      if (const double least =
+              joules_at_least(t.point, t.lower_bound.seconds, t.lower_bound.busy_joules, place.machine);
+          least > costs_of(t).joules)
         say(fmt::format("takes {} J, its lower bound says {}", costs_of(t).joules, least));
       const bool asked = t.fits && *t.result.tokens_per_s >= options.rate;
       const bool among = std::find(ids.begin(), ids.end(), t.result.id) != ids.end();

@@ -10,6 +10,19 @@ namespace {
 // Rows of a mixture's experts are whole: of many samples they are rounded up by less than this share.
 constexpr double kRoundedUp = 0.01;
 
+// One stage, whose micro batch is all that there is.
+Point in_one_batch(const Point& mesh) {
+  Point p = at_default(mesh, kAddedWithinMesh);
+  p.pp = 1;
+  p.micro_batch = mesh.global_batch;
+  p.global_batch = p.micro_batch * p.dp;
+  return p;
+}
+
+double batches_of(const Point& mesh, const Point& p) {
+  return static_cast<double>(mesh.global_batch) / static_cast<double>(mesh.dp * p.micro_batch) * (1 - kRoundedUp);
+}
+
 }  // namespace
 
 MeshBounds::MeshBounds(const Machine& machine)
@@ -17,12 +30,14 @@ MeshBounds::MeshBounds(const Machine& machine)
 
 double MeshBounds::seconds(const Point& mesh) const {
   if (!known_) return 0;
-  Point p = at_default(mesh, kAddedWithinMesh);
-  p.pp = 1;
-  p.micro_batch = mesh.global_batch;
-  p.global_batch = p.micro_batch * p.dp;
-  const double batches = static_cast<double>(mesh.global_batch) / static_cast<double>(mesh.dp * p.micro_batch);
-  return ideal_.seconds(p) * batches / static_cast<double>(mesh.pp) * (1 - kRoundedUp);
+  const Point p = in_one_batch(mesh);
+  return ideal_.seconds(p) * batches_of(mesh, p) / static_cast<double>(mesh.pp);
+}
+
+double MeshBounds::busy_joules(const Point& mesh) const {
+  if (!known_) return 0;
+  const Point p = in_one_batch(mesh);
+  return ideal_.busy_joules(p) * batches_of(mesh, p);
 }
 
 }  // namespace mbench::search

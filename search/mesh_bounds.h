@@ -16,6 +16,8 @@ class MeshBounds {
   // Seconds; 0 where nothing is known: no layers can be recorded, or the machine has tables of what was measured instead of figures.
   // Several threads may ask.
   double seconds(const Point& mesh) const;
+  // Of all devices, above idle ones (LowerBound::busy_joules); 0 likewise.
+  double busy_joules(const Point& mesh) const;
 
  private:
   bool known_;

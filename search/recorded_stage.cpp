@@ -26,22 +26,29 @@ std::set<std::uint32_t> waited_for(const ActionEvents& action_events) {
 // Of the device: its stream's way through the actions where nobody holds it up, neither the host, nor other ranks, nor what was started
 // before; a collective slows no kernel. Of what is started and waited for the part that the kernels between cannot hide counts; what a
 // later action waits for, that may find done. In a layer all that is started is waited for, so that the times of layers add up.
-Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, const HostTimes& times) {
+Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, const HostTimes& times,
+             const std::optional<PowerCurve>& watts) {
   HostTimes idle_host;
   idle_host.tensor_collectives_block = times.tensor_collectives_block;
   idle_host.progress_in_calls = times.progress_in_calls;
   sim::Player device(step_events, idle_host);
   const std::set<std::uint32_t> waited = waited_for(action_events);
   Busy busy;
+  const auto draws = [&](const ClockEvent& e) {
+    if (watts) busy.joules += e.seconds * std::max(0.0, watts_of(e.part, *watts) - watts->idle);
+  };
   for (const ClockEvent& e : action_events.clock) {
     switch (e.kind) {
       case ClockEvent::Kind::kernel:
         device.play(e);
+        draws(e);
         busy.host += times.launch * e.times;
         break;
       case ClockEvent::Kind::collective:
       case ClockEvent::Kind::start:
         if (e.kind == ClockEvent::Kind::collective || waited.contains(e.pending)) device.run(e, device.enter(e));
+        // What is started may travel while the device waits for its host.
+        if (e.kind == ClockEvent::Kind::collective) draws(e);
         busy.host += times.collective * e.times;
         break;
       case ClockEvent::Kind::wait:
@@ -83,14 +90,15 @@ Kept kept_by(const ActionEvents& action_events) {
 
 }  // namespace
 
-Stage stage_of(const StepEvents& step_events, const HostTimes& times) {
+Stage stage_of(const StepEvents& step_events, const HostTimes& times, const std::optional<PowerCurve>& watts) {
   // The forward of the last micro batch: without waits for weights. Of backwards whichever takes less of each: the first may write
   // gradients where others add, and the last reduces them.
   const ActionEvents& forward = step_events.actions.at({Action::Kind::forward, 0}).last;
   const auto& backward = step_events.actions.at({Action::Kind::backward, 0});
-  const Busy first = busy_of(step_events, backward.first, times), last = busy_of(step_events, backward.last, times);
-  return {busy_of(step_events, forward, times),
-          {std::min(first.device, last.device), std::min(first.host, last.host)},
+  const Busy first = busy_of(step_events, backward.first, times, watts),
+             last = busy_of(step_events, backward.last, times, watts);
+  return {busy_of(step_events, forward, times, watts),
+          {std::min(first.device, last.device), std::min(first.host, last.host), std::min(first.joules, last.joules)},
           kept_by(forward)};
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 
 #include "engine/base/category.h"
+#include "engine/point/power_curve.h"
 #include "engine/sim/clock.h"
 #include "engine/sim/step_events.h"
 
@@ -18,10 +20,13 @@ inline double sum(const Bytes& bytes) {
 
 // What a run of actions keeps busy: the device's stream, and the host that feeds it.
 struct Busy {
-  double device = 0, host = 0;
-  Busy operator+(const Busy& o) const { return {device + o.device, host + o.host}; }
-  Busy operator-(const Busy& o) const { return {std::max(0.0, device - o.device), std::max(0.0, host - o.host)}; }
-  Busy operator*(double n) const { return {device * n, host * n}; }
+  double device = 0, host = 0;  // seconds
+  double joules = 0;            // that the device's kernels and collectives draw, more than an idle device does
+  Busy operator+(const Busy& o) const { return {device + o.device, host + o.host, joules + o.joules}; }
+  Busy operator-(const Busy& o) const {
+    return {std::max(0.0, device - o.device), std::max(0.0, host - o.host), std::max(0.0, joules - o.joules)};
+  }
+  Busy operator*(double n) const { return {device * n, host * n, joules * n}; }
   // What keeps the stages behind waiting: the host runs ahead of its device, but where it computes itself.
   double chained(bool immediate) const { return immediate ? device + host : device; }
 };
@@ -38,6 +43,7 @@ struct Stage {
   Kept kept;  // by its forward
 };
 
-Stage stage_of(const sim::StepEvents& step_events, const HostTimes& times);
+// `watts`: what the joules follow from; none where the machine has no power curve.
+Stage stage_of(const sim::StepEvents& step_events, const HostTimes& times, const std::optional<PowerCurve>& watts);
 
 }  // namespace mbench::search

@@ -23,7 +23,8 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Mesh {
   Point point;
-  double seconds = 0;  // that no layout on it takes less than
+  double seconds = 0;      // that no layout on it takes less than
+  double busy_joules = 0;  // likewise, where the objective asks for it
   std::size_t number = 0;
 };
 
@@ -82,7 +83,7 @@ class Search {
 
   void find_meshes() {
     layouts_.each_mesh([&](const Point& p) {
-      meshes_.push_back({p, 0, meshes_.size()});
+      meshes_.push_back({p, 0, 0, meshes_.size()});
       return !stopped();
     });
     end_.meshes = meshes_.size();
@@ -90,6 +91,7 @@ class Search {
       each_in_parallel(std::min(kMeshes, meshes_.size() - from), options_.threads, [&](std::size_t i) {
         Mesh& mesh = meshes_[from + i];
         mesh.seconds = mesh_bounds_.seconds(mesh.point);
+        if (by_energy()) mesh.busy_joules = mesh_bounds_.busy_joules(mesh.point);
       });
       tell();
     }
@@ -153,6 +155,7 @@ class Search {
       }
       const bool within_reach = lower_bound.total_bytes() / kMiB <= too_much;
       if (within_reach) lower_bound.seconds = std::max(bounds_.seconds(p), family.seconds);
+      if (within_reach && by_energy()) lower_bound.busy_joules = bounds_.busy_joules(p);
       family.lower_bounds.emplace_back(p.micro_batch, lower_bound);
       if (within_reach) continue;
       family.left_out = family.micro_batches.size() - i - 1;
@@ -265,13 +268,13 @@ class Search {
   }
 
   Score score_of(const Candidate& c) const {
-    return score(options_.objective, {c.lower_bound.seconds * 1e3, c.mib(), c.point.world(),
-                                      std::max(c.joules, joules_at_least(c.point, c.lower_bound.seconds))});
+    const LowerBound& b = c.lower_bound;
+    return score(options_.objective,
+                 {b.seconds * 1e3, c.mib(), c.point.world(),
+                  std::max(c.joules, joules_at_least(c.point, b.seconds, b.busy_joules, place_.machine))});
   }
   Score score_of(const Tried& t) const { return score(options_.objective, costs_of(t)); }
-  double joules_at_least(const Point& p, double seconds) const {
-    return options_.objective == Objective::tokens_per_joule ? least_joules(p, seconds, place_.machine) : 0;
-  }
+  bool by_energy() const { return options_.objective == Objective::tokens_per_joule; }
 
   // Takes layouts in the order of `key`, those that `wanted` still wants: more is found out about them, with which they go back to
   // their new place, or, where all is known that can be without it, they are simulated. `left_` keeps what was not wanted.
@@ -360,7 +363,8 @@ class Search {
   // After the first meshes twice as many each time: by then it is known of most whether they are wanted.
   void find_best() {
     const auto score_of_mesh = [&](const Mesh& m) {
-      return score(options_.objective, {m.seconds * 1e3, 0, m.point.world(), joules_at_least(m.point, m.seconds)});
+      return score(options_.objective, {m.seconds * 1e3, 0, m.point.world(),
+                                        joules_at_least(m.point, m.seconds, m.busy_joules, place_.machine)});
     };
     sort_meshes(score_of_mesh);
     for (std::size_t most = kMeshes; open(most, [&](const Mesh& m) { return may_be_best(score_of_mesh(m)); });

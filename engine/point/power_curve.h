@@ -1,5 +1,6 @@
 // What a device of a machine to simulate draws, by what it is doing: watts of the device alone, without its host.
 #pragma once
+#include "engine/base/time_part.h"
 
 namespace mbench {
 
@@ -9,5 +10,29 @@ struct PowerCurve {
   double memory = 0;         // what streams through memory
   double communication = 0;  // collectives that nothing hides, and waiting for another device
 };
+
+// What it draws in a part of a step.
+constexpr double watts_of(TimePart part, const PowerCurve& watts) {
+  switch (part) {
+    case TimePart::gemms:
+    case TimePart::attention:
+      return watts.gemm;
+    case TimePart::elementwise:
+    case TimePart::optimizer:
+    case TimePart::copies:
+      return watts.memory;
+    case TimePart::host:
+      return watts.idle;
+    case TimePart::bubble:  // a kernel waits for the message
+    case TimePart::communication_tp:
+    case TimePart::communication_cp:
+    case TimePart::communication_dp:
+    case TimePart::communication_ep:
+    case TimePart::communication_pp:
+    case TimePart::communication_other:
+      break;
+  }
+  return watts.communication;
+}
 
 }  // namespace mbench

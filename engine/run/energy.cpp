@@ -17,29 +17,6 @@ void add_joules(double joules, PointResult& r) {
   r.tokens_per_joule = static_cast<double>(r.point.global_batch * r.point.seq) / joules;
 }
 
-double watts_of(TimePart part, const PowerCurve& watts) {
-  switch (part) {
-    case TimePart::gemms:
-    case TimePart::attention:
-      return watts.gemm;
-    case TimePart::elementwise:
-    case TimePart::optimizer:
-    case TimePart::copies:
-      return watts.memory;
-    case TimePart::host:
-      return watts.idle;
-    case TimePart::bubble:  // a kernel waits for the message
-    case TimePart::communication_tp:
-    case TimePart::communication_cp:
-    case TimePart::communication_dp:
-    case TimePart::communication_ep:
-    case TimePart::communication_pp:
-    case TimePart::communication_other:
-      break;
-  }
-  return watts.communication;
-}
-
 }  // namespace
 
 std::vector<EnergyReading> gather_energy(Group& all, const EnergyReading& mine) {

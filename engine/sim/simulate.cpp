@@ -11,7 +11,6 @@
 #include "engine/point/abilities.h"
 #include "engine/point/fields.h"
 #include "engine/run/energy.h"
-#include "engine/run/flops.h"
 #include "engine/sim/cluster.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
@@ -334,15 +333,6 @@ std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Mac
   add_libraries(outline.peak, library_memory(plan));
   outline.rank = recording->classes.classes[static_cast<std::size_t>(fullest - peaks.begin())].rank;
   return outline;
-}
-
-double least_joules(const Point& p, double seconds, const Machine& machine) {
-  if (!machine.device.watts) return 0;
-  const PowerCurve& watts = *machine.device.watts;
-  const double idle = watts.idle * static_cast<double>(p.world()) * seconds;
-  if (machine.measured) return idle;  // its tables may be faster than the peak says
-  const auto& peaks = machine.device.peak_flops;
-  return idle + (watts.gemm - watts.idle) * model_flops_causal(p) / *std::max_element(peaks.begin(), peaks.end());
 }
 
 }  // namespace mbench

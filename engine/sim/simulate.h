@@ -58,8 +58,4 @@ struct Outline {
 std::optional<Outline> outline_point(const Point& point, const Plan& plan, const Machine& machine, int devices,
                                      sim::Recordings* recordings = nullptr);
 
-// No step of that point takes less energy, in joules, that takes so many seconds at least: its devices draw what idle ones do, and for the
-// model's FLOPs at the highest peak what GEMMs add to that. 0 where the machine's power is not known.
-double least_joules(const Point& point, double seconds, const Machine& machine);
-
 }  // namespace mbench

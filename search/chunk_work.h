@@ -1,0 +1,38 @@
+// What a micro batch takes of the chunks of a layout, put together from the layers and ends of recorded small models.
+#pragma once
+#include <array>
+
+#include "engine/plan/plan.h"
+#include "engine/point/point.h"
+#include "search/recorded_stage.h"
+#include "search/small_model.h"
+
+namespace mbench::search {
+
+// A layer, and the ends of the model. `first`: the embedding; `last`: the head; `both`: of a stage that has both, where what
+// each stage does for a micro batch is done once, and a table that embeds words and makes the logits is there once.
+template <class T>
+struct Parts {
+  T layer, first, last, both;
+  const T& end_of(const ChunkPlan& c) const { return c.first && c.last ? both : c.first ? first : last; }
+};
+struct Work {
+  Busy forward, backward;
+};
+
+// What a micro batch takes of each chunk. `work`: of its dense layers, and of those with experts; null where the model has none.
+struct ChunkWork {
+  const Point& point;
+  std::array<const Parts<Work>*, 2> work{};
+
+  Busy of(const ChunkPlan& c, Busy Work::*way) const {
+    Busy busy;
+    const auto count = kinds_of(point, c);
+    for (std::size_t k = 0; k < 2; ++k)
+      if (work[k]) busy = busy + work[k]->layer.*way * count[k];
+    return has_known_end(point, c) ? busy + (work[0] ? work[0] : work[1])->end_of(c).*way : busy;
+  }
+  Busy both_ways(const ChunkPlan& c) const { return of(c, &Work::forward) + of(c, &Work::backward); }
+};
+
+}  // namespace mbench::search
