@@ -96,8 +96,9 @@ void read_scale_of_scores(Reading& r) {
 void write_scale_of_scores(Writing& w) {
   const double scale = w.number("model.attention_scale");
   const double scalar = scale > 0 ? 1 / (scale * scale) : w.number("model.head_dim"), whole = std::round(scalar);
-  w.put("query_pre_attn_scalar",
-        std::abs(scalar - whole) < 1e-9 * whole ? json(static_cast<std::int64_t>(whole)) : json(scalar));
+  w.put("query_pre_attn_scalar", std::abs(scalar - whole) < 1e-9 * whole && whole < 1e15
+                                     ? json(static_cast<std::int64_t>(whole))
+                                     : json(scalar));
 }
 void read_inverse_logit_scale(Reading& r) {
   if (const double scaling = r.number("logits_scaling", 1); scaling > 0 && scaling != 1)

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "engine/base/error.h"
 
 namespace mbench::formats {
 namespace {
+
+constexpr double kMostOfAnything = 1e15, kMostRanks = 1e9;
 
 // A label at which a record begins: the one behind which a number stands.
 std::size_t find_record(std::string_view text, std::string_view label, std::size_t from) {
@@ -22,6 +25,12 @@ std::size_t find_record(std::string_view text, std::string_view label, std::size
 // The slower of two ranks' times of one step: the step is over when the last is done.
 double slower(double a, double b, Pace unit) {
   return unit == Pace::ms ? std::max(a, b) : std::min(a, b);
+}
+
+// A count that a log prints, such as the ranks of a job; nothing where the number can be none.
+std::optional<std::int64_t> count_of(double number, std::int64_t least, double limit) {
+  if (!(number >= static_cast<double>(least) && number < limit)) return std::nullopt;
+  return static_cast<std::int64_t>(number);
 }
 
 void raise(std::vector<LoggedMemory>& memory, const char* kind, std::int64_t rank, double mib) {
@@ -62,9 +71,9 @@ void LogReader::read_records(const LogRow& row, const Line& line) {
     }
     if (!any) continue;
     if (const auto found = record.figures.find(Figure::global_batch); found != record.figures.end())
-      log_.global_batch = static_cast<std::int64_t>(found->second);
+      if (const auto samples = count_of(found->second, 1, kMostOfAnything)) log_.global_batch = samples;
     if (const auto found = record.figures.find(Figure::world); found != record.figures.end())
-      log_.world = static_cast<std::int64_t>(found->second);
+      if (const auto ranks = count_of(found->second, 1, kMostRanks)) log_.world = ranks;
     add_memory(record, line.rank);
     if (row.kind == LineKind::step) add_step(record, line.rank);
   }
@@ -72,7 +81,7 @@ void LogReader::read_records(const LogRow& row, const Line& line) {
 
 void LogReader::add_memory(const Record& record, int rank) {
   if (const auto said = record.figures.find(Figure::rank); said != record.figures.end())
-    rank = static_cast<int>(said->second);
+    rank = static_cast<int>(count_of(said->second, 0, kMostRanks).value_or(rank));
   const auto of = [&](Figure figure, const char* kind) {
     if (const auto found = record.figures.find(figure);
         found != record.figures.end() && std::isfinite(found->second) && found->second >= 0)
@@ -96,12 +105,12 @@ void LogReader::add_step(const Record& record, int rank) {
     return found == record.figures.end() ? std::optional<double>() : found->second;
   };
   const double number = *figure(Figure::step), pace = *figure(Figure::pace);
-  if (!(number >= 0 && number < 1e15) || !std::isfinite(pace) || pace <= 0) {
+  const auto at_step = count_of(number, 0, kMostOfAnything);
+  if (!at_step || !std::isfinite(pace) || pace <= 0) {
     ++cut_;
     return;
   }
-  LoggedStep step{static_cast<std::int64_t>(number), pace, record.unit, Aside::none, false, figure(Figure::loss),
-                  figure(Figure::gradient_norm)};
+  LoggedStep step{*at_step, pace, record.unit, Aside::none, false, figure(Figure::loss), figure(Figure::gradient_norm)};
   if (step.loss == -1) step.loss.reset();  // what torchtitan prints on stages that do not have it
   if (const auto last = last_.find(rank); last != last_.end() && step.step < last->second) start_again(step.step, rank);
   last_[rank] = step.step;

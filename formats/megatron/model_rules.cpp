@@ -197,7 +197,8 @@ void read_experts(Reading& r) {
   if (gate) r.set("model.shared_gate", true);
   const double one = width.is_number() ? width.get<double>() : 0,
                all = r.number("--moe-shared-expert-intermediate-size", 0);
-  if (one >= 1 && std::fmod(all, one) == 0) return r.set("model.shared_experts", static_cast<std::int64_t>(all / one));
+  if (one >= 1 && all < 1e15 && std::fmod(all, one) == 0)
+    return r.set("model.shared_experts", static_cast<std::int64_t>(all / one));
   r.set("model.shared_experts", 1);
   r.set("model.shared_expert_ffn", all);
 }

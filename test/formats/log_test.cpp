@@ -267,6 +267,16 @@ TEST_CASE("logs: warm-ups are as long as their steps say, or as many as are aske
   CHECK(result_of(log, point_of(16), "a.log", {.warmup = 5, .device = ""}).iteration_ms->samples.size() == 15);
 }
 
+TEST_CASE("logs: counts that no job has are not taken") {
+  const Log log = log_of(
+      "using world size: 18446744073709551615, data-parallel size: 2\n" + megatron_line(1, 100) + megatron_line(2, 100),
+      "megatron-lm");
+  CHECK_FALSE(log.world);
+  CHECK(log.global_batch == 16);
+  CHECK(log.steps.size() == 2);
+  CHECK(log_of("using world size: 2, data-parallel size: 2\n" + megatron_line(1, 100), "megatron-lm").world == 2);
+}
+
 TEST_CASE("logs: a line of any length is read in constant memory, and numbers as they are written") {
   const Log log = log_of(std::string(std::size_t{4} << 20, 'x') + "\n" + megatron_line(1, 900) +
                          std::string("progress 1%\rprogress 2%\r") + megatron_line(2, 100));
