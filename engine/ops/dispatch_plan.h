@@ -12,11 +12,10 @@ namespace mbench::ops {
 
 struct DispatchPlan {
   static constexpr std::string_view name = "dispatch_plan";
-  Tensor
-      experts;    // [tokens, k] i64; outside [first, first + number()): the expert is not here, and the pair has no row
-  Tensor rows;    // [tokens, k] i64: each pair's row; -1 where it has none
-  Tensor pairs;   // [rows] i64: each row's pair; -1 where it is padding
-  Tensor counts;  // [experts] i64: the pairs that chose each expert, dropped ones among them
+  Tensor experts;             // [tokens, k] i64; a pair outside [first, first + number()) has no row here
+  Tensor rows;                // [tokens, k] i64: each pair's row; -1 where it has none
+  Tensor pairs;               // [rows] i64: each row's pair; -1 where it is padding
+  Tensor counts;              // [experts] i64: the pairs that chose each expert, dropped ones among them
   Tensor offsets;             // [experts + 1] i64: the first row of each expert; the last is the end of the rows in use
   std::int64_t capacity = 0;  // rows of an expert; 0: as many as chose it
   std::int64_t multiple = 1;  // without a capacity: rows of an expert are padded to a multiple of it
