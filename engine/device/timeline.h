@@ -11,8 +11,8 @@ namespace mbench {
 struct Track {
   enum Kind { phase, compute, communication, copies, host };
   Kind kind;
-  // Of communication: whose collectives these are, since each group has a stream of its own; empty where it is the
-  // compute stream that waits for them. Of copies: which way, to the host or to the device.
+  // For communication: whose collectives these are, since each group has a stream of its own; empty where the compute
+  // stream waits for them. For copies: which way, to the host or to the device.
   std::string group;
 
   Track(Kind k, std::string_view of = {}) : kind(k), group(of) {}
