@@ -47,7 +47,7 @@ struct GroupName {
   GroupName(const char* name, Axes over = {}) : text(name), axes(over) {}
 };
 
-// Of host_gather: all ranks get what was gathered.
+// For host_gather: all ranks get what was gathered.
 inline constexpr int kEveryRank = -1;
 
 class Group {
@@ -81,8 +81,7 @@ class Group {
   // of `in` is lost then.
   void reduce_scatter(const Tensor& in, const Tensor& out);
   std::unique_ptr<Pending> start_reduce_scatter(const Tensor& in, const Tensor& out);
-  // The equal parts of `in` along dim 0 go to the ranks, the i-th to rank i; out = what the ranks sent here,
-  // in their order.
+  // `in` is cut into equal parts along dim 0; the i-th goes to rank i. out = what the ranks sent here, in their order.
   void all_to_all(const Tensor& in, const Tensor& out);
   std::unique_ptr<Pending> start_all_to_all(const Tensor& in, const Tensor& out);
   // The same with parts of send_rows[i] rows to rank i and receive_rows[i] rows from it; both may be 0. What a rank
@@ -103,16 +102,16 @@ class Group {
                             std::span<const std::int64_t> receive_rows, std::int64_t node_rows);
   // How many ranks of the group, one after the other, are on a node; all, where the backend does not know.
   virtual int ranks_on_node() const { return size_; }
-  // Round the ring of ranks: `in` goes to the rank after this one, or from the last to the first; out = what the rank before
-  // this one sent.
+  // Round the ring of ranks: `in` goes to the rank after this one (after the last: the first). out = what the rank
+  // before this one sent.
   std::unique_ptr<Pending> start_shift(const Tensor& in, const Tensor& out);
   void broadcast(const Tensor& x, int root);
   std::unique_ptr<Pending> start_broadcast(const Tensor& x, int root);
   // On `root`, x = the sum over ranks of x; on the others what x holds is lost.
   void reduce(const Tensor& x, int root);
   std::unique_ptr<Pending> start_reduce(const Tensor& x, int root);
-  // Messages between two ranks of the group are received in the order sent, per tag: the receive that was
-  // started first gets the message that was started first.
+  // Messages between two ranks of the group are received in the order sent, per tag. The receive that was started first
+  // gets the first message.
   std::unique_ptr<Pending> start_send(const Tensor& x, int to, int tag);
   std::unique_ptr<Pending> start_receive(const Tensor& x, int from, int tag);
   void receive(const Tensor& x, int from, int tag);

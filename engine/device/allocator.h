@@ -1,11 +1,11 @@
 // The one allocator: the same code on every device, only the raw memory beneath it differs.
 //
 // One arena in one range of addresses that grows at its top. Blocks are placed best-fit, lowest address first, and
-// freed neighbours merge, so memory freed by one shape serves another. Nothing is ever given back during a run: after
-// the second iteration the arena no longer grows, so there are no page faults and no cudaMalloc. Sizes are rounded up
-// to 512 bytes, as the PyTorch caching allocator counts them.
+// freed neighbours merge, so memory freed by one shape serves another. Nothing is ever given back during a run. After
+// the second iteration the arena no longer grows: no page faults and no cudaMalloc. Sizes are rounded up to 512 bytes,
+// as the PyTorch caching allocator counts them.
 //
-// Reuse is decided in host order, never by the timing of kernels: the same program asks for the same bytes on a CPU, a
+// Reuse is decided in host order, never by the timing of kernels. The same program asks for the same bytes on a CPU, a
 // GPU and a simulated machine. Not thread-safe: one allocator belongs to one rank.
 #pragma once
 #include <memory>
@@ -58,7 +58,7 @@ class Allocator {
   }
   std::size_t library() const { return arena_.library(); }  // now
   std::size_t library_peak() const { return arena_.library_peak(); }
-  // From now on library_peak() counts from here.
+  // library_peak() becomes the most since this call.
   void reset_library_peak() { arena_.reset_library_peak(); }
 
   static constexpr std::size_t kRounding = Arena::kRounding;

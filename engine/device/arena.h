@@ -1,6 +1,6 @@
 // The policy of the allocator (engine/device/allocator.h) without addresses. It decides which bytes of the arena a
-// block gets and when the arena grows; it counts how much is in use and was at most. What only counts memory needs no
-// more than this.
+// block gets and when the arena grows. It counts what is in use, now and at most. What only counts memory needs no more
+// than this.
 #pragma once
 #include <algorithm>
 #include <array>

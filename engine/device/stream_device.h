@@ -14,8 +14,8 @@ class StreamDevice : public Device {
  public:
   using Device::Device;
   virtual void* stream() const = 0;  // the compute stream: a cudaStream_t
-  // Two points of the compute stream. The time between them is added to that part of the meter, to the trace if one is
-  // being taken, and to `sum` unless it is null. `sum` must outlive the next synchronize().
+  // Two points of the compute stream. The time between them is added to that part of the meter, and to the trace if one
+  // is being taken. It is also added to `sum`, which may be null and must outlive the next synchronize().
   virtual int begin_interval() = 0;
   virtual void end_interval(int interval, Track track, std::string name, TimePart part, double* sum) = 0;
   // `check` is called now and then while the host waits for the device, with the seconds it has waited so far. It

@@ -1,6 +1,6 @@
-// What ran when on one rank: spans in seconds of the device's clock, on named tracks. Filled only while a
-// trace is asked for; written as a Chrome trace by engine/run/trace.h. A track is a stream of the device, in whose
-// order its work runs, or the phases of a step as the host goes through them.
+// What ran when on one rank: spans in seconds of the device's clock, on named tracks. Filled only while a trace is
+// asked for; written as a Chrome trace by engine/run/trace.h. A track is a stream of the device, whose work runs in
+// order, or the phases of a step as the host goes through them.
 #pragma once
 #include <string>
 #include <string_view>

@@ -77,7 +77,7 @@ class Head {
   Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word, std::int64_t ahead = 0);
   // Writes batch.loss. Returns x after the final norm.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
-  // The gradient of x; frees what was saved. `dused`: the gradient of what forward returned, if it was used.
+  // The gradient of x; frees what was saved. `dused`: the gradient of forward's result, if it was used.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dused, Saved& saved) const;
   const WordHead& words() const { return *words_; }
 

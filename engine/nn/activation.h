@@ -1,5 +1,5 @@
 // The activation between two linear layers. Where the graph fuses epilogues, GELU (in its tanh form) runs in their
-// GEMMs; else, and always for the others, it is an op of its own.
+// GEMMs. Otherwise activations are ops of their own.
 #pragma once
 #include "engine/nn/linear.h"
 #include "engine/ops/swiglu.h"

@@ -1,4 +1,4 @@
-// RMS norm of the queries, or of the keys, of all heads together (OLMo 2): a token has one root mean square over all
+// RMS norm of the queries, or of the keys, of all heads together (OLMo 2). A token has one root mean square over all
 // heads' columns. Where heads are split over ranks, the columns are gathered and normed whole on every rank, and each
 // rank keeps its own. Megatron-Core's models with such norms do the same. One gamma for all columns, whole on every
 // rank.

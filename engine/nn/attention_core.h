@@ -8,8 +8,8 @@
 
 namespace mbench {
 
-// Q, K and V, or their gradients, inside whatever tensors hold them: one [seq, head_dim] matrix for each group of heads
-// that share keys and values, counted over samples. The queries of a group are neighbours.
+// Q, K and V, or their gradients, inside whatever tensors hold them. Each group of heads that share keys and values has
+// one [seq, head_dim] matrix; groups are counted over samples. The queries of a group are neighbours.
 struct AttentionParts {
   ops::Matrix q, k, v;
 };

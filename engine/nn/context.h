@@ -93,7 +93,7 @@ struct MicroBatch {
   float order_inv_weight_sum = 1;    // of the order of sentences
   Tensor keep;                       // likewise, [chunks of the sequence, batch, their keys]; see keys_of()
   Tensor attention_mask;             // where the graph keeps one
-  // Of multi-token prediction, by depth: the words that a depth predicts. It reads the words that the depth before
+  // For multi-token prediction, by depth: the words that a depth predicts. It reads the words that the depth before
   // predicts.
   struct Ahead {
     Tensor labels, weights;

@@ -1,5 +1,5 @@
-// Attention cores of a sequence that is split over the ranks of cp: each makes the outputs of this rank's positions, with the
-// keys and values of all.
+// Attention cores of a sequence that is split over the ranks of cp. Each makes the outputs of this rank's positions,
+// with the keys and values of all.
 #pragma once
 #include "engine/nn/attention_core.h"
 
@@ -16,8 +16,8 @@ std::unique_ptr<AttentionCore> heads_for_positions(std::unique_ptr<AttentionCore
 enum class KeysBy { all_gather, ring };
 
 // Attention of each chunk of queries to each chunk of keys that the causal mask does not hide; the results are merged.
-// Every rank has the same number of blocks of the same shapes (plan/sequence_share.h). Of the probabilities only their
-// rows' statistics are kept, and backward brings the keys and values again.
+// Every rank has the same number of blocks of the same shapes (plan/sequence_share.h). Only the statistics of the
+// probabilities' rows are kept, and backward brings the keys and values again.
 std::unique_ptr<AttentionCore> attention_by_blocks(KeysBy way);
 
 }  // namespace mbench

@@ -1,13 +1,13 @@
 // GEMMs of a linear layer in FP8 (Micikevicius et al. 2022, arXiv:2209.05433): operands are quantised as they are
-// needed, and multiplied with f32 accumulation. They are the linear parts of a layer's mixers, as in Transformer
-// Engine's modules (TELinear and TEGroupedLinear of Megatron-Core's layer specs) and torchtitan's Float8 converter (all
-// but the output). Not in FP8: the router, embedding, logits, the core of attention, and what joins words for
-// multi-token prediction.
+// needed, and multiplied with f32 accumulation. They are the linear parts of a layer's mixers, as with Transformer
+// Engine (TELinear and TEGroupedLinear in Megatron-Core's layer specs) and torchtitan's Float8 converter (all but the
+// output). Not in FP8: the router, embedding, logits, the core of attention, and what joins words for multi-token
+// prediction.
 //
 // Recipes: `tensorwise`, a scale from the tensor at hand (Float8CurrentScaling); `delayed`, from the largest of the
-// last 1024 steps (DelayedScaling, HYBRID). Both use e4m3 forward and e5m2 for gradients. `blockwise`: e4m3 everywhere,
-// a scale for each 1 x 128 elements of activations and gradients and each 128 x 128 of weights (Float8BlockScaling;
-// DeepSeek-V3 Technical Report, 3.3).
+// last 1024 steps (DelayedScaling, HYBRID). Both use e4m3 forward and e5m2 for gradients. `blockwise`
+// (Float8BlockScaling; DeepSeek-V3 Technical Report, 3.3) uses e4m3 everywhere. It has a scale for each 1 x 128
+// elements of activations and gradients and each 128 x 128 of weights.
 //
 // Delayed scales move once a step, by the largest over micro batches and ranks; Transformer Engine moves them after
 // each forward. So a recomputed region finds the scale that it had, and every schedule has the same scales.

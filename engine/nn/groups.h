@@ -1,5 +1,5 @@
-// The groups of ranks that a model communicates in: one for each set of axes of its mesh, made once, in the same order
-// on every rank.
+// The groups of ranks that a model communicates in: one for each set of axes of its mesh. They are made once, in the
+// same order on every rank.
 #pragma once
 #include <map>
 #include <memory>

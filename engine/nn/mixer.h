@@ -13,7 +13,7 @@ class Mixer {
   // What an implementation keeps for its gradient.
   struct Saved {
     virtual ~Saved() = default;
-    // Where it keeps the mixer's input: emptied between forward and backward where that is made again.
+    // Where it keeps the mixer's input: emptied between forward and backward where the input is recomputed.
     virtual std::vector<Tensor*> inputs() = 0;
   };
   virtual ~Mixer() = default;

@@ -1,7 +1,7 @@
 // A layer whose branches read its input in parallel (GPT-J, GPT-NeoX, Falcon, Command-R): y = x + scale *
-// dropout(a(n(x)) + m(n(x)) + biases), with one norm n or one for each. They share their exchanges over tp: the normed
-// input where it is gathered, and the sum of their outputs where it is reduced. In backward they share the sum of their
-// inputs' gradients; where each has a norm, these lie next to each other.
+// dropout(a(n(x)) + m(n(x)) + biases). There is one norm n, or one for each. They share their exchanges over tp: the
+// normed input where it is gathered, and the sum of their outputs where it is reduced. In backward they share the sum
+// of their inputs' gradients; where each has a norm, these lie next to each other.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,7 +18,7 @@ class ParallelBranches {
  public:
   struct Saved {
     std::vector<Norm::Saved> norms;
-    // [norm], as it lies between layers; empty where it is made again.
+    // [norm], as it lies between layers; empty where it is recomputed.
     std::vector<Tensor> normed;
     std::vector<std::unique_ptr<Mixer::Saved>> mixers;
     ResidualDropout::Saved residual;

@@ -1,6 +1,6 @@
 // The trainable parameters of one rank, in units that own their storage. Modules hold pointers to parameters and read
 // them only inside a Use of their unit. The store decides where the unit's tensors lie meanwhile: whole in flat
-// tensors, or as this rank's part of them (StatePlan), gathered for a use and freed after it.
+// tensors, or as this rank's part of them (StatePlan). A part is gathered for a use and freed after it.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,9 +1,9 @@
 // One AdamW step (Loshchilov & Hutter 2019) over all parameters, which lie in one flat buffer:
-//   `g = grad_scale * grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;`
-//   `p -= lr * (m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps) + weight_decay * p).`
+// g = grad_scale * grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
+// p -= lr * (m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps) + weight_decay * p).
 //
 // The host gives what differs from step to step. Where a recorded step is replayed, it lies in device memory instead
-// (AdamStep): the host writes what it knows before the step, and ClipScale writes the rest.
+// (AdamStep). The host writes what it knows before the step, and ClipScale writes the rest.
 #pragma once
 #include <cmath>
 

@@ -29,7 +29,7 @@ struct HiddenMap {
   constexpr std::int64_t position(std::int64_t s) const { return turn == 0 || s < turn ? seq0 + s : seq1 + s - turn; }
 };
 
-// Likewise for attention probabilities, local [batch, heads, queries, keys]: global element
+// The same for attention probabilities, local [batch, heads, queries, keys]: global element
 // (((sample0 + b) * heads + head0 + a) * seq + q0 + q) * seq + k0 + k.
 struct HeadMap {
   std::int64_t heads = 0;  // global number of heads

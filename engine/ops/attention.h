@@ -42,9 +42,9 @@ struct AttentionShape {
   std::int64_t v_dim() const { return value_dim == 0 ? head_dim : value_dim; }
 };
 
-// The slope of head `head` of `heads` (Press et al. 2022). Of n heads, where n is a power of two, head i has 2^(-8 (i +
-// 1) / n). Otherwise the first heads have the slopes of the power of two below, the others every second slope of the
-// power above.
+// The slope of head `head` of `heads` (Press et al. 2022).
+// Of n heads, where n is a power of two, head i has 2^(-8 (i + 1) / n).
+// Otherwise the first heads have the slopes of the power of two below, the others every second slope of the power above.
 float alibi_slope(std::int64_t head, std::int64_t heads);
 
 struct Attention {

@@ -1,5 +1,5 @@
 // Merges the results of attention over two sets of keys. Each output is weighted by its share of the sum of
-// exponentials, whose logarithm the forward keeps (Milakov and Gimelshein 2018, "Online normalizer calculation for
+// exponentials. The forward keeps that sum's logarithm (Milakov and Gimelshein 2018, "Online normalizer calculation for
 // softmax").
 #pragma once
 #include "engine/ops/arguments.h"

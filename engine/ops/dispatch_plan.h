@@ -1,10 +1,10 @@
 // Where the rows of the experts come from: a stable counting sort of an MoE's (token, slot) pairs by the expert that
 // they chose. Pair (token, slot) has the number token * k + slot.
 //
-// Without a capacity an expert has as many rows as chose it, or the next multiple of a number, so that GEMMs have few
-// different shapes. Its rows follow those of the expert before it: offsets follow the data, and the tensors are as long
-// as their upper bound. With a capacity every expert has that many rows, and offsets are known beforehand. Pairs beyond
-// an expert's capacity are dropped, the last ones first, and rows that nobody chose are padding.
+// Without a capacity an expert has as many rows as chose it, or the next multiple of `multiple`: then GEMMs have few
+// shapes. Its rows follow those of the expert before it: offsets follow the data, and the tensors are as long as their
+// upper bound. With a capacity every expert has that many rows, and offsets are known beforehand. Pairs beyond an
+// expert's capacity are dropped, the last ones first, and rows that nobody chose are padding.
 #pragma once
 #include "engine/ops/arguments.h"
 

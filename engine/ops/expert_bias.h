@@ -50,8 +50,8 @@ struct ExpertBias {  // y[row] += share * weights[row] * bias[the row's expert];
   Cost cost() const { return {2 * static_cast<double>(y.numel()), 2 * bytes_of(y) + bytes_of(bias)}; }
 };
 
-// dbias[expert] += sum over its rows of weights[row] * dy[row]. With weights also dweights[row] = share * dy[row] .
-// bias[its expert], 0 in rows without an expert.
+// dbias[expert] += sum over its rows of weights[row] * dy[row].
+// With weights also dweights[row] = share * dy[row] . bias[its expert], 0 in rows without an expert.
 struct ExpertBiasGrad {
   static constexpr std::string_view name = "expert_bias_grad";
   Tensor dy;                                      // [rows, n]

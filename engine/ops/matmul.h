@@ -1,10 +1,9 @@
 // Batched GEMM: C[i] = alpha * A[i] * B[i] + beta * C[i], all row-major; f32 accumulation.
 //
-// A single GEMM may carry an epilogue, which would otherwise be ops of their own: bias (BiasAdd), bias and GELU
-// (BiasGelu), or the gradient of a GELU (BiasGeluGrad). The GEMM of a weight gradient may carry the gradient of the
-// bias (BiasGrad). Results are those of the ops, but for one rounding. Where a backend runs the epilogue on its f32
-// sums, a 16-bit result is not rounded before bias and GELU. Where it runs the GEMM and then the ops (the CPU always,
-// see epilogue.h), it is rounded.
+// A single GEMM may carry an epilogue in place of ops: bias (BiasAdd), bias and GELU (BiasGelu), or the gradient of a
+// GELU (BiasGeluGrad). The GEMM of a weight gradient may carry the gradient of the bias (BiasGrad). Results are those
+// of the ops, but for one rounding. Where a backend runs the epilogue on its f32 sums, a 16-bit result is not rounded
+// before bias and GELU. Where it runs the GEMM and then the ops (the CPU always, see epilogue.h), it is rounded.
 #pragma once
 #include "engine/ops/matrix.h"
 

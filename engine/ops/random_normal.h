@@ -1,7 +1,7 @@
 // Initial weights: normal draws of mean 0. A draw depends only on the global element, so a shard holds exactly the
 // numbers of the whole tensor. Element e = global_row * global_cols + global_col comes from Box-Muller on the Philox
-// block e / 4. Words (w0, w1) give elements 0, 1 and (w2, w3) elements 2, 3. Of a pair (w, w'), r = sqrt(-2 ln u) with
-// u = (w + 1) / 2^32; the elements are r cos(2 pi w' / 2^32) and r sin(2 pi w' / 2^32).
+// block e / 4. Words (w0, w1) give elements 0, 1 and (w2, w3) elements 2, 3. A pair (w, w') has r = sqrt(-2 ln u) with
+// u = (w + 1) / 2^32. Its elements are r cos(2 pi w' / 2^32) and r sin(2 pi w' / 2^32).
 #pragma once
 #include "engine/ops/arguments.h"
 

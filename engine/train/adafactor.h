@@ -1,6 +1,6 @@
-// A step of Adafactor over all matrices that this rank updates. Each may lie in parts on several ranks: the sums over
-// rows, over columns, and of squared updates are reduced over the ranks that a weight's placement cuts it over. They
-// are packed into one all-reduce for each set of axes. Each expert is a matrix, with its own norm of the update.
+// A step of Adafactor over all matrices that this rank updates. Each may lie in parts on several ranks, by its
+// placement. The sums over rows, over columns, and of squared updates are reduced over these ranks. They are packed
+// into one all-reduce for each set of axes. Each expert is a matrix, with its own norm of the update.
 #pragma once
 #include <map>
 #include <vector>

@@ -43,8 +43,8 @@ struct HostBatch {
   std::vector<std::int64_t> token_types;
   std::vector<std::uint8_t> keep;
   std::vector<std::int64_t> order_labels;  // [batch]
-  // only for multi-token prediction, by depth: the tokens so many positions further on than labels, 0 with weight 0
-  // where that is past the sample's end.
+  // only for multi-token prediction, by depth: tokens further on than labels by the depth, 0 with weight 0 past the
+  // sample's end.
   struct Ahead {
     std::vector<std::int64_t> labels;
     std::vector<float> weights;

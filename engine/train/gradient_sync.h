@@ -1,7 +1,7 @@
-// Sums the gradients that are partial when backward ends, by one rule: each parameter's over the axes that its
-// placement and the tokens' say (reduce_over of plan/placement.h). Over ranks of data (kDataAxes) that is in buckets,
-// which start as soon as backward has filled them. Over tp, where a rank saw only a part of the sequence, it is at the
-// end. A table that the first and the last stage share is summed between those.
+// Sums the gradients that are partial when backward ends. Each parameter's is summed over the axes that its placement
+// and the tokens' say (reduce_over of plan/placement.h). Over ranks of data (kDataAxes) that is in buckets, which start
+// as soon as backward has filled them. Over tp, where a rank saw only a part of the sequence, it is at the end. A table
+// that the first and the last stage share is summed between those.
 //
 // Where optimizer state is sharded (StatePlan), a rank needs only the sum of its own part: buckets are
 // reduce-scattered. So it is with ZeRO 1, in its paper and in Megatron's distributed optimizer. An all-reduce would

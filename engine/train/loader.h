@@ -1,5 +1,6 @@
-// Makes a rank's micro batches on the host, in the order in which its steps take them: when they are asked for, or by
-// threads ahead of that. A batch depends only on its step and number, so losses do not depend on who makes it, or when.
+// Makes a rank's micro batches on the host, in the order in which its steps take them. It does so when they are asked
+// for, or by threads ahead of that. A batch depends only on its step and number, so losses do not depend on who makes
+// it, or when.
 #pragma once
 #include <condition_variable>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The optimizer that the plan declares (OptimizerPlan), on f32 main weights: clipping by the true global norm,
+// The optimizer that the plan declares (OptimizerPlan), on f32 main weights. It clips by the true global norm, has
 // learning-rate warm-up, and for fp16 a dynamic loss scale. Where its state is sharded, each rank updates its own part
 // (StateLayout). Where it lives in host memory, the host updates it (HostUpdate), by a norm that the device takes.
 #pragma once

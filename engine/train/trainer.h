@@ -1,9 +1,9 @@
 // One rank's part of a training run: builds the model that the Plan gives it and runs optimizer steps by the
 // stage's schedule.
 //
-// Where the plan says so, steps are replayed. The inputs of a step lie in tensors of their own and are written before
-// it begins, as is all else that differs from step to step. The first step runs as it is, and makes what is made once.
-// The second is recorded, and every later one repeats it. From then on nothing may allocate on the device.
+// Where the plan says so, steps are replayed. The inputs of a step, and all else that differs from step to step, are
+// written to tensors of their own before it begins. The first step runs as it is, and makes what is made once. The
+// second is recorded, and every later one repeats it. From then on nothing may allocate on the device.
 #pragma once
 #include <functional>
 #include <map>

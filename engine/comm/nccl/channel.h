@@ -3,7 +3,7 @@
 //
 // What NCCL does on the host, meeting the others and opening connections, goes on in the background. The host waits for
 // it up to the watch's deadline: a rank that never comes is a timeout with a name. For that the communicator of all
-// ranks, from which others are split, and those of messages do not block: NCCL has a thread for each of their calls.
+// ranks, from which others are split, and those of messages do not block. NCCL has a thread for each of their calls.
 // Those of collectives block, which saves a thread for every collective; the watch's own thread makes their calls
 // (caller.h).
 #pragma once
@@ -16,8 +16,8 @@ class Channel {
   // Joins the others that come with the same id. Does not block: others are split from it. All of them call it at once.
   Channel(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id, int rank, int size);
   // Joins the parent's ranks that give the same color, for collectives. All of the parent's ranks call it at once;
-  // those that are in no part call stay_out_of_split(). It has buffers of its own: NCCL would put the operations of
-  // communicators that share buffers in one order, and end all of them with one.
+  // those that are in no part call stay_out_of_split(). It has buffers of its own: NCCL puts the operations of
+  // communicators that share buffers in one order, and ends all with one.
   Channel(Channel& parent, const std::string& name, int color, int key);
   static void stay_out_of_split(Channel& parent, const std::string& name);
   // As the first, without waiting for the others: not to be used before made() returns true. For messages of two ranks:
