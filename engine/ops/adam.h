@@ -1,4 +1,5 @@
-// One AdamW step (Loshchilov & Hutter 2019) over all parameters, which lie in one flat buffer:
+// One AdamW step (Loshchilov & Hutter 2019) over all parameters, which lie in one flat buffer.
+//
 // g = grad_scale * grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 // p -= lr * (m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps) + weight_decay * p).
 //
