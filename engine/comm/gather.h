@@ -1,5 +1,4 @@
-// Values that the hosts of a group tell each other: Group::host_gather by type. Results are in the order of
-// the ranks.
+// Values that the hosts of a group exchange: Group::host_gather by type. Results are in the order of the ranks.
 #pragma once
 #include <cstring>
 #include <type_traits>
@@ -33,7 +32,7 @@ std::vector<T> gather_all(Group& group, const T& mine) {
   return all;
 }
 
-// Every rank's text, on rank `to` alone: the others get none.
+// Every rank's text, only on rank `to`; the others get none.
 inline std::vector<std::string> gather_text(Group& group, std::string_view mine, int to) {
   std::vector<std::string> all;
   for (const Group::Bytes& bytes : group.host_gather(std::as_bytes(std::span(mine)), to))

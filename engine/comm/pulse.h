@@ -1,6 +1,6 @@
-// Which communication a rank is in, for another thread to see: whoever watches the job tells by it whether the rank still comes
-// further, and what it waits in if not. Written by the one thread that communicates, a few stores for each communication; read
-// by any.
+// Which communication a rank is in, for another thread to see. The watcher of a job sees whether the rank still
+// advances, and what it waits in if not. Written by the one thread that communicates, a few stores for each
+// communication; read by any.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -51,7 +51,7 @@ class Pulse {
   }
   void move() { turn_.store(turn_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-  int depth_ = 0;                       // of the writing thread alone
+  int depth_ = 0;                       // only of the writing thread
   std::atomic<std::uint64_t> turn_{0};  // odd within a communication
   std::atomic<const char*> what_{nullptr};
   std::atomic<int> group_{0};

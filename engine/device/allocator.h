@@ -1,10 +1,11 @@
 // The one allocator: the same code on every device, only the raw memory beneath it differs.
 //
-// One arena in one range of addresses that grows at its top; blocks are placed best-fit, lowest address
-// first, and freed neighbours merge, so memory freed by one shape serves another. Nothing is ever given back
-// during a run: after the second iteration the arena no longer grows, so there are no page faults and no
-// cudaMalloc. Sizes are rounded up to 512 bytes, as the PyTorch caching allocator counts them. Reuse is
-// decided in host order, never by the timing of kernels: the same program asks for the same bytes on a CPU, a
+// One arena in one range of addresses that grows at its top. Blocks are placed best-fit, lowest address first, and
+// freed neighbours merge, so memory freed by one shape serves another. Nothing is ever given back during a run. After
+// the second iteration the arena no longer grows: no page faults and no cudaMalloc. Sizes are rounded up to 512 bytes,
+// as the PyTorch caching allocator counts them.
+//
+// Reuse is decided in host order, never by the timing of kernels. The same program asks for the same bytes on a CPU, a
 // GPU and a simulated machine. Not thread-safe: one allocator belongs to one rank.
 #pragma once
 #include <memory>
@@ -19,7 +20,7 @@
 
 namespace mbench {
 
-// Is told of every block as it is handed out and as it comes back.
+// Sees every block as it is handed out and as it comes back.
 class AllocationObserver {
  public:
   virtual ~AllocationObserver() = default;
@@ -31,7 +32,7 @@ class AllocationObserver {
 
 class Allocator {
  public:
-  // `limit`: bytes the device may hold, 0 for no limit but that of the raw memory.
+  // `limit`: bytes the device may hold; 0: as many as the raw memory has.
   Allocator(std::unique_ptr<RawMemory> raw, std::size_t limit) : arena_(std::move(raw), limit) {}
 
   std::byte* allocate(std::size_t bytes, Category category, std::string_view what);
@@ -50,15 +51,14 @@ class Allocator {
   ModelPart part() const { return part_; }
   void part(ModelPart part) { part_ = part; }
 
-  // Memory of the device that is not the arena's (library_memory.h): one holder now has `after` bytes of it
-  // instead of `before`. The arena cannot have what is held there, nor it what the arena has reserved: throws
-  // OutOfMemory where the limit is less than both.
+  // Memory of the device outside the arena (library_memory.h): one holder now has `after` bytes of it instead of
+  // `before`. Throws OutOfMemory where this memory and what the arena has reserved exceed the limit.
   void change_library(std::size_t before, std::size_t after, std::string_view what) {
     arena_.change_library(before, after, what);
   }
   std::size_t library() const { return arena_.library(); }  // now
   std::size_t library_peak() const { return arena_.library_peak(); }
-  // From now on the most that there is from now on.
+  // library_peak() becomes the most since this call.
   void reset_library_peak() { arena_.reset_library_peak(); }
 
   static constexpr std::size_t kRounding = Arena::kRounding;

@@ -1,5 +1,6 @@
-// The policy of the allocator (engine/device/allocator.h) without addresses: which bytes of the arena a block gets,
-// when the arena grows, how much is in use and what it was at most. What only counts memory needs no more than this.
+// The policy of the allocator (engine/device/allocator.h) without addresses. It decides which bytes of the arena a
+// block gets and when the arena grows. It counts what is in use, now and at most. What only counts memory needs no more
+// than this.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -40,11 +41,11 @@ class OutOfMemory : public Error {
 
 class Arena {
  public:
-  // `limit`: bytes the device may hold, 0 for no limit but that of the raw memory.
+  // `limit`: bytes the device may hold; 0: as many as the raw memory has.
   Arena(std::unique_ptr<RawMemory> raw, std::size_t limit) : raw_(std::move(raw)), limit_(limit) {}
 
   static constexpr std::size_t kRounding = 512;
-  // What a block of so many bytes takes.
+  // The bytes that a block of `bytes` takes.
   static std::size_t rounded(std::size_t bytes) {
     return std::max<std::size_t>(1, (bytes + kRounding - 1) / kRounding) * kRounding;
   }
@@ -72,7 +73,7 @@ class Arena {
   std::uint64_t raw_allocations() const { return raw_allocations_; }
   void reset_peak() { peak_ = use_; }
   void reset_library_peak() { library_peak_ = library_; }
-  // Of what is held outside the arena: see Allocator.
+  // Memory held outside the arena: see Allocator.
   void change_library(std::size_t before, std::size_t after, std::string_view what);
   std::size_t library() const { return library_; }
   std::size_t library_peak() const { return library_peak_; }
@@ -81,7 +82,7 @@ class Arena {
 
  private:
   [[noreturn]] void fail_full(std::string_view what, std::string_view category, std::size_t need) const;
-  // Makes the arena end so that `size` more bytes are free in one block.
+  // Grows the arena so that a block of `size` bytes is free at its end.
   void grow(std::size_t size, Category category, std::string_view what);
 
   std::unique_ptr<RawMemory> raw_;

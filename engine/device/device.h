@@ -1,6 +1,6 @@
-// What the engine runs on: one memory, one table of ops, one clock. Backends implement it; everything above
-// sees only this. Ops are enqueued in host order on the device's compute stream; host code reads device
-// values through read() alone, for which a simulated device has a declared answer.
+// What the engine runs on: one memory, one table of ops, one clock. Backends implement it; everything above sees only
+// this. Ops are enqueued in host order on the device's compute stream. Host code reads device values only through
+// read(), for which a simulated device has a declared answer.
 #pragma once
 #include <memory>
 #include <span>
@@ -54,8 +54,8 @@ class Device {
   Device& host();
   // Null until it is opened.
   Device* opened_host() const { return host_.get(); }
-  // Copies the bytes of one tensor to another, of which one is the host's, beside what is enqueued on the device: it begins
-  // when all that was enqueued before it is done.
+  // Copies the bytes of one tensor to another; one of the two is the host's. It begins when all that was enqueued
+  // before it is done, and overlaps with what is enqueued on the device after.
   [[nodiscard]] std::unique_ptr<HostCopy> start_copy(CopyWay way, const Tensor& from, const Tensor& to);
   // What was spent on the device and on its host.
   Meter total_meter() const;
@@ -73,10 +73,10 @@ class Device {
   bool in_one_call() const { return calls_ > 0; }
   // Starts to read the device's sensors; null where it has none that can be read.
   virtual std::unique_ptr<Gauge> gauge() { return nullptr; }
-  // Runs `step` and remembers what it gives the device, to be replayed; it may neither read nor write values. Has been
-  // performed once when the stream gets there, as if it had not been recorded.
+  // Runs `step` and remembers what it gives the device, to be replayed; it may neither read nor write values. The step
+  // has been performed once when the stream gets there, as if it had not been recorded.
   virtual std::unique_ptr<RecordedStep> record(const std::function<void()>& step);
-  // Where what is called is to be added; null where nothing is recorded, or the device does so by itself.
+  // The list to which calls are added; null where nothing is recorded, or the device records by itself.
   CallList* recording() const { return recording_; }
 
   // Null unless a trace is being taken.
@@ -95,9 +95,9 @@ class Device {
   virtual std::unique_ptr<Device> open_host();
   // What start_copy() has checked and counted. Where ops have ended when their calls return, so has this.
   virtual std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to);
-  // What copy() has checked, counted and found to be work; `from` and `to` are apart.
+  // What copy() has checked, counted and found to be work; `from` and `to` do not overlap.
   virtual void do_copy(const Tensor& from, const Tensor& to) = 0;
-  // Of read() and write(): nothing of the host's can be part of a recorded step.
+  // For read() and write(): host values cannot be part of a recorded step.
   void need_no_recording(std::string_view call) const {
     check(!recording_, "record", "a {} of values within a step that is recorded, need it before or after", call);
   }
@@ -115,8 +115,8 @@ class Device {
   bool charged_ = false;  // the kernel that stands for them has been enqueued
 };
 
-// What is enqueued while it lives, a framework enqueues by one call of its own, without a dispatcher or a library of collectives
-// between: a simulated host is charged for the first kernel, and for no other, nor for collectives.
+// While it lives, what is enqueued stands for one call of a framework, without a dispatcher or a library of collectives
+// in between. A simulated host is charged only for the first kernel, and not for collectives.
 class OneCall {
  public:
   explicit OneCall(Device& device) : device_(device) {

@@ -1,6 +1,6 @@
 // The free blocks of an arena: best fit, the lowest of those of one size, neighbours merged. A few dozen to a few
-// hundred of them, in one array by offset, which is faster than the nodes of a tree. A replay of a large step
-// (engine/sim/replay_memory.h) spends most of its time here: what is taken fits exactly more often than not, and a
+// hundred of them lie in one array by offset, which is faster than the nodes of a tree. A replay of a large step
+// (engine/sim/replay_memory.h) spends most of its time here. What is taken fits exactly more often than not, and a
 // search that branches is mispredicted at every other comparison.
 #pragma once
 #include <cstddef>
@@ -20,7 +20,7 @@ class FreeBlocks {
     std::size_t least = kNone / 2, at = kNone;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const Block block = blocks_[i];
-      const std::size_t rest = block.size - size;  // of one that is too small: beyond what any block has
+      const std::size_t rest = block.size - size;  // too small a block: wraps, beyond any size
       if (rest == 0) {
         erase(i);
         return block.offset;

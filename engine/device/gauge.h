@@ -1,4 +1,4 @@
-// What a device's sensors tell while it works: power, clocks, and what held the clocks down.
+// What a device's sensors report while it works: power, clocks, and what held the clocks down.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace mbench {
 
-// Each null where the device does not tell.
+// Each null where the device does not report it.
 struct Readings {
   std::optional<double> power_w;          // mean
   std::optional<double> utilization;      // mean share of time in which something ran
@@ -33,7 +33,7 @@ inline constexpr std::array<ThrottleReason, 8> kThrottleReasons{{{"applications_
                                                                  {"hw_power_brake_slowdown", true},
                                                                  {"display_clocks_setting", false}}};
 
-// The names of the bits; of faults alone, if so asked.
+// The names of the bits; only of faults, if so asked.
 std::vector<std::string> throttle_names(std::uint32_t bits, bool faults_only = false);
 
 // Reads the sensors from its construction until its end, in the background.

@@ -1,4 +1,4 @@
-// A copy under way between a device's memory and its host's (Device::host()).
+// A copy in flight between a device's memory and its host's (Device::host()).
 #pragma once
 #include <string_view>
 

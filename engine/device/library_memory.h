@@ -1,6 +1,6 @@
-// Bytes of a device outside the engine's arena: workspaces of libraries, scratch of kernels. They are no part
-// of the peak that a plan is judged by, which must be the same on every device, but they count against the
-// device's limit, and a row reports the most that there were.
+// Bytes of a device outside the engine's arena: workspaces of libraries, scratch of kernels. They are no part of the
+// peak that a plan is judged by, which must be the same on every device. But they count against the device's limit, and
+// a row reports the most that there were.
 #pragma once
 #include <cstddef>
 #include <string_view>
@@ -17,8 +17,8 @@ class LibraryMemory {
   LibraryMemory(const LibraryMemory&) = delete;
   LibraryMemory& operator=(const LibraryMemory&) = delete;
 
-  // From now on it is `bytes`. Throws OutOfMemory, and leaves it as it was, where the limit has no room;
-  // call it before the memory is asked for.
+  // Sets it to `bytes`; call it before the memory is asked for. Throws OutOfMemory, and changes nothing, where the
+  // limit has no room.
   void resize(std::size_t bytes, std::string_view what) {
     memory_.change_library(bytes_, bytes, what);
     bytes_ = bytes;

@@ -12,20 +12,20 @@ struct Cost {
   double flops = 0;
   double bytes = 0;
   bool matmul = false;  // runs on the matrix units and counts towards hfu
-  double epilogue = 0;  // of the flops of a product: those of its epilogue, which do not count towards hfu
+  double epilogue = 0;  // the part of flops in a GEMM's epilogue, which does not count towards hfu
 };
 
 struct Meter {
   double flops = 0;         // of every op
-  double matmul_flops = 0;  // of matrix products without their epilogues, recompute included
+  double matmul_flops = 0;  // of GEMMs without their epilogues, recompute included
   double bytes = 0;
   std::uint64_t launches = 0;
   double communication_bytes = 0;    // handed to collectives and messages by this rank
   double host_copy_bytes = 0;        // between the device's memory and its host's, both ways
   double communication_seconds = 0;  // host time spent in collectives
   double bubble_seconds = 0;         // host time a pipeline stage waited for its neighbours' messages
-  // By what it was spent on. Ops of a stream are in it while a trace is taken alone. Of a real device without `host`, which is what is
-  // left of a step.
+  // By what it was spent on. Ops of a stream are in it only while a trace is taken. A real device has no `host` in it:
+  // that is what is left of a step.
   TimeByPart seconds{};
   void charge(const Cost& c) {
     flops += c.flops;
@@ -45,7 +45,7 @@ struct Meter {
     for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] += m.seconds[i];
   }
   void reset() { *this = Meter(); }
-  // What was counted since it was `before`, without seconds.
+  // What was counted since `before`, without seconds.
   Meter since(const Meter& before) const {
     Meter more;
     more.flops = flops - before.flops;

@@ -1,5 +1,5 @@
-// What a device was given in a step, to be given again: the same ops, copies and collectives, in their order, on the same
-// memory. What they read of the host's was written to the device before; nothing of it is decided again.
+// What a device was given in a step, to be given again: the same ops, copies and collectives, in their order, on the
+// same memory. The host's values that they read were written to the device before; nothing is decided again.
 #pragma once
 #include <functional>
 #include <vector>
@@ -11,15 +11,14 @@ namespace mbench {
 class RecordedStep {
  public:
   virtual ~RecordedStep() = default;
-  // Enqueues all of it. The memory that it works on is what it was when it was recorded: whoever allocated there since
-  // loses what he has.
+  // Enqueues all of it, on the memory that it was recorded on. It overwrites what was allocated there since.
   virtual void replay() = 0;
 };
 
-// Of a device that has no recording of its own: the calls themselves.
+// For a device that has no recording of its own: the calls themselves.
 class CallList final : public RecordedStep {
  public:
-  // What `call` holds of tensors is borrowed.
+  // The tensors that `call` holds are borrowed.
   template <class Call>
   void add(const Call& call) {
     const Borrowing borrowing;

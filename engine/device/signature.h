@@ -1,4 +1,4 @@
-// What a device says of itself and of the faults that it has counted. Each null where it does not tell.
+// What a device reports of itself and of the faults that it has counted. Each null where it does not report it.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -8,7 +8,7 @@
 namespace mbench {
 
 struct DeviceSignature {
-  std::string name, pci, serial, vbios, driver;  // empty: not told
+  std::string name, pci, serial, vbios, driver;  // empty: not reported
   // Since the driver was loaded.
   std::optional<std::int64_t> ecc_corrected, ecc_uncorrected, pcie_replays, nvlink_errors;
   std::optional<std::int64_t> remapped_rows;  // of its memory, for good

@@ -1,8 +1,8 @@
 // A typed view of device memory. Copies share the memory; it returns to the allocator with the last of them.
 // data() is an address of the device, not of the host: only backends follow it.
 //
-// Copies made while a Borrowing lives on their thread share nothing: they name the memory, and do not keep it. For what is
-// remembered beyond the tensors that it was given, as a recorded step is.
+// Copies made while a Borrowing lives on their thread share nothing: they name the memory, and do not keep it. For what
+// outlives the tensors that it was given, such as a recorded step.
 #pragma once
 #include <memory>
 #include <string_view>
@@ -64,7 +64,7 @@ class Tensor {
   struct Storage {
     Storage(Allocator& m, std::size_t bytes, Category c, std::string_view what)
         : memory(m), data(m.allocate(bytes, c, what)) {}
-    // The same place, that another one holds.
+    // The same memory, which another one holds.
     explicit Storage(const std::shared_ptr<Storage>& of) : memory(of->memory), data(of->data), owned(false) {}
     ~Storage() {
       if (owned) memory.release(data);

@@ -1,6 +1,6 @@
-// What ran when on one rank: spans in seconds of the device's clock, on named tracks. Filled only while a
-// trace is asked for; written as a Chrome trace by engine/run/trace.h. A track is a stream of the device, in whose
-// order its work runs, or the phases of a step as the host goes through them.
+// What ran when on one rank: spans in seconds of the device's clock, on named tracks. Filled only while a trace is
+// asked for; written as a Chrome trace by engine/run/trace.h. A track is a stream of the device, whose work runs in
+// order, or the phases of a step as the host goes through them.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,8 +11,8 @@ namespace mbench {
 struct Track {
   enum Kind { phase, compute, communication, copies, host };
   Kind kind;
-  // Of communication: whose collectives these are, since each group has a stream of its own; empty where it is the
-  // compute stream that waits for them. Of copies: which way, to the host or to the device.
+  // For communication: whose collectives these are, since each group has a stream of its own; empty where the compute
+  // stream waits for them. For copies: which way, to the host or to the device.
   std::string group;
 
   Track(Kind k, std::string_view of = {}) : kind(k), group(of) {}

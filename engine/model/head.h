@@ -1,5 +1,5 @@
-// The end of a model, from the last layer's output to the loss: final norm, words predicted from every position, and,
-// where the model has it (BERT), the order of two sentences from the first. Their losses add up.
+// The end of a model, from the last layer's output to the loss: final norm, then words predicted from every position.
+// BERT also predicts the order of two sentences from the first position. The losses add up.
 #pragma once
 #include <optional>
 
@@ -9,8 +9,8 @@
 
 namespace mbench {
 
-// Logits over the vocabulary, scaled and capped where the model does so, and their cross entropy; BERT puts dense, GELU and norm before
-// them.
+// Logits over the vocabulary, scaled and capped where the model does so, and their cross entropy. In BERT dense, GELU
+// and norm come before them.
 class WordHead {
  public:
   struct Saved {
@@ -51,7 +51,7 @@ class OrderHead {
   };
   OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec);
   void forward(Context& context, const MicroBatch& batch, const Tensor& x, const Tensor& loss, Saved& saved) const;
-  // Adds the gradient of the first position to that of all, dx.
+  // Adds the gradient of the first position to dx, the gradient of all positions.
   void backward(Context& context, const MicroBatch& batch, const Tensor& dx, Saved& saved) const;
 
  private:
@@ -60,7 +60,7 @@ class OrderHead {
   CrossEntropy loss_;
 };
 
-// What a depth of multi-token prediction, from 0, is to say.
+// The targets of a depth of multi-token prediction, from 0.
 CrossEntropy::Targets targets_ahead(const MicroBatch& batch, std::size_t depth);
 
 class Head {
@@ -71,13 +71,13 @@ class Head {
     OrderHead::Saved order;
     std::vector<WordHead::Saved> ahead;
   };
-  // `word`: the embedding's table where this rank has it, else null: for a tied head a copy is made, whose gradient is
-  // summed with the first stage's. `ahead`: depths of multi-token prediction that an earlier chunk has, whose hidden activations come
-  // behind the model's along the first dim, and whose words this head predicts.
+  // `word`: the embedding's table where this rank has it, else null. A tied head then makes a copy, whose gradient is
+  // summed with the first stage's. `ahead`: how many depths of multi-token prediction an earlier chunk has. Their
+  // hidden activations come after the model's along the first dim, and this head predicts their words.
   Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word, std::int64_t ahead = 0);
   // Writes batch.loss. Returns x after the final norm.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
-  // The gradient of x; frees what was saved. `dused`: the gradient of what forward returned, if it was used.
+  // The gradient of x; frees what was saved. `dused`: the gradient of forward's result, if it was used.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dused, Saved& saved) const;
   const WordHead& words() const { return *words_; }
 

@@ -1,6 +1,6 @@
-// The part of a model that one rank holds: for each chunk of its stage a run of layers, the first chunk of
-// all with the embedding before them, the last with the head behind and the depths of multi-token prediction. A layout cut by hand
-// puts the depths on a chunk before the head's, and may leave a chunk empty.
+// The part of a model that one rank holds: a run of layers for each chunk of its stage. The first chunk of all has the
+// embedding before them, the last the head behind and the depths of multi-token prediction. A layout cut by hand puts
+// the depths on a chunk before the head's, and may leave a chunk empty.
 #pragma once
 #include <functional>
 #include <memory>
@@ -49,8 +49,9 @@ class ModelChunk {
 
  private:
   void add_end(const Plan& plan, const ChunkPlan& chunk, Parameter* word);
-  // Depths whose head is elsewhere: hidden activations of the model and of each depth, one behind the other along the first dim; and
-  // from the gradient of these that of the model's.
+  // Depths whose head is elsewhere. depths_forward() returns the hidden activations of the model and of each depth, one
+  // after the other along the first dim. depth_backward() takes the gradient back through one depth; the last call
+  // returns the model's.
   Tensor depths_forward(Context& context, const MicroBatch& batch, Tensor hidden, Saved& saved) const;
   Tensor depth_backward(Context& context, const MicroBatch& batch, const Tensor& dy, std::size_t depth,
                         Saved& saved) const;
@@ -60,12 +61,12 @@ class ModelChunk {
   std::optional<Norm> norm_;    // behind the last layer, where the head is elsewhere
   std::unique_ptr<Head> head_;  // which the depths refer to
   std::vector<PredictionDepth> depths_;
-  // Of the units of parts_[i], while its part of the chunk runs; meanwhile those of parts_[next] may be fetched.
+  // For the units of parts_[i], while that part of the chunk runs; meanwhile the units of parts_[next] may be fetched.
   ParameterStore::Use use(std::size_t i, ParameterStore::Gradients gradients, std::size_t next) const;
 
   ParameterStore& store_;
-  // In the order of a forward: the embedding, each layer, the norm, the head, each depth. The units of each: its own, and of what it
-  // shares, tables and logits.
+  // In the order of a forward: the embedding, each layer, the norm, the head, each depth. Each has its own units, and
+  // those that it shares, of tables and logits.
   std::vector<std::vector<int>> parts_;
   std::vector<ModelPart> names_;  // of each
 };

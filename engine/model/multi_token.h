@@ -1,6 +1,7 @@
-// Multi-token prediction (DeepSeek-V3 Technical Report, 2.2; Megatron-Core's MultiTokenPrediction): a depth reads the hidden
-// activations behind the final norm, its own or the model's, beside the embedded words that were predicted from them, and
-// predicts with the model's own logits one word further on. Depths form a chain; each has a layer, norms and a projection.
+// Multi-token prediction (DeepSeek-V3 Technical Report, 2.2; Megatron-Core's MultiTokenPrediction). A depth reads the
+// hidden activations after the final norm, its own or the model's, together with the embedded words that were predicted
+// from them. It predicts one word further on with the model's own logits. Depths form a chain; each has a layer, norms
+// and a projection.
 #pragma once
 #include "engine/model/head.h"
 #include "engine/nn/embedding.h"
@@ -16,11 +17,12 @@ class PredictionDepth {
     Layer::Saved layer;
     WordHead::Saved head;
   };
-  // `depth`: from 0. `word`: the word table on this rank; `head`: the model's, null where it is on another one.
+  // `depth`: from 0. `word`: the word table on this rank; `head`: the model's, null where it is on another rank.
   PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, Parameter* word, const WordHead* head);
-  // Writes the depth's loss, where the head is. hidden, and what is returned: as hidden activations lie, behind a norm.
+  // Writes the depth's loss, where the head is. `hidden` and the result lie as hidden activations do, after a norm.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& hidden, Saved& saved) const;
-  // The gradient of hidden; frees what was saved. `dused`: that of what forward returned, if a further depth or another chunk used it.
+  // The gradient of hidden; frees what was saved. `dused`: the gradient of forward's result, if a further depth or
+  // another chunk used it.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dused, Saved& saved) const;
   void after_step(Context& context) const { layer_.after_step(context); }
 

@@ -1,22 +1,22 @@
-// The activation between two linear layers: GELU (in its tanh form) in their products where the graph fuses epilogues; else, and the others
-// always, by ops of its own.
+// The activation between two linear layers. Where the graph fuses epilogues, GELU (in its tanh form) runs in their
+// GEMMs. Otherwise activations are ops of their own.
 #pragma once
 #include "engine/nn/linear.h"
 #include "engine/ops/swiglu.h"
 
 namespace mbench {
 
-// Of a gated activation: what its gate is.
+// The gate of a gated activation.
 ops::Gate gate_of(Activation kind);
 
-// activation(x + bias); an empty bias adds none. Gated: x holds (gate, up) of each output side by side.
+// activation(x + bias); an empty bias adds none. Gated: x holds (gate, up) of each output as neighbours.
 Tensor activate(Context& context, Activation kind, const Tensor& x, const Tensor& bias);
-// The gradient of x from that of the output, in the place of one of the two, which must be the caller's alone.
+// The gradient of x from the gradient of the output. It overwrites one of dy and x, which must be only the caller's.
 Tensor activation_gradient(Context& context, Activation kind, const Tensor& dy, const Tensor& x, const Tensor& bias);
 
 class ActivationFunction {
  public:
-  // What the gradient is taken at: the input kept, the first layer's bias in it or not.
+  // The input that the gradient needs, with or without the first layer's bias.
   struct Saved {
     Tensor x;
     bool separate_bias = false;
@@ -25,10 +25,10 @@ class ActivationFunction {
   // activation(first(x) + its bias).
   Tensor forward(Context& context, const Linear& first, const Tensor& x, Linear::Saved& first_saved,
                  Saved& saved) const;
-  // From the gradient of second(activation): the gradient of the activation's input. Frees what was saved.
+  // The gradient of the activation's input from the gradient of second(activation). Frees what was saved.
   Tensor backward(Context& context, const Linear& first, const Linear& second, Tensor dy, Linear::Saved& second_saved,
                   Saved& saved) const;
-  // From the gradient of the activation's output, which is the callee's to overwrite, that of its input.
+  // The gradient of the activation's input from the gradient of its output, which the callee may overwrite.
   Tensor backward(Context& context, const Linear& first, const Tensor& gradient, Saved& saved) const;
 
  private:

@@ -17,20 +17,20 @@ class Attention final : public Mixer {
  public:
   struct Saved final : Mixer::Saved {
     Linear::Saved qkv_linear, kv_linear, proj;
-    // [seq, batch, local groups, width]: of a group the queries of its heads, key and value side by side. Queries and
-    // keys are turned to their positions where no norm stands before that.
+    // [seq, batch, local groups, width]: a group has the queries of its heads, then its key and its value. Queries and
+    // keys are already rotated to their positions, unless norms come before that.
     Tensor qkv;
-    Tensor kv;  // key and value, where they are a linear layer's of their own; qkv has the queries then
-    // In place of qkv, where every second product is kept: each a product of its own, [seq, batch, local groups, its heads'
-    // columns], queries and keys turned.
+    Tensor kv;  // key and value, where they have a linear layer of their own; qkv has only the queries then
+    // In place of qkv, where every second GEMM is kept. Each has a GEMM of its own: [seq, batch, local groups, its
+    // heads' columns], queries and keys rotated.
     Tensor q, k, v;
-    Tensor output;  // likewise, where it is summed by a reduce-scatter, which is not done again
-    // With norms: of a group its queries and key, normed and turned. The norms' gradients need those of qkv and kv as
-    // they were.
+    Tensor output;  // likewise, where a reduce-scatter sums it, which is not done again
+    // With norms: the queries and key of each group, normed and rotated. The norms' gradients need qkv and kv as they
+    // were.
     Tensor normed, q_rstd, k_rstd;
     AttentionCore::Saved core;
     Shape qkv_shape, kv_shape;
-    bool kept_by_core = false;   // Q, K and V, which are not here then
+    bool kept_by_core = false;   // the core keeps Q, K and V, which are not here then
     bool separate_keys = false;  // whether kv_linear is there
     std::vector<Tensor*> inputs() override {
       if (separate_keys) return {&qkv_linear.x, &kv_linear.x};
@@ -49,28 +49,29 @@ class Attention final : public Mixer {
 
  private:
   AttentionSizes sizes(const Context& context, const Shape& qkv) const;
-  // From queries, keys and values, which are there, to the output.
+  // From queries, keys and values, already computed, to the output.
   Tensor attend(Context& context, const MicroBatch& batch, Saved& saved) const;
-  // `normed`: where queries and keys are instead, if it is not empty.
+  // `normed`: holds queries and keys in their place, if it is not empty.
   AttentionParts parts_of(const Tensor& qkv, const Tensor& kv, const Tensor& normed) const;
-  // Of what was saved, wherever it lies.
+  // The parts of what was saved, wherever it lies.
   AttentionParts parts_of(const Saved& saved) const;
-  // Where products are apart: `count` heads of every group from column `first` on.
+  // Where Q, K and V have separate GEMMs: `columns` columns of every group, from column `first` on.
   Tensor part(Context& context, const Linear::Arrived& arrived, std::int64_t first, std::int64_t columns) const;
   Tensor turned(Context& context, Tensor heads) const;
   Tensor keys(Context& context, const Linear::Arrived& arrived) const;
-  // Of every group's columns `count` heads from `first` on, for the norms.
+  // `count` heads of every group, from head `first` on, for the norms.
   ops::Matrix heads_of(const Tensor& t, std::int64_t first, std::int64_t count) const;
   bool norms() const { return q_norm_ || all_q_norm_; }
   void norm(Context& context, Saved& saved) const;
   void norm_back(Context& context, const Tensor& dqkv, const Tensor& dkv, Saved& saved) const;
-  // Queries and keys turned to their positions, or their gradients back.
+  // Rotates queries and keys to their positions, or their gradients back.
   void turn(Context& context, const Tensor& qkv, const Tensor& kv, bool back) const;
 
   AttentionSpec spec_;
   Axes head_axes_;  // along which the heads are split
-  // Heads of a group that are on this rank: all, or, where there are fewer heads of keys and values than ranks, some. Then
-  // every rank has the weights of all keys and values, whose gradients are summed, and computes those of its own group.
+  // How many heads of a group are on this rank: all, or some where there are fewer heads of keys and values than ranks.
+  // Then every rank has the weights of all keys and values, whose gradients are summed, and computes only those of its
+  // own group.
   std::int64_t group_;
   std::optional<Linear> kv_;
   Linear qkv_;
@@ -81,7 +82,7 @@ class Attention final : public Mixer {
   std::uint64_t dropout_site_;
   std::unique_ptr<AttentionCore> core_;
   Checkpoint core_checkpoint_;
-  bool separate_;  // queries, keys and values are products of their own, of which every second one is kept
+  bool separate_;  // queries, keys and values have separate GEMMs, and every second one is kept
 };
 
 }  // namespace mbench

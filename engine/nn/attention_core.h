@@ -8,8 +8,8 @@
 
 namespace mbench {
 
-// Q, K and V, or their gradients, inside whatever tensors hold them: one [seq, head_dim] matrix for each group of
-// heads that share keys and values, counted over samples. The queries of a group lie side by side.
+// Q, K and V, or their gradients, inside whatever tensors hold them. Each group of heads that share keys and values has
+// one [seq, head_dim] matrix; groups are counted over samples. The queries of a group are neighbours.
 struct AttentionParts {
   ops::Matrix q, k, v;
 };
@@ -22,8 +22,8 @@ struct AttentionSizes {
   std::int64_t qk_dim = 0, v_dim = 0;
   bool causal = true;
   std::int64_t group = 1;   // heads that share keys and values
-  float own_scale = 0;      // of scores, where it is not 1 / sqrt(qk_dim)
-  std::int64_t window = 0;  // as ops::AttentionShape has them
+  float own_scale = 0;      // scale of scores; 0: 1 / sqrt(qk_dim)
+  std::int64_t window = 0;  // this and the next two: as in ops::AttentionShape
   float softcap = 0;
   bool alibi = false;
   Tensor sinks{}, dsinks{};  // optional: a logit of each local head, and its gradient
@@ -54,11 +54,11 @@ class AttentionCore {
   virtual bool keeps_parts() const { return false; }
 };
 
-// A part of such a tensor, or of one like it: heads of queries or outputs, `dim` wide, of `rows` positions.
+// Heads of queries or outputs inside such a tensor, or one like it: `dim` wide, of `rows` positions.
 ops::Matrix heads_of(const Tensor& t, const AttentionSizes& sizes, std::int64_t rows, std::int64_t dim);
 
-// Attention with sinks from attention without, of `rows` positions: the output and the statistics change; and the sinks' gradient.
-// Nothing without sinks.
+// Attention with sinks from attention without: the output and the statistics change. Then the sinks' gradient. Nothing
+// without sinks.
 void add_sinks(Context& context, const AttentionSizes& sizes, const Tensor& out, const Tensor& lse);
 void sinks_back(Context& context, const AttentionSizes& sizes, const Tensor& dout, const Tensor& out,
                 const Tensor& lse);

@@ -9,9 +9,9 @@ namespace mbench {
 
 class ColumnsNorm {
  public:
-  // `tokens` and `outputs`: what lies split of the rows along which axes (plan/placement.h: reduce_over).
+  // `tokens` and `outputs`: along which axes the rows are split (plan/placement.h: reduce_over).
   ColumnsNorm(ParameterStore& store, const NormSpec& spec, const Spread& tokens, const Spread& outputs);
-  // From `batch` matrices x to as many y, whose columns are the norm's. The gradient needs x and `rstd`.
+  // Norms the columns of `batch` matrices x into as many y. The gradient needs x and `rstd`.
   void forward(Context& context, const ops::Matrix& x, const ops::Matrix& y, std::int64_t batch, Tensor& rstd) const;
   // Writes dx, which may be dy; accumulates gamma's gradient and frees rstd.
   void backward(Context& context, const ops::Matrix& dy, const ops::Matrix& x, const ops::Matrix& dx,

@@ -4,15 +4,15 @@
 
 namespace mbench {
 
-// Returns x in its new place. all_reduce works in place on x, which must be the caller's alone.
+// Returns x in its new place. all_reduce works in place on x, which must be only the caller's.
 Tensor communicate(Context& context, const Exchanges& exchanges, const Tensor& x);
 
-// The same for a tensor that is read once and not kept: where the graph has a global buffer, an all_gather that comes
+// The same for a tensor that is read once and not kept. Where the graph has a global buffer, an all_gather that comes
 // last gathers into it, and the next one overwrites it.
 Tensor communicate_briefly(Context& context, const Exchanges& exchanges, const Tensor& x);
 
-// The same, the last exchange started; finish() waits for it and hands out the tensor. Overlaps with what is enqueued
-// between.
+// The same, with the last exchange started; finish() waits for it and hands out the tensor. It overlaps with what is
+// enqueued in between.
 class Communication {
  public:
   enum class Use { keep, brief };  // as communicate(), as communicate_briefly()

@@ -30,8 +30,8 @@ class GlobalBuffer {
   Tensor buffer_;
 };
 
-// How unevenly routers sent tokens, where the data decide: of each layer and micro batch the largest expert's tokens over
-// the mean.
+// How unevenly routers sent tokens, where the data decide: for each layer and micro batch, the largest expert's tokens
+// over the mean.
 struct RouterLoad {
   double sum = 0, largest = 0;
   std::int64_t count = 0;
@@ -41,8 +41,8 @@ struct RouterLoad {
 
 class Linear;
 
-// What the gradient of a linear layer's weight is made of when all backwards are done: its input, as it arrived, and the gradient
-// of its product.
+// What makes the gradient of a linear layer's weight after all backwards: the layer's input, as it arrived, and the
+// gradient of its GEMM's output.
 struct DeferredGemm {
   const Linear* layer;
   Tensor input, gradient;
@@ -59,7 +59,8 @@ struct Context {
   Fp8Weights fp8_weights{};
   RouterLoad router_load{};
   std::vector<DeferredGemm> deferred{};  // of this step
-  // [1] f32, where routers have losses and somebody asks: their sum over the layers and micro batches of a step.
+  // [1] f32: the routers' losses, summed over the layers and micro batches of a step. Only where something asks for
+  // them.
   Tensor router_losses{};
   Tensor step_on_device{};  // [1] i64, where steps are replayed: the same as `step`
 
@@ -84,14 +85,16 @@ struct MicroBatch {
   std::int64_t sample0 = 0;  // first sample within the global batch
   Tensor tokens, labels, positions, weights;
   float inv_weight_sum = 1;
-  // Where steps are replayed, [losses, 2] f32: of each loss (words, words further on by depth, order of sentences) its
-  // inv_weight_sum, and that times its gradient's scale. Else empty: the numbers beside it are the step's.
+  // Where steps are replayed: [losses, 2] f32, for each loss its inv_weight_sum, and that times its gradient's scale.
+  // The losses are words, words further on by depth, and order of sentences. Else empty: the numbers next to it are the
+  // step's.
   Tensor factors;
   Tensor token_types, order_labels;  // where the model's parts need them
   float order_inv_weight_sum = 1;    // of the order of sentences
   Tensor keep;                       // likewise, [chunks of the sequence, batch, their keys]; see keys_of()
   Tensor attention_mask;             // where the graph keeps one
-  // Of multi-token prediction, by depth: the words that it predicts. It reads those that the depth before predicts.
+  // For multi-token prediction, by depth: the words that a depth predicts. It reads the words that the depth before
+  // predicts.
   struct Ahead {
     Tensor labels, weights;
     float inv_weight_sum = 1;
@@ -105,8 +108,8 @@ struct MicroBatch {
   Tensor factors_of(std::int64_t loss) const { return factors ? factors.slice(loss, 1).view({2}) : Tensor(); }
 };
 
-// 1 = a real key, [batch, keys]: of the whole sequence, or of a chunk of it, counted along the sequence. Empty where the model
-// hides none.
+// [batch, keys], 1 = a real key: of the whole sequence, or of a chunk of it, counted along the sequence. Empty where
+// the model hides none.
 Tensor keys_of(const MicroBatch& batch);
 Tensor keys_of(const MicroBatch& batch, std::int64_t chunk);
 

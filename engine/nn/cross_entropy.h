@@ -1,5 +1,5 @@
-// Cross entropy of logits that are whole, or whose columns are split over the ranks of an axis. Of replicas of one process
-// (replicas.h) the first computes that of all: its targets are those of all.
+// Cross entropy of logits that are whole, or whose columns are split over the ranks of an axis. With replicas in one
+// process (replicas.h), the first computes the loss of all of them, and its targets are those of all.
 #pragma once
 #include "engine/nn/context.h"
 
@@ -11,7 +11,7 @@ class CrossEntropy {
     Tensor exp, sum;  // eager: exponentials and their sums, for the gradient
     Tensor dlogits;   // fused: the gradient itself, computed in place of the logits
     Tensor logits, max,
-        log_probabilities;  // PyTorch's in 16 bits: what the gradient comes from, and what autograd keeps for it
+        log_probabilities;  // PyTorch's in 16 bits: what the gradient needs, and what autograd keeps for it
     Shape own;              // of this replica's logits, where the first one computes the loss of all
   };
   struct Targets {

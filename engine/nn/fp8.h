@@ -1,14 +1,16 @@
-// Products of a linear layer in FP8 (Micikevicius et al. 2022, arXiv:2209.05433): operands are quantised as they are needed, and
-// multiplied with f32 accumulation. Of a layer these are the linear parts of its mixers, as Transformer Engine's modules
-// (TELinear and TEGroupedLinear of Megatron-Core's layer specs) and torchtitan's Float8 converter (all but the output) take them:
-// not the router, embedding, logits, the core of attention, or what joins words for multi-token prediction.
+// GEMMs of a linear layer in FP8 (Micikevicius et al. 2022, arXiv:2209.05433): operands are quantised as they are
+// needed, and multiplied with f32 accumulation. They are the linear parts of a layer's mixers, as with Transformer
+// Engine (TELinear and TEGroupedLinear in Megatron-Core's layer specs) and torchtitan's Float8 converter (all but the
+// output). Not in FP8: the router, embedding, logits, the core of attention, and what joins words for multi-token
+// prediction.
 //
-// Recipes: `tensorwise`, a scale from the tensor at hand (Float8CurrentScaling); `delayed`, from the largest of the last 1024 steps
-// (DelayedScaling, HYBRID); both with e4m3 forward and e5m2 for gradients. `blockwise`: e4m3 everywhere, a scale for each 1 x 128
-// elements of activations and gradients and each 128 x 128 of weights (Float8BlockScaling; DeepSeek-V3 Technical Report, 3.3).
+// Recipes: `tensorwise`, a scale from the tensor at hand (Float8CurrentScaling); `delayed`, from the largest of the
+// last 1024 steps (DelayedScaling, HYBRID). Both use e4m3 forward and e5m2 for gradients. `blockwise`
+// (Float8BlockScaling; DeepSeek-V3 Technical Report, 3.3) uses e4m3 everywhere. It has a scale for each 1 x 128
+// elements of activations and gradients and each 128 x 128 of weights.
 //
-// Delayed scales move once a step, over the micro batches' and ranks' largest, where Transformer Engine moves them after each
-// forward: so a region that is computed again finds the scale that it had, and every schedule the same ones.
+// Delayed scales move once a step, by the largest over micro batches and ranks; Transformer Engine moves them after
+// each forward. So a recomputed region finds the scale that it had, and every schedule has the same scales.
 #pragma once
 #include <vector>
 
@@ -23,13 +25,13 @@ class ParameterStore;
 
 enum class Fp8Ways { straight, transposed, both };
 
-// The scales of delayed scaling of all layers of a rank, and the largest values from which they come.
+// The delayed scales of all layers of a rank, and the largest values that they come from.
 class ScaleHistory {
  public:
   static constexpr std::int64_t kSteps = 1024;  // DelayedScaling's amax_history_len
-  // A tensor of that type; returns its place among those.
+  // Adds a tensor of that type; returns its slot among those.
   int add(DType type) { return of(type).count++; }
-  // Once all are there. Nothing where there are none.
+  // Called once all are added. Does nothing where there are none.
   void allocate(Device& device);
   Tensor amax(DType type, int slot) { return of(type).amax.slice(slot, 1); }
   Tensor scale(DType type, int slot) { return of(type).scale.slice(slot, 1); }
@@ -46,33 +48,35 @@ class ScaleHistory {
   OfType types_[2];
 };
 
-// The products of one weight, or of several that stand one after the other (experts).
+// The GEMMs of one weight, or of several that lie one after the other (experts).
 class Fp8Gemms {
  public:
-  // While the model is built. The weight lives in FP8 alone from then on, if the plan has it so.
+  // Called while the model is built. The weight lives only in FP8 from then on, if the plan says so.
   Fp8Gemms(ParameterStore& store, Parameter& weight, const Plan& plan);
 
-  // Of the layer's input [rows, in]. `parts_of`: ranks along these axes hold the other parts of a tensor that has one scale.
+  // The layer's input [rows, in], quantised. `parts_of`: ranks along these axes hold the other parts of a tensor with
+  // one scale.
   Fp8Tensor input(Context& context, const Tensor& x, Fp8Ways ways, const std::vector<Axis>& parts_of = {}) const;
   Fp8Tensor gradient(Context& context, const Tensor& dy, Fp8Ways ways = Fp8Ways::both,
                      const std::vector<Axis>& parts_of = {}) const;
-  // Of the weight [out, in], or a part of it: a matrix of several, its rows from `row` on. Made once a step, both ways, and kept; but where
-  // weights are sharded made for this use. Of what lives in FP8 alone the other way round is.
+  // The weight [out, in], quantised, or a part of it: matrix `part` of several, its rows from `row` on. It is made once
+  // a step, both straight and transposed, and kept; where weights are sharded, it is made for this use. A weight that
+  // lives only in FP8 is straight already, so only the transposed one is made.
   Fp8Tensor weight(Context& context, const Tensor& w, Fp8Ways ways, std::int64_t part = 0, std::int64_t row = 0) const;
 
-  // Of rows of the weight that are multiplied apart; for this use.
+  // Rows of the weight that are multiplied separately, quantised for this use.
   ops::Fp8Operand rows(Context& context, const Tensor& w) const {
     return quantise(context, kWeight, w, Fp8Ways::straight, {}).straight;
   }
 
-  // Whether what is quantised can be gathered, and transposed after that: not where scales are of blocks.
+  // Whether quantised tensors can be gathered, and transposed after that: not with scales of blocks.
   bool travels() const { return recipe_ != Fp8Recipe::blockwise; }
   static ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x);
   // Rows [first, first + count) of a weight in FP8, cut at multiples of multiple_of_rows().
   static ops::Fp8Operand part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count);
   std::int64_t multiple_of_rows() const { return travels() ? ops::Fp8Matmul::kMultiple : ops::QuantiseBlocks::kBlock; }
 
-  // out = a b^T, or added to beta times what is there.
+  // out = a b^T + beta * out.
   static void multiply(Context& context, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out,
                        float beta = 0);
 
@@ -88,7 +92,7 @@ class Fp8Gemms {
   Fp8Recipe recipe_;
   bool sharded_;  // weights
   ScaleHistory* scales_;
-  int slots_[3] = {};  // [operand], of delayed scaling
+  int slots_[3] = {};  // [operand], for delayed scaling
   const Parameter* weight_;
   const Fp8Parameters* parameters_;
 };

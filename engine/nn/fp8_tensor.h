@@ -7,18 +7,18 @@
 
 namespace mbench {
 
-// [rows, cols] as products read it: along cols, and transposed, [cols, rows], along rows. Either may be missing.
+// [rows, cols] as GEMMs read it: along cols, and transposed, [cols, rows], along rows. Either may be missing.
 struct Fp8Tensor {
   ops::Fp8Operand straight, transposed;
-  Tensor figures{};  // [3] f32: largest value, scale, its inverse, where the scale is of this tensor alone
+  Tensor figures{};  // [3] f32: largest value, scale, its inverse, where only this tensor has the scale
 };
 
 struct Fp8Weights {
   struct Kept {
     Fp8Tensor tensor;
-    std::int64_t step = -1;  // of which it is
+    std::int64_t step = -1;  // the step that it is of
   };
-  std::map<std::pair<const void*, std::int64_t>, Kept> kept;  // by products and part of the weight (Fp8Gemms)
+  std::map<std::pair<const void*, std::int64_t>, Kept> kept;  // by Fp8Gemms and part of the weight
 };
 
 }  // namespace mbench

@@ -1,5 +1,5 @@
-// The groups of ranks that a model talks in: one for each set of axes of its mesh, made once, in the same order on
-// every rank.
+// The groups of ranks that a model communicates in: one for each set of axes of its mesh. They are made once, in the
+// same order on every rank.
 #pragma once
 #include <map>
 #include <memory>
@@ -11,19 +11,20 @@ namespace mbench {
 
 class Groups {
  public:
-  // Collective over the world: makes the group of all ranks, then one for each set that training uses; `experts`:
-  // whether it has experts, whose axes are another factorisation. `words`: the stages that hold a table of words.
+  // Collective over the world: makes the group of all ranks, then one for each set of axes that training uses.
+  // `experts`: whether the model has experts, whose axes are another factorisation. `words`: the stages that hold a
+  // table of words.
   Groups(Device& device, World& world, const Mesh& mesh, bool experts, const std::vector<int>& words);
-  // The first and the last stage hold one.
+  // The first and the last stage hold a table of words.
   Groups(Device& device, World& world, const Mesh& mesh, bool experts = false)
       : Groups(device, world, mesh, experts, {0, mesh.size(Axis::pp) - 1}) {}
 
-  // The ranks that differ from this one in these axes alone. Axes of one rank make no difference: of none but such, it
-  // is a group of one. Internal error for a set that was not made.
+  // The ranks that differ from this one only in these axes. Axes of one rank make no difference: with only such axes,
+  // it is a group of one. Internal error for a set that was not made.
   Group& over(Axes axes) const;
   Group& all() const { return *all_; }  // of the job, whatever the axes
-  // Megatron's embedding group: the stages that share a table of words, the first and the last, or where multi-token prediction is.
-  // Null elsewhere, and where there is one such stage.
+  // Megatron's embedding group: the stages that share a table of words (Plan::stages_with_words). Null elsewhere, and
+  // where there is one such stage.
   Group* embedding() const { return embedding_.get(); }
 
   const Mesh& mesh() const { return mesh_; }
@@ -34,7 +35,7 @@ class Groups {
   Mesh mesh_;
   int rank_;
   std::unique_ptr<Group> all_, embedding_;
-  std::map<Axes, std::unique_ptr<Group>> by_axes_;  // axes of more than one rank alone
+  std::map<Axes, std::unique_ptr<Group>> by_axes_;  // only axes of more than one rank
 };
 
 }  // namespace mbench

@@ -1,12 +1,13 @@
-// Multi-head latent attention (DeepSeek-V2): queries, and keys and values together, are products of normed latents, vectors
-// of low rank that one linear layer makes of hidden activations. A head's query and key have columns that are turned to their
-// position and columns that are not; the turned ones of the key are the same for all heads.
+// Multi-head latent attention (DeepSeek-V2). Queries, and keys and values together, are linear in normed latents:
+// vectors of low rank that one linear layer makes of hidden activations. Some columns of a head's query and key are
+// rotated to their position, the others are not. The rotated columns of the key are the same for all heads.
 //
-// Every rank has the weights of the latents whole and makes those of its own part of the sequence; the latents and the shared
-// columns of the key are what is gathered, for the heads, which are split.
+// Every rank has the weights of the latents whole and makes the latents of its own part of the sequence. The latents
+// and the shared columns of the key are gathered for the heads, which are split.
 //
-// Of each head the turned columns come first. DeepSeek has them last and turns neighbouring columns together, i and i + 1 where
-// Rotary turns i and i + n / 2: its checkpoints differ by that order of the weights' rows (scripts/fixtures/transformers_models.py).
+// The rotated columns of each head come first. DeepSeek has them last and rotates neighbouring columns i and i + 1
+// together, where Rotary rotates i and i + n / 2. So its checkpoints have the weights' rows in another order
+// (scripts/fixtures/transformers_models.py).
 #pragma once
 #include <optional>
 
@@ -25,21 +26,20 @@ class LatentAttention final : public Mixer {
     struct Up {
       Linear::Saved q, kv;
       Tensor q_rstd, kv_rstd;
-      Tensor queries;          // [seq, batch, local heads, (turned, plain)]
-      Tensor keys_and_values;  // [seq, batch, local heads, (turned, plain, value)]
+      Tensor queries;          // [seq, batch, local heads, (rotated, plain)]
+      Tensor keys_and_values;  // [seq, batch, local heads, (rotated, plain, value)]
     };
     Linear::Saved down, proj;
-    Tensor
-        latents;  // [local seq, batch, (of queries, of keys and values, the key's turned columns)] before their norms
+    Tensor latents;  // [local seq, batch, (queries', keys' and values', the key's rotated columns)], before norms
     Up up;
-    bool straight = false;  // whether queries are made of the input
+    bool straight = false;  // whether queries are made of the input, without a latent
     std::vector<Tensor*> inputs() override {
       if (straight) return {&down.x, &up.q.x};
       return {&down.x};
     }
     AttentionCore::Saved core;
     Shape queries_shape, keys_shape;
-    bool kept_by_core = false;  // queries, keys and values, which are not here then
+    bool kept_by_core = false;  // the core keeps queries, keys and values, which are not here then
   };
   LatentAttention(ParameterStore& store, const Plan& plan, const LatentAttentionSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
@@ -51,13 +51,14 @@ class LatentAttention final : public Mixer {
  private:
   AttentionSizes sizes(const Context& context, const Shape& queries) const;
   AttentionParts parts_of(const Tensor& queries, const Tensor& keys_and_values) const;
-  // The first columns of every head turned to their position, or the gradient back. [seq, batch, heads, width].
+  // Rotates the first columns of every head to their position, or the gradient back. [seq, batch, heads, width].
   void turn(Context& context, const Tensor& heads, bool back) const;
 
   void make_up(Context& context, Tensor x, Saved& saved) const;
   Tensor make_queries(Context& context, Tensor x, Saved& saved) const;
   Tensor make_keys_and_values(Context& context, Saved& saved) const;
-  // Their gradients go on into those of the latents; of queries made straight from x, that of x is returned.
+  // Their gradients go on into the gradients of the latents. Where queries are made straight from x, its gradient is
+  // returned.
   Tensor queries_back(Context& context, Tensor gradient, const Tensor& dlatents, Saved& saved) const;
   void keys_and_values_back(Context& context, Tensor gradient, const Tensor& dlatents, Saved& saved) const;
 

@@ -1,6 +1,6 @@
-// A layer is residual branches, one after the other: y = x + dropout(mixer(norm(x)) + bias), or, with the norms last,
-// y = norm(x + dropout(mixer(x) + bias)); a norm may stand on a branch's output too, or there alone, before the sum. Or its branches
-// stand side by side (parallel_branches.h).
+// A layer is residual branches, one after the other: `y = x + dropout(mixer(norm(x)) + bias)`. With the norms last it
+// is `y = norm(x + dropout(mixer(x) + bias))`. A norm may also stand on a branch's output, before the sum, with or
+// without the first one. Or the branches run in parallel (parallel_branches.h).
 #pragma once
 #include "engine/nn/mixer.h"
 #include "engine/nn/norm.h"
@@ -14,16 +14,16 @@ class Branch {
  public:
   struct Saved {
     Norm::Saved norm, output_norm;
-    Tensor input;  // of a mixer that is dropped, where it is not made again too
+    Tensor input;  // of a mixer that is dropped, where the input is not recomputed too
     std::unique_ptr<Mixer::Saved> mixer;
     ResidualDropout::Saved residual;
   };
   Branch(ParameterStore& store, const Plan& plan, const LayerSpec& layer, const BranchSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
-  // The gradient of the sum is that of the path that by-passes the mixer too.
+  // dy is the gradient of the sum, and so also of the path that by-passes the mixer.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
-  // Of a layer that keeps every second product: what of the branch is dropped, and all of that again from x as it was; then
-  // the sum, where the next branch wants it, else nothing.
+  // For a layer that keeps every second GEMM: frees what the branch drops, and makes it again from x as it was. Returns
+  // the sum where the next branch needs it, else nothing.
   void keep_alternate_gemms(Saved& saved) const;
   Tensor make_others(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved, bool sum) const;
   void after_step(Context& context) const { mixer_->after_step(context); }
@@ -43,8 +43,7 @@ class Branch {
 class Layer {
  public:
   struct Saved {
-    Tensor
-        input;  // all that is left of a layer that is dropped, and what one is made again of that keeps every second product
+    Tensor input;  // of a layer that is dropped, or keeps every second GEMM: what the rest is recomputed from
     std::vector<Branch::Saved> branches;
     ParallelBranches::Saved parallel;
   };
@@ -53,7 +52,7 @@ class Layer {
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
   void after_step(Context& context) const {
-    for (const Branch& branch : branches_) branch.after_step(context);  // those that stand side by side have no experts
+    for (const Branch& branch : branches_) branch.after_step(context);  // parallel ones have no experts
   }
 
  private:

@@ -13,21 +13,21 @@ class Linear {
  public:
   struct Saved {
     Tensor x;  // as it arrived: under sequence parallelism this rank's part
-    // In its place in FP8: transposed, or where it is gathered this rank's part as it is.
+    // In place of x in FP8: transposed, or, where x is gathered, this rank's part as it is.
     Fp8Tensor quantised{};
     Shape shape{};                   // of x then
-    std::vector<Tensor> gathered{};  // in its place where each product gathers for itself
+    std::vector<Tensor> gathered{};  // in place of x, where each GEMM gathers for itself
   };
-  // What a forward's product does besides, where fuses_output() says that it can.
+  // What a forward's GEMM also does, where fuses_output() allows it.
   struct Epilogue {
     bool bias = false;
-    Tensor* gelu_input = nullptr;  // gets product and bias; the output is their GELU
+    Tensor* gelu_input = nullptr;  // gets x W^T + b; the output is its GELU
   };
 
-  // With parameters of its own, laid out as the plan has it for the layer's role, or as `linear` says.
+  // With parameters of its own, laid out as the plan says for the layer's role, or as `linear` says.
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec);
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear);
-  // With parameters of its own that are whole on every rank, of whose outputs this rank makes [begin, begin + count) alone.
+  // With parameters of its own that are whole on every rank. This rank makes only outputs [begin, begin + count).
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear, std::int64_t begin,
          std::int64_t count);
   // On a table that lives elsewhere (a tied embedding); the bias, if the layer has one, is its own.
@@ -36,69 +36,71 @@ class Linear {
   // [seq, batch, in] -> [seq, batch, out] in their places, without the bias: whoever adds it (fused with what
   // comes next) reads bias().
   Tensor forward(Context& context, const Tensor& x, Saved& saved) const;
-  // The same with its bias, if it has one. Fused graphs leave it to the product.
+  // The same with its bias, if it has one. Fused graphs leave it to the GEMM.
   Tensor forward_with_bias(Context& context, const Tensor& x, Saved& saved) const;
   Tensor forward(Context& context, const Tensor& x, Saved& saved, const Epilogue& epilogue) const;
 
-  // Of the outputs those of rows [first, first + count) of each of `groups` groups of `width` rows, in a tensor of their own; with
-  // `step` 2 every second row from `first` on. Of a layer whose output stays where the product makes it, without the bias.
+  // Some of the outputs, in a tensor of their own: rows [first, first + count) of each of `groups` groups of `width`
+  // rows. With `step` 2, every second row from `first` on. For a layer whose output stays where the GEMM makes it,
+  // without the bias.
   struct Outputs {
     std::int64_t groups = 1, width = 0, first = 0, count = 0, step = 1;
   };
-  // `arrived`: the input where and as the product wants it, as arrive() brings it there.
+  // The input where and as the GEMM needs it; arrive() brings it there.
   struct Arrived {
     Tensor x;
-    ops::Fp8Operand quantised{};  // in its place, where the product is one in FP8
+    ops::Fp8Operand quantised{};  // in place of x, where the GEMM is in FP8
     std::int64_t batch = 0;
   };
   Tensor make(Context& context, const Arrived& arrived, const Outputs& outputs) const;
   Arrived arrive(Context& context, const Tensor& x) const;
 
-  // dy is the gradient of the output with bias. Accumulates the weight's and bias's gradients, frees what was
-  // saved and returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of it.
+  // dy is the gradient of the output with bias. Accumulates the weight's and bias's gradients, frees what was saved and
+  // returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of `gelu_input`.
   Tensor backward(Context& context, Tensor dy, Saved& saved, Tensor gelu_input = {}) const;
-  // The same without the gradient of the weight, of whose product it leaves the operands. Not of a layer in FP8.
+  // The same without the gradient of the weight: `later` gets the operands of its GEMM. Not for a layer in FP8.
   Tensor backward_deferred(Context& context, const Tensor& dy, Saved& saved, DeferredGemm& later) const;
-  // The gradients of weights that were left, in their order; an input that is gathered travels while the one before is used.
+  // Makes the deferred gradients of weights, in their order. A gathered input is in flight while the one before is
+  // used.
   static void make_deferred(Context& context, std::vector<DeferredGemm> gemms);
 
-  // A linear part of a layer, not a router or what makes logits: computes in FP8, and what it exchanges over tp travels beside its
-  // products, if the plan has it so. `keep_input`: the input is kept as it arrives, since it is dropped and made again beside the
-  // layer (Transformer Engine's save_original_input), and in FP8 quantised again in backward; then the product waits for all of it.
-  // `products`: as many are what it makes in a framework that does not fuse them.
+  // Marks a linear part of a layer, not a router or what makes logits. It computes in FP8, and overlaps its exchanges
+  // over tp with its GEMMs, if the plan says so. `keep_input`: the input is kept as it arrives, since it is dropped and
+  // recomputed next to the layer (Transformer Engine's save_original_input). In FP8 backward quantises it again, and
+  // its GEMM waits for all of it. `gemms`: how many GEMMs a framework that does not fuse them makes of it.
   void in_layer(ParameterStore& store, const Plan& plan, bool keep_input = false, std::int64_t gemms = 1);
 
-  // Whether a product can apply an epilogue to its output: not if that is yet to be summed over ranks.
+  // Whether a GEMM can apply an epilogue to its output: not if the output is yet to be summed over ranks.
   bool fuses_output(const Context& context) const;
-  // Whether backward's product can apply what came before the layer to the gradient of its input.
+  // Whether backward's GEMM can apply what came before the layer to the gradient of its input.
   bool fuses_input_gradient(const Context& context) const;
 
-  // Whether the output is summed by a reduce-scatter on its way to where it goes.
+  // Whether a reduce-scatter sums the output.
   bool scatters_output() const;
   std::int64_t local_outputs() const { return count_ == 0 ? weight_->local[0] : count_; }
   Tensor bias() const { return bias_ ? rows(bias_->value) : Tensor(); }
 
  private:
-  // Of a weight or a bias, or of its gradient, the rows that make this rank's outputs.
+  // The rows of a weight or a bias, or of its gradient, that make this rank's outputs.
   Tensor rows(const Tensor& t) const { return count_ == 0 ? t : t.slice(begin_, count_); }
 
   Tensor forward_in_fp8(Context& context, const Tensor& x, Saved& saved) const;
-  // The input quantised, where the product wants it; and what backward needs of it.
+  // The input quantised, where the GEMM needs it; and what backward needs of it.
   ops::Fp8Operand arrive_in_fp8(Context& context, const Tensor& x, bool keep_input, Saved& saved) const;
   Tensor backward_in_fp8(Context& context, Tensor dy, Saved& saved) const;
   Tensor forward_separate(Context& context, const Tensor& x, Saved& saved) const;
   Tensor backward_separate(Context& context, const Tensor& dy, Saved& saved) const;
   void add_bias(ParameterStore& store, const LinearSpec& spec, const LinearPlan& linear);
   void add_weight_gradient(Context& context, const Tensor& dproduct, const Tensor& x, bool with_bias) const;
-  // Whether the input is multiplied by parts as they arrive, and the output leaves in pieces; in backward, the output's gradient is
-  // multiplied as the input is forward.
+  // Whether the input is multiplied by parts as they arrive, and whether the output leaves in pieces. In backward the
+  // output's gradient is multiplied as the input is in forward.
   bool rings(const Exchanges& exchanges) const;
   bool leaves_in_pieces() const;
 
   Parameter* weight_;
   Parameter* bias_ = nullptr;
   std::int64_t begin_ = 0, count_ = 0;  // 0: all of the parameter's
-  std::int64_t gemms_ = 0;              // that gather the input each for itself; 0: it is gathered once for all
+  std::int64_t gemms_ = 0;              // GEMMs that gather the input each for itself; 0: it is gathered once for all
   bool table_ = false;                  // the weight is a table of words
   Transition input_, output_;
   bool bias_of_gemm_ = false;  // is added before outputs are gathered, not to the output

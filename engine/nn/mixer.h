@@ -13,21 +13,22 @@ class Mixer {
   // What an implementation keeps for its gradient.
   struct Saved {
     virtual ~Saved() = default;
-    // Where it keeps the mixer's input: emptied between forward and backward where that is made again.
+    // Where it keeps the mixer's input: emptied between forward and backward where the input is recomputed.
     virtual std::vector<Tensor*> inputs() = 0;
   };
   virtual ~Mixer() = default;
   // Hidden activations to hidden activations, without the bias of the last linear layer: the residual sum adds it.
   virtual Tensor forward(Context& context, const MicroBatch& batch, Tensor x, std::unique_ptr<Saved>& saved) const = 0;
-  // Of a layer that keeps every second product (Region::alternate_gemms): frees the others and what was made of products;
-  // and makes it again, from x as it was. The output is made again too where it is asked for.
+  // For a layer that keeps every second GEMM (Region::alternate_gemms). keep_alternate_gemms() frees the other GEMMs'
+  // outputs and what was made of them. make_others() makes these again from x as it was, and the output too where it is
+  // asked for.
   virtual void keep_alternate_gemms(Saved& saved) const;
   virtual Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Saved& saved, bool output) const;
   virtual Tensor bias() const = 0;  // empty if there is none
-  // From the gradient of the output with bias to that of x; frees what was saved.
+  // The gradient of x from the gradient of the output with bias; frees what was saved.
   virtual Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
                           std::unique_ptr<Saved>& saved) const = 0;
-  // After an optimizer step: what is moved by no gradient.
+  // After an optimizer step: moves what no gradient moves.
   virtual void after_step(Context&) const {}
 };
 

@@ -10,7 +10,7 @@ class Mlp final : public Mixer {
   struct Saved final : Mixer::Saved {
     Linear::Saved fc1, fc2;
     ActivationFunction::Saved activation;
-    Tensor gate, up;  // each a product of its own, where every second one is kept
+    Tensor gate, up;  // each from a GEMM of its own, where every second one is kept
     std::vector<Tensor*> inputs() override { return {&fc1.x}; }
   };
   Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop = {});
@@ -24,13 +24,13 @@ class Mlp final : public Mixer {
                   std::unique_ptr<Mixer::Saved>& saved) const override;
 
  private:
-  // Of fc1's pairs the gates (0) or the ups (1).
+  // The gates (0) or the ups (1) of fc1's pairs.
   Tensor half(Context& context, const Linear::Arrived& arrived, std::int64_t which) const;
   static Tensor gated(Context& context, const Saved& saved);
 
   Linear fc1_, fc2_;
   ActivationFunction activation_;
-  std::int64_t pairs_ = 0;  // on this rank, where gates and ups are made apart
+  std::int64_t pairs_ = 0;  // on this rank, where gates and ups have separate GEMMs
 };
 
 }  // namespace mbench

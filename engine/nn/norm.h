@@ -1,5 +1,4 @@
-// Normalisation over the hidden dim, of layers or by the root mean square. Its parameters, as far as it has some, are whole on every
-// rank.
+// Layer normalisation or RMS norm over the hidden dim. Its parameters, if any, are whole on every rank.
 #pragma once
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"

@@ -1,7 +1,7 @@
-// A layer whose branches read its input side by side (GPT-J, GPT-NeoX, Falcon, Command-R): y = x + scale * dropout(a(n(x)) + m(n(x)) +
-// biases), of one norm n or of one for each. What they exchange over tp is exchanged once for both: the normed input where it is
-// gathered, the sum of their outputs where it is reduced, and in backward the sum of their inputs' gradients, which are side by side
-// where each has a norm.
+// A layer whose branches read its input in parallel (GPT-J, GPT-NeoX, Falcon, Command-R): y = x + scale *
+// dropout(a(n(x)) + m(n(x)) + biases). There is one norm n, or one for each. They share their exchanges over tp: the
+// normed input where it is gathered, and the sum of their outputs where it is reduced. In backward they share the sum
+// of their inputs' gradients; where each has a norm, these lie next to each other.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,7 +18,7 @@ class ParallelBranches {
  public:
   struct Saved {
     std::vector<Norm::Saved> norms;
-    // [norm], as it lies between layers; empty where it is made again.
+    // [norm], as it lies between layers; empty where it is recomputed.
     std::vector<Tensor> normed;
     std::vector<std::unique_ptr<Mixer::Saved>> mixers;
     ResidualDropout::Saved residual;
@@ -33,9 +33,9 @@ class ParallelBranches {
     std::unique_ptr<Mixer> mixer;
     Checkpoint checkpoint;
   };
-  // Where the mixers' first products want them: one exchange for all.
+  // Brings the norms' outputs where the mixers' first GEMMs need them: one exchange for all.
   std::vector<Tensor> arrive(Context& context, const std::vector<Tensor>& normed) const;
-  // From the gradients of those to those of the norms' outputs: one exchange for all.
+  // From the gradients of what arrived to the gradients of the norms' outputs: one exchange for all.
   std::vector<Tensor> leave(Context& context, std::vector<Tensor> gradients) const;
   Tensor bias(Context& context) const;
 

@@ -1,6 +1,6 @@
 // The trainable parameters of one rank, in units that own their storage. Modules hold pointers to parameters and read
-// them inside a Use of their unit alone; where the unit's tensors lie meanwhile is the store's business: whole in flat
-// tensors, or as this rank's part of them (StatePlan), gathered for a use and freed after it.
+// them only inside a Use of their unit. The store decides where the unit's tensors lie meanwhile: whole in flat
+// tensors, or as this rank's part of them (StatePlan). A part is gathered for a use and freed after it.
 #pragma once
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@
 namespace mbench {
 
 struct Parameter {
-  WeightSpec spec;  // its name names the draw of its initial value too: the same on every layout
+  WeightSpec spec;  // its name also selects the draw of its initial value: the same on every layout
   Spread placement;
   Axes reduce_over;     // its gradient is partial along these axes when backward ends
   bool counted = true;  // in the gradient norm and the parameter count; false for copies of a tied table
@@ -26,9 +26,9 @@ struct Parameter {
   std::size_t index = 0;    // in the order in which they were added
   std::int64_t offset = 0;  // in the flat space (StateLayout), elements
   Tensor value, gradient;   // within a Use of the unit; else empty
-  int fp8 = -1;             // its first matrix among Fp8Parameters, if it lives in FP8 alone: its value is codes
-  // What is in its gradient's place is not of this step: the first product that makes it all takes its place, and whatever else
-  // comes first sets it to zero (zero_if_stale).
+  int fp8 = -1;             // its first matrix among Fp8Parameters, if it lives only in FP8: its value is codes
+  // Its gradient's memory holds what is not of this step. The first GEMM that makes the whole gradient overwrites it;
+  // whatever else comes first sets it to zero (zero_if_stale).
   bool stale = false;
 
   const std::string& name() const { return spec.name; }
@@ -44,25 +44,26 @@ class ParameterStore {
   ParameterStore(Device& device, const Plan& plan, const Groups& groups)
       : device_(device), plan_(plan), groups_(groups) {}
 
-  // While the model is built. `tokens` and `outputs`: where the activations lie that the weight acts on, and what it makes.
+  // Called while the model is built. `tokens` and `outputs`: how the activations lie that the weight acts on, and those
+  // it makes.
   Parameter* add(const WeightSpec& spec, const Spread& placement, const Spread& tokens, const Spread& outputs);
   Parameter* add(const WeightSpec& spec, const Spread& placement, const Spread& tokens) {
     return add(spec, placement, tokens, tokens);
   }
-  // Closes the unit of everything added since the last call; returns its index. Parameters that are used together and whose
-  // gradients become ready together: one layer, the embedding, the head.
+  // Closes the unit of everything added since the last call; returns its index. Parameters of a unit are used together,
+  // and their gradients become ready together: one layer, the embedding, the head.
   int close_unit();
   // A tensor of zeros that a module keeps from step to step and no gradient moves.
   Tensor add_state(const Shape& shape, std::string_view what);
-  // Of delayed scaling; a layer adds its tensors while the model is built.
+  // For delayed scaling; a layer adds its tensors while the model is built.
   ScaleHistory& scales() { return scales_; }
-  // That a weight lives in FP8 alone; `slot`: its tensors' among those of delayed scaling.
+  // Makes a weight live only in FP8; `slot`: the place of its tensors in delayed scaling.
   void keep_in_fp8(Parameter& parameter, int slot) { fp8_.add(parameter, slot); }
   const Fp8Parameters& fp8() const { return fp8_; }
-  // The units to come are of another chunk: their gradients become ready apart from those before.
+  // The units to come are of another chunk: their gradients become ready separately from those before.
   void begin_chunk() { chunk_starts_.push_back(unit_count()); }
-  // Once it is built: memory for weights, gradients and, where 16-bit weights have them, f32 originals; initial values
-  // drawn.
+  // Once the model is built: allocates weights, gradients and, where 16-bit weights have them, f32 originals. Draws
+  // initial values.
   void allocate_and_initialise();
 
   // While it lives, the values of its units' parameters are there, and, where a backward asks for them, their gradients.
@@ -86,17 +87,17 @@ class ParameterStore {
     std::vector<int> units_;
     Gradients gradients_;
   };
-  // `next`: what is used next, whose weights may be fetched meanwhile; `then`: after that, whose weights may come from the
-  // host.
+  // `next`: what is used next, whose weights may be fetched meanwhile; `then`: what is used after that, whose weights
+  // may come from the host.
   [[nodiscard]] Use use(std::vector<int> units, Gradients gradients, const std::vector<int>& next = {},
                         const std::vector<int>& then = {});
   [[nodiscard]] Use use(int unit) { return use(std::vector<int>{unit}, Gradients::yes); }
 
-  // Before the first backward of a step: what is there of gradients is forgotten.
+  // Before the first backward of a step: forgets the gradients that are there.
   void begin_gradients();
 
-  // Before the step that reads them: weights in FP8 are made from their f32 originals, and those that other ranks have updated fetched
-  // from them. A use waits for its own.
+  // Before the step that reads them: makes weights in FP8 from their f32 originals, and fetches weights that other
+  // ranks have updated. A use waits for its own.
   void fetch_updated();
 
   const Groups& groups() const { return groups_; }
@@ -106,21 +107,21 @@ class ParameterStore {
   const StatePlan& state() const { return plan_.state; }
   std::int64_t size() const { return layout_.size(); }  // elements of all units, alignment included
 
-  // The flat tensors, one unit after the other: of the whole space, or where they are sharded of what this rank owns. Weights in FP8
-  // alone are not among weights(), which ends where they begin.
+  // The flat tensors, one unit after the other: of the whole space, or, where sharded, of what this rank owns. Weights
+  // that live only in FP8 are not among weights(), which ends where they begin.
   const Tensor& weights() const { return weights_; }
   const Tensor& gradients() const { return gradients_; }
   // What the optimizer updates: f32, or the weights themselves where those have its type and are in the same memory.
   const Tensor& main() const { return main_; }
   bool main_separate() const { return plan_.precision.main_weights() || state().weights_at != state().optimizer_at; }
-  // In whose memory that is.
+  // The device that has memory of that residence.
   Device& at(Residence where) const { return where == Residence::host ? device_.host() : device_; }
 
-  // Of a parameter whose gradient is whole.
+  // The gradient of a parameter, where it is whole.
   Tensor gradient_of(const Parameter& p) const { return gradients_.part(p.offset, p.local); }
-  // What this rank owns of a parameter's gradient: all of it where nothing is sharded; empty where it is others'.
+  // What this rank owns of a parameter's gradient: all of it where nothing is sharded; empty where others own it.
   Tensor own_gradient(const Parameter& p) const;
-  // A part that this rank owns, of weights() and of gradients().
+  // A part that this rank owns, in weights() and in gradients().
   Tensor own_weights(const StateLayout::Own& own) const {
     if (!state().weights.sharded()) return weights_at(own.begin, {own.size()});
     return own.begin < layout_.fp8_begin() ? weights_.part(own.at, {own.size()})
@@ -130,12 +131,12 @@ class ParameterStore {
     return gradients_.part(state().gradients.sharded() ? own.at : own.begin, {own.size()});
   }
 
-  // A bucket's gradients as backward fills them. Where gradients are sharded they are there from the first use that asks
-  // for them until they are dropped, and zero to begin with; what is reduced of them goes to own_gradients().
+  // A bucket's gradients as backward fills them; what is reduced of them goes to own_gradients(). Where gradients are
+  // sharded, they are there from the first use that asks for them until they are dropped, and begin as zeros.
   Tensor bucket_gradients(int bucket) const;
   void drop_gradients(int bucket) { buckets_[static_cast<std::size_t>(bucket)].gradients.reset(); }
-  // Whether this rank alone has a bucket's parameters in its copy of the state: its own part is all of it, and nothing travels but
-  // between copies.
+  // Whether only this rank has a bucket's parameters in its copy of the state. Then its own part is all of it, and
+  // nothing travels but between copies.
   bool alone(int bucket) const { return layout_.buckets()[static_cast<std::size_t>(bucket)].peers == 1; }
 
  private:
@@ -144,15 +145,15 @@ class ParameterStore {
     int users = 0, gradient_users = 0;
   };
   struct Bucket {
-    Tensor shard;                                    // of weights of the host: this rank's own, on the device
-    std::unique_ptr<HostCopy> copy;                  // of it, until it is waited for
-    Tensor weights;                                  // gathered, where they are sharded
-    Tensor gradients;                                // being filled, where they are sharded
+    Tensor shard;                    // of weights that live on the host: this rank's own part, on the device
+    std::unique_ptr<HostCopy> copy;  // of the shard, until it is waited for
+    Tensor weights;                  // gathered, where they are sharded
+    Tensor gradients;                // being filled, where they are sharded
     std::vector<std::unique_ptr<Pending>> arriving;  // weights
   };
 
   void lay_out();
-  // Of weights that are whole, what stands from `begin` on in the space.
+  // Where weights are whole: those from `begin` on in the space.
   Tensor weights_at(std::int64_t begin, const Shape& shape) const {
     return begin < layout_.fp8_begin() ? weights_.part(begin, shape)
                                        : fp8_.codes().part(begin - layout_.fp8_begin(), shape);

@@ -1,6 +1,6 @@
-// Tokens that go once to each rank of ep that has any of their experts, and what those ranks make of them, summed there, back to be
-// summed here: Megatron-Core's dispatcher `flex`, the exchange of DeepEP and HybridEP. With a token go its experts and their weights;
-// which of its experts' rows it makes there is the receiver's to see.
+// Tokens go once to each rank of ep that has any of their experts. That rank sums what its experts make of a token and
+// sends it back, to be summed here. This is Megatron-Core's dispatcher `flex`, the exchange of DeepEP and HybridEP.
+// With a token go its experts and their weights; the receiver sees which of them it has.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -10,15 +10,14 @@
 
 namespace mbench {
 
-// The way of a micro batch's tokens.
+// Where a micro batch's tokens go.
 struct RankWay {
-  Tensor
-      rows;  // [..., k] i64, like the tokens' experts: the row sent for the slot; -1 where an earlier slot's is the same
-  Tensor pairs;                             // [sent] i64: each row's token and slot
+  Tensor rows;   // [..., k] i64, like the tokens' experts: the row sent for the slot; -1 where an earlier slot has it
+  Tensor pairs;  // [sent] i64: each row's token and slot
   std::vector<std::int64_t> send, receive;  // rows to and from each rank
   std::int64_t sent = 0, received = 0;      // of all of them
-  std::int64_t room = 1;       // the most rows that come to any rank, at least one: what tensors of them take
-  std::int64_t node_rows = 0;  // sent, one for each node that a token visits
+  std::int64_t room = 1;       // the most rows that come to any rank, at least one: the size of tensors of them
+  std::int64_t node_rows = 0;  // rows sent, one for each node that a token visits
 };
 
 class RankVisits {
@@ -31,8 +30,8 @@ class RankVisits {
         choice_(ops::BalancedChoice::of(router_rule(spec.routing, plan.router), spec.experts, spec.active)),
         balanced_(plan.router.routing == Routing::balanced && plan.equal_shares) {}
 
-  // `experts`: [..., k] i64 of the tokens that this rank dispatches. How many go where is known beforehand where routing is balanced,
-  // else the host reads it, and it does where the graph does that always.
+  // `experts`: [..., k] i64 of the tokens that this rank dispatches. With balanced routing it is known beforehand how
+  // many go where. Otherwise the host reads it, and so it does where the graph always does.
   void plan(Context& context, const Tensor& experts, RankWay& way) const;
 
   struct Tokens {
@@ -43,9 +42,10 @@ class RankVisits {
   // `x`: [..., hidden], `weights`: [..., k] f32 of the same tokens.
   Tokens to_ranks(Context& context, const Tensor& x, const Tensor& experts, const Tensor& weights,
                   const RankWay& way) const;
-  Tensor to_ranks(Context& context, const Tensor& x, const RankWay& way) const;  // x alone
+  Tensor to_ranks(Context& context, const Tensor& x, const RankWay& way) const;  // only x
 
-  // What came for each token that visits this rank, `made`, goes back, and of all ranks is summed: like `whole`. Tensors travel together.
+  // Sends back `made`, one for each token that visits this rank. Returns sums over all ranks, like `whole`. Tensors
+  // travel together.
   std::vector<Tensor> back(Context& context, std::vector<Tensor> made, const std::vector<Shape>& whole,
                            const RankWay& way) const;
 
@@ -53,7 +53,7 @@ class RankVisits {
   static Tensor of_received(Context& context, Shape row, DType dtype, const RankWay& way, std::string_view what);
 
  private:
-  // Rows of a rank that would have so many, were it the fullest.
+  // The rows of a rank that has `rows` on average, were it the fullest.
   std::int64_t fullest(std::int64_t rows) const;
   void read_counts(Context& context, const Tensor& counts, RankWay& way) const;
   // The tensors' rows for each rank, at the other ranks: one exchange.

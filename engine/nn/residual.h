@@ -14,7 +14,7 @@ class ResidualDropout {
   // An empty bias adds none.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& branch, const Tensor& bias,
                  const Tensor& residual, Saved& saved) const;
-  // The gradient of the branch; that of the residual is dy itself.
+  // The gradient of the branch; the residual's is dy itself.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
 
  private:

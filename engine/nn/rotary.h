@@ -1,4 +1,5 @@
-// The cosines and sines of rotary positions: a table for each way in which layers turn, made when first used and kept.
+// The cosines and sines of rotary positions: a table for each way in which layers rotate, made when first used and
+// kept.
 #pragma once
 #include <utility>
 #include <vector>
@@ -9,14 +10,14 @@
 
 namespace mbench {
 
-// Without a kernel for it, as in Megatron-Core's _apply_rotary_pos_emb_bshd(), a tensor is turned by so many small ops of PyTorch's that
-// launch a kernel (cosine, sine, each scaled and cast, halves exchanged, two products, a sum, concatenations), and its
-// gradient turned back by as many.
+// How many small ops of PyTorch's that launch a kernel rotate a tensor without a fused kernel, as in Megatron-Core's
+// _apply_rotary_pos_emb_bshd(). These are cosine, sine, each scaled and cast, halves exchanged, two multiplications, a
+// sum, and concatenations. The gradient takes as many.
 inline constexpr int kUnfusedRotaryCalls = 12;
 
 class RotaryAngles {
  public:
-  // [2, rows, turned columns / 2] f32, cosines and sines, for the positions of that share of heads of that width.
+  // [2, rows, rotated columns / 2] f32, cosines and sines, for the positions of that share of heads of that width.
   const Tensor& get(Device& device, const RopeSpec& rope, std::int64_t head_dim, const SequenceShare& share);
 
  private:

@@ -1,4 +1,4 @@
-// The router of a mixture of experts: which experts each of this rank's tokens visits, and how much each counts.
+// The router of an MoE: which experts each of this rank's tokens visits, and how much each counts.
 #pragma once
 #include "engine/nn/linear.h"
 #include "engine/ops/route.h"
@@ -18,17 +18,18 @@ class Router {
     Tensor logits;             // [seq, batch, experts] of this rank's hidden activations
     Tensor experts;            // [seq, batch, k] i64
     Tensor counts;             // [experts] i64: pairs that chose each, of all tokens whose losses are balanced together
-    std::int64_t counted = 0;  // those tokens; more than there are where several ranks dispatch the same ones
+    std::int64_t counted = 0;  // how many tokens those are; a token that several ranks dispatch counts for each
   };
   Router(ParameterStore& store, const Plan& plan, const MoeSpec& spec);
   // Returns the weights of the chosen experts, [seq, batch, k] f32.
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
-  // From the gradient of the weights, and from the router's own losses, to that of x; frees what was saved.
+  // The gradient of x from the gradient of the weights and from the router's own losses; frees what was saved.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dweights, Saved& saved) const;
 
-  // `counts`: [experts] i64, how many of the tokens of a micro batch, so many, chose each; all tokens equally often.
+  // `counts`: [experts] i64, how many of a micro batch's `tokens` tokens chose each. All tokens are counted equally
+  // often.
   void count(Context& context, const Tensor& counts, std::int64_t tokens, Saved& saved) const;
-  // Moves the correction by what was counted since the last time.
+  // Moves the correction by what was counted since the last call.
   void after_step(Context& context) const;
 
   // Whether it needs counts.

@@ -1,5 +1,6 @@
-// Keys and values on their way between the ranks of cp, and their gradients on the way back. A share is what one rank has of
-// them; in step s of as many as there are ranks, a rank works on that of the rank s places before it: on its own first.
+// Keys and values in flight between the ranks of cp, and their gradients in flight back. A share is what one rank has
+// of them. There are as many steps as ranks. In step s a rank works on the share of the rank s places before it: on its
+// own first.
 #pragma once
 #include <memory>
 
@@ -12,7 +13,7 @@ class SharedKeys {
   // `own` is in use until the last step.
   SharedKeys(Context& context, KeysBy way, Tensor own);
   ~SharedKeys();
-  // The share of that step, asked for in the order of the steps. The next is on its way from then on.
+  // The share of that step, asked for in the order of the steps. The next share is in flight from then on.
   Tensor share(int step);
 
  private:
@@ -27,7 +28,7 @@ class SharedKeyGradients {
  public:
   SharedKeyGradients(Context& context, KeysBy way, Shape share);
   ~SharedKeyGradients();
-  // Zeros, to which the gradients of the share of that step are added; then added() is called.
+  // Zeros, to which the gradients of that step's share are added; then added() is called.
   Tensor place(int step);
   void added(int step);
   // Those of this rank's own share, from all ranks.
@@ -43,7 +44,7 @@ class SharedKeyGradients {
   Shape share_;
   Tensor all_;                    // gathered: of every rank's share
   Tensor own_, mine_;             // ring: of the own share, of the one that is worked on
-  Tensor sent_, from_neighbour_;  // ring: on their way
+  Tensor sent_, from_neighbour_;  // ring: in flight
   std::unique_ptr<Pending> arriving_;
 };
 

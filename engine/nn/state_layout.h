@@ -1,16 +1,17 @@
-// How one rank's parameters lie in flat tensors, and which part of them is its own: the part whose optimizer state it keeps.
-// Elements alone, no memory.
+// How one rank's parameters lie in flat tensors, and which part of them is its own: the part whose optimizer state it
+// keeps. Only elements, no memory.
 //
-// Every parameter has a place in one flat space, unit after unit, aligned. Where state is sharded the space is cut into
-// buckets: neighbouring parameters of the same ranks of data, which travel together. In even parts a bucket is padded to a
-// multiple of its ranks, and the i-th part is the i-th rank's. By whole parameters each has an owner, the rank that had
-// least of its kind when its turn came, as in FairScale; tensors of what is owned are as large on every rank as on the one with most.
-// Or all of it is the first rank's, and the others own nothing.
+// Every parameter has a place in one flat space, unit after unit, aligned. Where state is sharded, the space is cut
+// into buckets: neighbouring parameters of the same ranks of data, which travel together. In even parts a bucket is
+// padded to a multiple of its ranks, and the i-th part is the i-th rank's. By whole parameters each has an owner: the
+// rank that had least of its kind when its turn came, as in FairScale. Tensors of what is owned then have the size of
+// the rank with most. Or all of it is the first rank's, and the others own nothing.
 //
-// Weights in FP8 alone lie behind all others, so that either kind of weight is one flat tensor, and no bucket has both.
+// Weights that live only in FP8 lie behind all others, so that either kind of weight is one flat tensor, and no bucket
+// has both.
 //
-// The ranks of data that a bucket is cut over are those of one copy of the state (kStateAxes of plan/mesh.h); the ranks of another
-// copy that stand where this one does own the same.
+// A bucket is cut over the ranks of data of one copy of the state (kStateAxes of plan/mesh.h). Ranks at the same place
+// in other copies own the same part.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -29,15 +30,15 @@ class StateLayout {
     std::int64_t elements = 0;
     Axes data;              // of kDataAxes: where the weight is replicated and its gradient partial
     int unit = 0;           // ascending
-    bool separate = false;  // a bucket of its own: another stage has it too, beside other neighbours
-    bool fp8 = false;       // its weight is in FP8 alone
-    int kind = 0;           // of which each owner gets its share
+    bool separate = false;  // a bucket of its own: another stage has it too, next to other parameters
+    bool fp8 = false;       // its weight lives only in FP8
+    int kind = 0;           // each owner gets its share of every kind
   };
   struct Units {
     int count = 0;
     std::vector<int> chunk_starts;  // ascending: no bucket has units on both sides of one
   };
-  // The ranks that a set of axes of data spans within a copy of the state, and which of them this is.
+  // How many ranks a set of axes of data spans within a copy of the state, and which of them this is.
   struct Peers {
     int rank = 0, size = 1;
   };
@@ -57,20 +58,21 @@ class StateLayout {
   };
   struct Bucket : Range {
     Axes data;
-    Axes sharers() const { return data & kStateAxes; }  // that it is cut over
-    Axes copies() const { return data - kStateAxes; }   // between which what is cut is the same
+    Axes sharers() const { return data & kStateAxes; }  // over which it is cut
+    Axes copies() const { return data - kStateAxes; }   // between which the parts are the same
     int peers = 1;
     std::vector<int> units;   // whose items are in it, ascending
     std::vector<Part> parts;  // all of it, in order; empty where it is cut evenly
   };
   struct Own : Range {    // what is this rank's, in the space
-    int bucket = 0;       // that it is of; 0 where nothing is sharded
+    int bucket = 0;       // the bucket that it is of; 0 where nothing is sharded
     std::int64_t at = 0;  // its place in tensors of what is owned
     bool operator==(const Own&) const = default;
   };
 
   StateLayout() = default;
-  // Places are multiples of `alignment` elements. `bucket_elements` fill a bucket; where weights are sharded it takes no more than a run, since those travel by unit.
+  // Places are multiples of `alignment` elements. A bucket is full at `bucket_elements`. Where weights are sharded, it
+  // takes no more than a run, since they travel by unit.
   StateLayout(const StatePlan& plan, const std::vector<Item>& items, const Units& units, std::int64_t bucket_elements,
               std::int64_t alignment, const PeersOver& peers);
 

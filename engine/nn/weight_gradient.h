@@ -1,5 +1,5 @@
-// Where a product makes the gradient of a weight (Keeps::weight_gradients): it adds to the buffer in which gradients
-// accumulate, beside which the graph may keep a placeholder, or it makes a tensor of its own, which is then added.
+// Where a GEMM writes the gradient of a weight (Keeps::weight_gradients). It adds to the buffer in which gradients
+// accumulate; the graph may then also keep a placeholder. Or it makes a tensor of its own, which is then added.
 #pragma once
 #include "engine/nn/context.h"
 #include "engine/nn/parameters.h"
@@ -8,22 +8,22 @@ namespace mbench {
 
 class WeightGradient {
  public:
-  // `buffer`: the rows of the weight's gradient that this product makes, [..., out, in].
+  // `buffer`: the rows of the weight's gradient that this GEMM makes, [..., out, in].
   WeightGradient(Context& context, Parameter& weight, const Tensor& buffer);
-  // What the product writes, and what it multiplies that with before: 1 adds.
+  // What the GEMM writes, and its beta: 1 adds.
   const Tensor& target() const { return made_ ? made_ : buffer_; }
   float beta() const { return made_ || first_ ? 0.0f : 1.0f; }
   bool separate() const { return static_cast<bool>(made_); }
-  // After the product.
+  // After the GEMM.
   void finish();
-  // What autograd is given of that shape [..., out, in] where gradients are added to their buffer, also where the product comes
-  // later: one for all weights of a shape, which stays.
+  // What autograd is given, of that shape [..., out, in], where gradients are added to their buffer, also where the
+  // GEMM comes later. There is one for all weights of a shape, which stays.
   static void keep_placeholder(Context& context, const Shape& shape);
 
  private:
   Context& context_;
   Tensor buffer_, made_;
-  bool first_ = false;  // of this step, and of all of the weight
+  bool first_ = false;  // the first of this step, and for the whole weight
 };
 
 }  // namespace mbench

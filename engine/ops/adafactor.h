@@ -1,13 +1,14 @@
-// One step of Adafactor (Shazeer & Stern 2018, arXiv:1804.04235) for one matrix [rows, cols], in four ops, between which sums go
-// over the ranks that have parts of it. Without a first moment, with the learning rate as it is given: what
-// transformers.Adafactor does with relative_step and scale_parameter false. With g = grad_scale * grad, and the square g^2 + eps:
+// One step of Adafactor (Shazeer & Stern 2018, arXiv:1804.04235) for one matrix [rows, cols], in four ops. Between
+// them, sums are reduced over the ranks that have parts of the matrix. There is no first moment, and the learning rate
+// is used as given: transformers.Adafactor with relative_step and scale_parameter false. With g = grad_scale * grad and
+// the square g^2 + eps:
 //
-//   AdafactorSums      row sums and column sums of the squares
-//   AdafactorMoments   r = b2 r + (1 - b2) row sums / cols; c likewise, of columns; mean = mean(r) = mean(c)
-//   AdafactorSquares   the sum of u^2, u = g / sqrt(r / mean) / sqrt(c)
-//   AdafactorUpdate    p -= lr * (u / max(1, rms(u) / clip) + weight_decay * p)
+//   AdafactorSums      Row sums and column sums of the squares.
+//   AdafactorMoments   `r = b2 r + (1 - b2) row sums / cols`; c likewise, of columns; `mean = mean(r) = mean(c)`.
+//   AdafactorSquares   The sum of u^2, `u = g / sqrt(r / mean) / sqrt(c)`.
+//   AdafactorUpdate    `p -= lr * (u / max(1, rms(u) / clip) + weight_decay * p)`.
 //
-// A vector is a matrix of one column: c = mean then, and u = g / sqrt(r), as for vectors there.
+// A vector is a matrix of one column: c = mean then, and u = g / sqrt(r), as transformers.Adafactor does for vectors.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -34,11 +35,11 @@ struct AdafactorSums {
 struct AdafactorMoments {
   static constexpr std::string_view name = "adafactor_moments";
   static constexpr TimePart part = TimePart::optimizer;
-  Tensor row_sum, column_sum;       // [rows] and [cols] f32, of all of the matrix
+  Tensor row_sum, column_sum;       // [rows] and [cols] f32, of the whole matrix
   Tensor row, column;               // likewise, the moments
   Tensor mean;                      // [1] f32
-  std::int64_t rows = 0, cols = 0;  // of all of the matrix
-  bool mean_of_rows = true;         // whether all rows are here, or else all columns
+  std::int64_t rows = 0, cols = 0;  // of the whole matrix
+  bool mean_of_rows = true;         // true: all rows are here; false: all columns are
   float beta2 = 0;
   void check() const {
     for (const Tensor* t : {&row_sum, &column_sum, &row, &column, &mean}) need_dtype(name, "tensors", *t, DType::f32);
@@ -81,9 +82,9 @@ struct AdafactorUpdate {
   Tensor param;  // [rows, cols] f32, the main weights
   Tensor grad;   // f32, bf16 or f16
   Tensor row, column, mean;
-  Tensor squares;             // [1] f32, the sum of u^2 over all of the matrix
+  Tensor squares;             // [1] f32, the sum of u^2 over the whole matrix
   Tensor model;               // optional 16-bit weights that the model computes with: rewritten from param
-  std::int64_t elements = 0;  // of all of the matrix, that the mean square is of
+  std::int64_t elements = 0;  // of the whole matrix: rms(u) = sqrt(squares / elements)
   float lr = 0, weight_decay = 0, grad_scale = 1, clip = 1;
   void check() const {
     need_dtype(name, "param", param, DType::f32);

@@ -1,9 +1,10 @@
-// One AdamW step over all parameters, which lie in one flat buffer (Loshchilov & Hutter 2019):
+// One AdamW step (Loshchilov & Hutter 2019) over all parameters, which lie in one flat buffer.
+//
 // g = grad_scale * grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 // p -= lr * (m / (1-b1^t) / (sqrt(v / (1-b2^t)) + eps) + weight_decay * p).
 //
-// What differs from step to step is the host's to say, or stands in the device's memory (AdamStep), where a recorded step is
-// replayed: the host writes what it knows before the step, and ClipScale the rest.
+// The host gives what differs from step to step. Where a recorded step is replayed, it lies in device memory instead
+// (AdamStep). The host writes what it knows before the step, and ClipScale writes the rest.
 #pragma once
 #include <cmath>
 
@@ -12,19 +13,19 @@
 
 namespace mbench::ops {
 
-// What a moment that started at zero is divided by, inverted: 1 / (1 - beta^t).
+// The factor that corrects a moment that started at zero: 1 / (1 - beta^t).
 inline float bias_correction(float beta, std::int64_t t) {
   return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(t))));
 }
 
-// The places in a tensor of [kAdamStep] f32. Of a norm that is not finite grad_scale is NaN, and the step changes nothing.
+// Indices into a tensor of [kAdamStep] f32. Where the norm is not finite, grad_scale is NaN, and the step changes
+// nothing.
 enum AdamStep { kStepRate, kStepMScale, kStepVScale, kStepUnscale, kStepGradScale, kStepNorm, kAdamStep };
 
 struct Adam {
   static constexpr std::string_view name = "adam";
   static constexpr TimePart part = TimePart::optimizer;
-  Tensor
-      param;  // f32, the main weights; bf16: the model's own, which have no others and take the step rounded to nearest
+  Tensor param;  // f32: the main weights; bf16: the model's own, without main weights, updated and rounded to nearest
   Tensor grad;   // f32, bf16 or f16
   Tensor m, v;   // moments, f32 or bf16
   Tensor model;  // optional 16-bit weights that the model computes with: rewritten from param

@@ -1,12 +1,13 @@
-// One AdamW step whose moments are kept in 8 bits, quantised by blocks (Dettmers et al. 2021, 8-bit Optimizers via Block-wise
-// Quantization, arXiv:2110.02861; bitsandbytes' AdamW8bit): a moment is map[code] * scale of its block of 256 elements, scale the
-// block's largest absolute value. A step dequantises, does what Adam (adam.h) does, and stores the nearest code, the lower
-// where two are as near; the weights are updated from moments as they were before that rounding.
+// One AdamW step whose moments are kept in 8 bits, quantised by blocks of 256 elements (Dettmers et al. 2021, 8-bit
+// Optimizers via Block-wise Quantization, arXiv:2110.02861; bitsandbytes' AdamW8bit). A moment is map[code] * scale of
+// its block; the scale is the block's largest absolute value. A step dequantises, does what Adam (adam.h) does, and
+// stores the nearest code, the lower of two equally near. The weights are updated from the moments before that
+// rounding.
 //
-// The maps are "dynamic tree quantisation" (the paper's section 1.3 and its Figure 2; create_dynamic_map of bitsandbytes): the
-// position of an indicator bit says a power of ten, the bits behind it a linear fraction. For each exponent i of 0 to 6 there are
-// 2^i values of either sign (of an unsigned map 2^(i+1), of one), the middles of as many equal parts of [0.1, 1], times 10^(i-6);
-// and 0 and 1. In ascending order they are codes 0 to 255.
+// The maps are "dynamic tree quantisation" (the paper's section 1.3 and Figure 2; create_dynamic_map of bitsandbytes).
+// The position of an indicator bit gives a power of ten, the bits after it a linear fraction. Each exponent i of 0 to 6
+// has 2^i values of either sign, or, in an unsigned map, 2^(i+1) of one sign. These are the middles of as many equal
+// parts of [0.1, 1], times 10^(i-6). The maps also hold 0 and 1. In ascending order the values are codes 0 to 255.
 #pragma once
 #include "engine/ops/arguments.h"
 #include "engine/ops/ranges.h"
@@ -18,7 +19,7 @@ constexpr float dynamic_value(bool with_sign, int code) {
   const int zero = with_sign ? 127 : 0;
   if (code == zero) return 0;
   if (code == 255) return 1;
-  // The k-th of the values above zero, or below it; values before those of exponent i: first (2^i - 1).
+  // k: which value above zero, or below it. The values of exponent i come after first * (2^i - 1) others.
   const int first = with_sign ? 1 : 2, k = code > zero ? code - zero - 1 : zero - code - 1;
   int exponent = 0;
   double power = 1e-6;
@@ -83,7 +84,7 @@ struct AdamBlockwise {
       mbench::check(r.begin % kBlock == 0, name, "undecayed, got a range from {}, need whole blocks of {}", r.begin,
                     kBlock);
   }
-  // Of a nearest code: a search in 8 steps, for each moment.
+  // Adds the search for the nearest code, 8 steps for each moment.
   Cost cost() const {
     return {(16.0 + 2 * 8 * 3) * static_cast<double>(param.numel()),
             2 * bytes_of(param) + 4 * bytes_of(m) + 4 * bytes_of(m_scale) + bytes_of(grad) + bytes_of(model)};

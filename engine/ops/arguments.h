@@ -1,4 +1,4 @@
-// Pieces that the arguments of several ops are made of.
+// What the arguments of several ops have in common.
 #pragma once
 #include <string_view>
 
@@ -18,8 +18,8 @@ inline double bytes_of(const Tensor& t) {
   return t ? static_cast<double>(t.bytes()) : 0;
 }
 
-// Where a local [seq, batch, width] tensor lies in the global one of [seq, samples, width]: the random word
-// of a local element (s, b, w) is that of global element ((sample0 + b) * seq + position(s)) * width + w.
+// Where a local [seq, batch, width] tensor lies in the global [seq, samples, width] one. Local element (s, b, w) uses
+// the random word of global element ((sample0 + b) * seq + position(s)) * width + w.
 struct HiddenMap {
   std::int64_t seq = 0;      // global sequence length
   std::int64_t seq0 = 0;     // first local position
@@ -29,13 +29,14 @@ struct HiddenMap {
   constexpr std::int64_t position(std::int64_t s) const { return turn == 0 || s < turn ? seq0 + s : seq1 + s - turn; }
 };
 
-// Likewise for attention probabilities, local [batch, heads, queries, keys]: global element
+// The same for attention probabilities, local [batch, heads, queries, keys]: global element
 // (((sample0 + b) * heads + head0 + a) * seq + q0 + q) * seq + k0 + k.
 struct HeadMap {
   std::int64_t heads = 0;  // global number of heads
   std::int64_t head0 = 0;  // first local head
   std::int64_t sample0 = 0;
-  // Of a block of them: the global sequence length, the first query and the first key. 0: as many keys as there are here.
+  // For a block of scores: the global sequence length, the first query, the first key. `seq` 0: as many keys as there
+  // are here.
   std::int64_t seq = 0, q0 = 0, k0 = 0;
   constexpr std::int64_t seq_of(std::int64_t keys) const { return seq == 0 ? keys : seq; }
 };

@@ -1,5 +1,6 @@
-// Attention over two sets of keys from what attention over each of them gave: outputs weighted by their share of the sum of
-// exponentials, whose logarithms the forward keeps (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
+// Merges the results of attention over two sets of keys. Each output is weighted by its share of the sum of
+// exponentials. The forward keeps that sum's logarithm (Milakov and Gimelshein 2018, "Online normalizer calculation for
+// softmax").
 #pragma once
 #include "engine/ops/arguments.h"
 

@@ -1,6 +1,7 @@
-// How the gradient of fused attention is cut on GPUs, where two runs must give the same bits: that form keeps the gradients of all
-// scores in 16 bits, so that memory grows with the square of the sequence. A piece takes no more of it than kScoreGradients, or what
-// its smallest form needs. Heads and samples do not meet in this gradient, so pieces give the bits of the whole.
+// How the gradient of fused attention is cut on GPUs where two runs must give the same bits. That form keeps the
+// gradients of all scores in 16 bits, so that memory grows with the square of the sequence. A piece takes at most
+// kScoreGradients bytes of it, or what the smallest piece needs. Heads and samples are independent in this gradient, so
+// pieces give the bits of the whole.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -22,10 +23,10 @@ inline std::int64_t score_gradient_bytes(std::int64_t samples, std::int64_t head
   return samples * heads * side * side * 2;
 }
 
-// `shared_keys`: the heads of a sample share keys and values, whose gradients are sums over them; such a sample stays whole. What a
-// piece reads of each row (f32) starts at a multiple of 16 bytes, in every piece.
+// `shared_keys`: the heads of a sample share keys and values, whose gradients are sums over them; such a sample is not
+// cut. In every piece, what it reads of each row (f32) starts at a multiple of 16 bytes.
 inline AttentionPieces attention_pieces(std::int64_t samples, std::int64_t heads, std::int64_t seq, bool shared_keys) {
-  // So many of `all` that `step` divides, as equal as `most` at a time allows.
+  // How many of `all` a piece has: a multiple of `step`, and pieces as equal as `most` at a time allows.
   const auto share = [](std::int64_t all, std::int64_t most, std::int64_t step) {
     most = std::max(step, most / step * step);
     const std::int64_t pieces = (all + most - 1) / most, each = (all + pieces - 1) / pieces;

@@ -1,6 +1,7 @@
-// Attention sinks (Xiao et al. 2024; GPT-OSS): a learned logit of each head in the denominator of its softmax, without a key. From
-// attention without it follows attention with it: the log of the sum of exponentials grows, the output shrinks. The gradients of
-// queries, keys and values are then those of attention at the output and statistics that stand here (ops/attention.h).
+// Attention sinks (Xiao et al. 2024; GPT-OSS): a learned logit of each head in the denominator of its softmax, without
+// a key. Attention with the sink follows from attention without it: the log of the sum of exponentials grows, the
+// output shrinks. The gradients of queries, keys and values are then those of attention (ops/attention.h) with these
+// outputs and statistics.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -29,7 +30,7 @@ struct AttentionSink {
   }
 };
 
-// dsink -= exp(sink - lse) * (dout . out), of each head summed over its rows; out and lse as AttentionSink left them.
+// dsink -= exp(sink - lse) * (dout . out), summed over the rows of each head; out and lse as AttentionSink left them.
 struct AttentionSinkGrad {
   static constexpr std::string_view name = "attention_sink_grad";
   static constexpr TimePart part = TimePart::attention;

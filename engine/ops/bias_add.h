@@ -6,7 +6,7 @@ namespace mbench::ops {
 
 struct BiasAdd {
   static constexpr std::string_view name = "bias_add";
-  static constexpr double kFlops = 1;  // an element of x
+  static constexpr double kFlops = 1;  // per element of x
   Tensor x;                            // [..., n]
   Tensor bias;                         // [n], x's dtype
   Tensor y;                            // like x; may be x itself
@@ -20,7 +20,7 @@ struct BiasAdd {
 
 struct BiasGrad {  // dbias += sum over rows of dy
   static constexpr std::string_view name = "bias_grad";
-  static constexpr double kFlops = 1;  // an element of dy
+  static constexpr double kFlops = 1;  // per element of dy
   Tensor dy;                           // [..., n]
   Tensor dbias;                        // [n], f32 or dy's dtype
   void check() const {

@@ -1,5 +1,5 @@
-// y = residual + scale * dropout(x + bias), the end of every residual branch. Its gradient: the residual's is dy, the
-// branch's is DropoutGrad of scale * dy, the bias's BiasGrad of that.
+// y = residual + scale * dropout(x + bias), the end of every residual branch. Gradients: the residual's is dy, the
+// branch's is DropoutGrad of scale * dy, and the bias's is BiasGrad of the branch's.
 #pragma once
 #include "engine/ops/dropout.h"
 

@@ -7,7 +7,7 @@ namespace mbench::ops {
 
 struct BiasGelu {
   static constexpr std::string_view name = "bias_gelu";
-  static constexpr double kFlops = 12;  // an element of x
+  static constexpr double kFlops = 12;  // per element of x
   Tensor x;                             // [..., n]
   Tensor bias;                          // [n], optional
   Tensor y;                             // like x
@@ -23,7 +23,7 @@ struct BiasGelu {
 
 struct BiasGeluGrad {  // dx = dy * gelu'(x + bias); the bias's gradient is BiasGrad of dx
   static constexpr std::string_view name = "bias_gelu_grad";
-  static constexpr double kFlops = 20;  // an element of x
+  static constexpr double kFlops = 20;  // per element of x
   Tensor dy, x, bias;
   Tensor dx;  // like x; may be dy itself
   void check() const {

@@ -1,7 +1,7 @@
-// What Adam multiplies gradients with, decided on the device: clipping by the global norm, and whether the step is skipped.
-// Of gradients that are stored times 1 / unscale:
-// norm = sqrt(squares) * unscale; grad_scale = unscale * min(1, clip / (norm + 1e-6)), without the minimum where clip is 0,
-// and NaN where the norm is not finite.
+// What Adam multiplies gradients by, decided on the device: clipping by the global norm, and whether the step is
+// skipped. Gradients are stored times 1 / unscale:
+// norm = sqrt(squares) * unscale; grad_scale = unscale * min(1, clip / (norm + 1e-6)).
+// There is no minimum where clip is 0, and grad_scale is NaN where the norm is not finite.
 #pragma once
 #include "engine/ops/adam.h"
 #include "engine/ops/arguments.h"

@@ -1,5 +1,5 @@
-// The tokens gathered from the rows of the experts, weighted by the router, and the gradient. DispatchPlan says which
-// row is whose.
+// Gathers the tokens from the rows of the experts, weighted by the router; and its gradient. DispatchPlan says which
+// row belongs to which token.
 #pragma once
 #include "engine/ops/dispatch.h"
 
@@ -25,8 +25,7 @@ struct Combine {  // y[token] = sum over its pairs of weights[pair] * x[the pair
   }
 };
 
-struct
-    CombineGrad {  // dx[row] = weights[its pair] * dy[its token], zero in padding; dweights[pair] = dy[token] . x[row]
+struct CombineGrad {  // dx[row] = weights[its pair] * dy[its token], 0 in padding; dweights[pair] = dy[token] . x[row]
   static constexpr std::string_view name = "combine_grad";
   Tensor dy;             // [..., n], a row for each token
   Tensor x;              // [rows, n]

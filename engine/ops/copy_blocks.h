@@ -1,5 +1,5 @@
-// A batch of blocks, matrices of rows x cols, copied from one strided place to another: parts that lie one behind the
-// other are joined along an inner dim by it, and taken apart.
+// Copies a batch of blocks, matrices of rows x cols, from one strided place to another. So parts that lie one after the
+// other are joined along an inner dim, or separated.
 #pragma once
 #include "engine/ops/matrix.h"
 
@@ -9,7 +9,7 @@ struct CopyBlocks {
   static constexpr std::string_view name = "copy_blocks";
   static constexpr TimePart part = TimePart::copies;
   Matrix from,
-      to;  // the same rows and cols, not transposed; of one floating-point dtype; no memory in common
+      to;  // same rows, cols and floating-point dtype; not transposed; no memory in common
   std::int64_t batch = 1;
   void check() const;
   Cost cost() const {

@@ -1,9 +1,9 @@
-// Vocabulary-parallel cross entropy, in the steps between which the ranks of a tensor-parallel group reduce:
+// Vocabulary-parallel cross entropy, in steps between which the ranks of a tensor-parallel group reduce:
 // RowMax -> all-reduce max -> ExpSum -> all-reduce sum of both outputs -> CrossEntropyLoss, CrossEntropyGrad.
-// Where one rank has the whole vocabulary, MaxExpSum is in place of all before the loss.
-// Columns from `valid` on pad the vocabulary: they take no part, and their gradient is zero.
-// loss = inv_weight_sum * sum_i weight_i * (log(sum_i) - target_i), target_i the target's logit less the row
-// maximum.
+// Where one rank has the whole vocabulary, MaxExpSum replaces all steps before the loss. Columns from `valid` on pad the
+// vocabulary: they take no part, and their gradient is zero.
+// loss = inv_weight_sum * sum_i weight_i * (log(sum_i) - target_i).
+// target_i is the target's logit less the row maximum.
 #pragma once
 #include "engine/ops/arguments.h"
 

@@ -1,4 +1,5 @@
-// The rows of the experts gathered from the tokens, and the gradient. DispatchPlan says which row is whose.
+// Gathers the rows of the experts from the tokens; and its gradient. DispatchPlan says which row belongs to which
+// token.
 #pragma once
 #include <algorithm>
 
@@ -12,7 +13,7 @@ inline void need_rows_of(std::string_view op, const Tensor& rows, std::int64_t t
   mbench::check(rows.shape().rows() == tokens, op, "rows, got {}, need [{} tokens, k]", rows.shape(), tokens);
 }
 
-// Rows of `of` that are read: one pair has each at most, and many pairs none where experts of other ranks have them.
+// How many rows of `of` are read. A row has at most one pair; pairs whose experts are on other ranks have no row.
 inline std::int64_t read_of(const Tensor& rows, const Tensor& of) {
   return std::min(rows.numel(), of.shape().rows());
 }
@@ -23,7 +24,7 @@ struct Dispatch {  // y[row] = x[token of the row's pair], zero where the row is
   Tensor pairs;              // [rows] i64; outside [0, tokens * k): padding
   std::int64_t k = 1;        // experts of a token
   Tensor y;                  // [rows, n]
-  bool in_exchange = false;  // a part of the kernel that sends the rows: its traffic is that one's
+  bool in_exchange = false;  // part of the kernel that sends the rows, which counts the traffic
   void check() const {
     need_float(name, "x", x);
     need_dtype(name, "pairs", pairs, DType::i64);
@@ -39,7 +40,7 @@ struct DispatchGrad {  // dx[token] = sum over its pairs of dy[the pair's row], 
   Tensor dy;                 // [rows, n]
   Tensor rows;               // [tokens, k] i64; outside [0, rows): the pair has none
   Tensor dx;                 // [..., n], a row for each token
-  bool in_exchange = false;  // a part of the kernel that brought the rows
+  bool in_exchange = false;  // part of the kernel that brought the rows
   void check() const {
     need_float(name, "dx", dx);
     need_rows_of(name, rows, dx.shape().rows());

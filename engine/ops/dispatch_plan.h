@@ -1,10 +1,10 @@
-// Where the rows of the experts come from: a stable counting sort of the (token, slot) pairs of a mixture of experts by
-// the expert that they chose. Pair (token, slot) has the number token * k + slot.
+// Where the rows of the experts come from: a stable counting sort of an MoE's (token, slot) pairs by the expert that
+// they chose. Pair (token, slot) has the number token * k + slot.
 //
-// Without a capacity an expert's rows follow the last expert's, as many as chose it (or the next multiple of a number, so
-// that products have few different shapes): offsets follow the data, while the tensors are as long as their bound. With a
-// capacity every expert has so many rows, and offsets are known beforehand; pairs beyond an expert's capacity are dropped,
-// the last ones first, and rows that nobody chose are padding.
+// Without a capacity an expert has as many rows as chose it, or the next multiple of `multiple`: then GEMMs have few
+// shapes. Its rows follow those of the expert before it: offsets follow the data, and the tensors are as long as their
+// upper bound. With a capacity every expert has that many rows, and offsets are known beforehand. Pairs beyond an
+// expert's capacity are dropped, the last ones first, and rows that nobody chose are padding.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -12,18 +12,17 @@ namespace mbench::ops {
 
 struct DispatchPlan {
   static constexpr std::string_view name = "dispatch_plan";
-  Tensor
-      experts;  // [tokens, k] i64; outside [first, first + number of experts) where a pair has none here: it gets no row
+  Tensor experts;             // [tokens, k] i64; a pair outside [first, first + number()) has no row here
   Tensor rows;                // [tokens, k] i64: each pair's row; -1 where it has none
   Tensor pairs;               // [rows] i64: each row's pair; -1 where it is padding
   Tensor counts;              // [experts] i64: the pairs that chose each expert, dropped ones among them
   Tensor offsets;             // [experts + 1] i64: the first row of each expert; the last is the end of the rows in use
-  std::int64_t capacity = 0;  // rows of an expert, or 0: as many as chose it
-  std::int64_t multiple = 1;  // without a capacity: rows of an expert are padded to one of it
-  std::int64_t first = 0;     // of all experts, that which comes first here
+  std::int64_t capacity = 0;  // rows of an expert; 0: as many as chose it
+  std::int64_t multiple = 1;  // without a capacity: rows of an expert are padded to a multiple of it
+  std::int64_t first = 0;     // the first expert here, among all experts
 
   std::int64_t number() const { return counts.numel(); }  // of experts
-  // What `pairs` has to hold, whatever the tokens choose.
+  // The most rows that `pairs` must hold, whatever the tokens choose.
   std::int64_t most_rows() const {
     return capacity > 0 ? number() * capacity : experts.numel() + number() * (multiple - 1);
   }

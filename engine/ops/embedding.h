@@ -1,5 +1,5 @@
-// Rows of a table picked by ids: y[i] = table[ids[i] - first_row], zero (or unchanged, when accumulating)
-// where the id is outside the local rows, as a vocabulary shard needs.
+// Rows of a table picked by ids: y[i] = table[ids[i] - first_row]. Where the id is outside the local rows of a
+// vocabulary shard, y[i] is zero, or unchanged when accumulating.
 #pragma once
 #include "engine/ops/arguments.h"
 

@@ -1,5 +1,5 @@
-// A product's epilogue as ops of their own, for backends and shapes that have no kernel that does both. They
-// run after the product, but for the gradient of a bias, which can run at any time.
+// The epilogue of a GEMM as ops of their own, for backends and shapes without a kernel that does both. They run after
+// the GEMM; only the gradient of a bias can run at any time.
 #pragma once
 #include "engine/ops/bias_add.h"
 #include "engine/ops/bias_gelu.h"
@@ -7,7 +7,7 @@
 
 namespace mbench::ops {
 
-// The product that those ops expect: without epilogue, into gelu_input where there is one.
+// The GEMM that those ops expect: without epilogue, into gelu_input where there is one.
 inline Matmul gemm_before_epilogue(const Matmul& op) {
   Matmul gemm = op.gemm();
   if (op.gelu_input) gemm.c = Matrix(op.gelu_input, op.c.rows, op.c.cols, op.c.cols);
@@ -29,7 +29,7 @@ void for_each_part_of_epilogue(const Matmul& op, F&& f) {
   if (op.gelu_grad_input) f(BiasGeluGrad{c, op.gelu_grad_input.view(shape), Tensor(), c});
 }
 
-// What they cost, all together.
+// Their total cost.
 inline Cost cost_of_epilogue(const Matmul& op) {
   Cost sum;
   for_each_part_of_epilogue(op, [&](const auto& part) {

@@ -1,5 +1,6 @@
-// The biases of experts: each expert's added to its own rows, which lie one after the other, experts in order. With weights a row's
-// bias is times its weight, as where the router's weights multiply what goes into the experts' second product. And the gradients of both.
+// The biases of experts: each expert's is added to its own rows, which lie one after the other, experts in order. With
+// weights a row's bias is multiplied by the row's weight, as where the router's weights multiply the input of the
+// experts' second GEMM. Also the gradients of both.
 #pragma once
 #include <span>
 
@@ -32,8 +33,7 @@ struct RowsOfExperts {
   }
 };
 
-struct
-    ExpertBias {  // y[row] += share * weights[row] * bias[the row's expert]; rows that are no expert's stay as they are
+struct ExpertBias {  // y[row] += share * weights[row] * bias[the row's expert]; rows without an expert stay
   static constexpr std::string_view name = "expert_bias";
   Tensor y;             // [rows, n]
   Tensor bias;          // [experts, n], y's dtype
@@ -50,8 +50,8 @@ struct
   Cost cost() const { return {2 * static_cast<double>(y.numel()), 2 * bytes_of(y) + bytes_of(bias)}; }
 };
 
-// dbias[expert] += sum over its rows of weights[row] * dy[row]. With weights also dweights[row] = share * dy[row] . bias[its expert],
-// 0 in rows that are no expert's.
+// dbias[expert] += sum over its rows of weights[row] * dy[row].
+// With weights also dweights[row] = share * dy[row] . bias[its expert], 0 in rows without an expert.
 struct ExpertBiasGrad {
   static constexpr std::string_view name = "expert_bias_grad";
   Tensor dy;                                      // [rows, n]

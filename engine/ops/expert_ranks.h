@@ -1,11 +1,11 @@
-// Which ranks a token visits, where experts lie side by side on equal ranks: the rank of each chosen expert, once.
+// Which ranks a token visits, where equal numbers of consecutive experts are on each rank: the rank of each chosen
+// expert, once.
 #pragma once
 #include "engine/ops/arguments.h"
 
 namespace mbench::ops {
 
-struct
-    ExpertRanks {  // ranks[token, slot] = experts[token, slot] / each, or -1 where an earlier slot's expert is on the same rank
+struct ExpertRanks {  // ranks[token, slot] = experts[token, slot] / each; -1 where an earlier slot has the rank
   static constexpr std::string_view name = "expert_ranks";
   Tensor experts;         // [..., k] i64, none below 0
   std::int64_t each = 1;  // experts of a rank

@@ -1,12 +1,13 @@
-// C = A B^T + beta * C of FP8 operands, f32 accumulation: each operand's codes times the inverse of its scales (quantise.h). Both
-// have their inner dim contiguous; on GPUs all three start at multiples of 16 bytes. One e5m2 operand at most, as on NVIDIA's tensor
-// cores. On the CPU the codes are taken as the values that they stand for, exactly, and multiplied in f32.
+// C = A B^T + beta * C of FP8 operands, f32 accumulation: each operand's codes times the inverse of its scales
+// (quantise.h). Both have their inner dim contiguous; on GPUs all three start at multiples of 16 bytes. At most one
+// operand is e5m2, as on NVIDIA's tensor cores. The CPU converts the codes exactly to the values that they stand for,
+// and multiplies in f32.
 #pragma once
 #include "engine/ops/quantise.h"
 
 namespace mbench::ops {
 
-enum class Fp8Blocks { tensor, rows, squares };  // one scale; for each 1 x 128; for each 128 x 128
+enum class Fp8Blocks { tensor, rows, squares };  // one scale; one for each 1 x 128; one for each 128 x 128
 
 struct Fp8Operand {
   Tensor codes;    // [outer, inner]

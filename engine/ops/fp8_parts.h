@@ -1,14 +1,15 @@
-// Of a matrix [rows, cols] that is quantised by one scale for each 128 x 128 elements, what a rank does that has a part of it alone:
-// a run of its elements in order, which may begin and end within a row. Figures of blocks stand as those of QuantiseBlocks.
+// Quantises a part of a matrix [rows, cols] with one scale for each 128 x 128 elements. A rank has only that part: a
+// run of elements in order, which may begin and end within a row. Maxima and scales of blocks are laid out as in
+// QuantiseBlocks.
 //
-//   BlockMaxima   the largest |x| of each block, of what is here of it
-//   QuantisePart  codes of what is here, once the blocks' scales are those of the whole matrix
+//   BlockMaxima   the largest |x| of each block, of the elements here
+//   QuantisePart  codes of the elements here, once the blocks' scales are those of the whole matrix
 #pragma once
 #include "engine/ops/quantise.h"
 
 namespace mbench::ops {
 
-// Throws unless elements [first, first + n) are of the matrix and `figures` are its blocks'.
+// Throws unless elements [first, first + n) are in the matrix and `figures` has a value for each of its blocks.
 inline void need_part(std::string_view op, std::int64_t rows, std::int64_t cols, std::int64_t first, std::int64_t n,
                       const Tensor& figures) {
   check(first >= 0 && n >= 0 && first + n <= rows * cols, op, "part, got elements {} to {}, need some of {} x {}",
@@ -21,7 +22,7 @@ struct BlockMaxima {
   static constexpr TimePart part = TimePart::elementwise;
   Tensor x;  // [n]
   std::int64_t rows = 0, cols = 0, first = 0;
-  Tensor amax;  // f32, of before and x; NaN is passed over
+  Tensor amax;  // f32: the largest of what it held and |x|; NaN is ignored
   void check() const {
     need_float(name, "x", x);
     need_part(name, rows, cols, first, x.numel(), amax);

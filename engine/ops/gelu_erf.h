@@ -1,5 +1,5 @@
-// y = z Phi(z), z = x + bias, with Phi the normal distribution's function (1 + erf(z / sqrt 2)) / 2: GELU as it was
-// published (Hendrycks and Gimpel 2016) and as Hugging Face's BERT has it. The tanh form is bias_gelu.h.
+// y = z Phi(z), z = x + bias: GELU as published (Hendrycks and Gimpel 2016) and in Hugging Face's BERT. Phi is the
+// normal distribution's function, (1 + erf(z / sqrt 2)) / 2. The tanh form is bias_gelu.h.
 #pragma once
 #include "engine/ops/arguments.h"
 

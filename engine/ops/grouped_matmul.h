@@ -1,6 +1,6 @@
-// The products of the experts of a mixture, each with its own rows: of expert e the rows offsets[e] ... offsets[e + 1].
-// The host must know the offsets. Where all experts have the same number of rows it is one batched Matmul:
-// {a = Matrix(x, m, k, k, 0, m * k), b = Matrix(w, n, k, k, 0, n * k).t(), c = Matrix(y, m, n, n, 0, m * n), batch = experts}.
+// The GEMMs of an MoE's experts, each with its own rows: expert e has the rows offsets[e] ... offsets[e + 1]. The host
+// must know the offsets. Where all experts have the same number of rows it is one batched Matmul:
+//   `{a = Matrix(x, m, k, k, 0, m * k), b = Matrix(w, n, k, k, 0, n * k).t(), c = Matrix(y, m, n, n, 0, m * n), batch = experts}`.
 #pragma once
 #include <span>
 
@@ -21,10 +21,10 @@ struct GroupedMatmul {
   Tensor w;                               // [experts, out, in]
   Tensor y;                               // [rows, out]
   std::span<const std::int64_t> offsets;  // [experts + 1] on the host, rising; read before the call returns
-  float beta = 0;                         // rows that are no expert's stay as they are
+  float beta = 0;                         // rows without an expert stay as they are
 
   std::int64_t experts() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
-  // What is to be computed for one expert.
+  // The GEMM of one expert.
   Matmul of(std::int64_t expert) const;
   void check() const;
   Cost cost() const;

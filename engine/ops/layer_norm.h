@@ -1,5 +1,5 @@
-// Layer normalisation over the last dim: y = (x - mean) * rstd * gamma + beta, rstd = 1 / sqrt(var + eps). Models without beta, or
-// without either, leave them empty, and their gradients.
+// Layer normalisation over the last dim: y = (x - mean) * rstd * gamma + beta, rstd = 1 / sqrt(var + eps). Models
+// without beta, or without gamma and beta, leave these and their gradients empty.
 #pragma once
 #include "engine/ops/arguments.h"
 

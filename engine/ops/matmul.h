@@ -1,10 +1,9 @@
-// Batched matrix product: C[i] = alpha * A[i] * B[i] + beta * C[i], all row-major; f32 accumulation.
+// Batched GEMM: C[i] = alpha * A[i] * B[i] + beta * C[i], all row-major; f32 accumulation.
 //
-// A single product may carry an epilogue, what would otherwise be ops of its own on the result or an operand:
-// bias (BiasAdd), bias and GELU (BiasGelu), the gradient of a GELU (BiasGeluGrad), and of a weight gradient's
-// product the gradient of the bias (BiasGrad). Results are those of the ops, but for one rounding: where a
-// backend runs the epilogue on its f32 sums, a 16-bit product is not rounded before bias and GELU; where it
-// runs the product and then the ops (the CPU always, see epilogue.h), it is.
+// A single GEMM may carry an epilogue in place of ops: bias (BiasAdd), bias and GELU (BiasGelu), or the gradient of a
+// GELU (BiasGeluGrad). The GEMM of a weight gradient may carry the gradient of the bias (BiasGrad). Results are those
+// of the ops, but for one rounding. Where a backend runs the epilogue on its f32 sums, a 16-bit result is not rounded
+// before bias and GELU. Where it runs the GEMM and then the ops (the CPU always, see epilogue.h), it is rounded.
 #pragma once
 #include "engine/ops/matrix.h"
 
@@ -22,8 +21,8 @@ struct Matmul {
   // The epilogue: none, bias or GELU or both, the gradient of a GELU, or of a bias. It needs batch 1, alpha 1
   // and a contiguous c; all but the last need beta 0.
   Tensor bias{};             // [n], c's dtype: added to every row
-  Tensor gelu_input{};       // [m, n], c's dtype: gets product + bias, and c gets its GELU
-  Tensor gelu_grad_input{};  // [m, n], c's dtype: c gets product * gelu'(this)
+  Tensor gelu_input{};       // [m, n], c's dtype: gets A B + bias, and c gets its GELU
+  Tensor gelu_grad_input{};  // [m, n], c's dtype: c gets (A B) * gelu'(this)
   Tensor bias_gradient{};    // [m], c's dtype: += sum over k of a, which is a contiguous tensor transposed
 
   bool has_epilogue() const { return bias || gelu_input || gelu_grad_input || bias_gradient; }

@@ -28,8 +28,8 @@ struct Matrix {
   }
 };
 
-// Throws an internal error naming the op and the argument unless the first `batch` matrices of `m` lie inside its tensor, not
-// transposed, of a floating-point dtype.
+// Needs the first `batch` matrices of `m` inside its tensor, not transposed, of a floating-point dtype. Otherwise
+// throws an internal error naming the op and the argument.
 void need_inside(std::string_view op, std::string_view argument, const Matrix& m, std::int64_t batch);
 // The same, and of the sizes and dtype of `like`.
 void need_like(std::string_view op, std::string_view argument, const Matrix& m, const Matrix& like, std::int64_t batch);

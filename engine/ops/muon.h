@@ -1,10 +1,10 @@
-// What Muon (Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982) does to a matrix beside GEMMs, as torch.optim.Muon computes it with
-// Nesterov momentum. With g = grad_scale * grad:
+// What Muon (Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982) does to a matrix in addition to GEMMs, as
+// torch.optim.Muon computes it with Nesterov momentum. With g = grad_scale * grad:
 //
-//   MuonMomentum   m = mu m + (1 - mu) g; u = mu m + (1 - mu) g
-//   MuonNormalise  x = u / max(the root of u's sum of squares, eps)
-//                  then five times x = a x + (b s + c s s) x, s = x x^T: GEMMs (engine/train/muon.h)
-//   MuonUpdate     p = (1 - decay) p - lr x
+//   MuonMomentum   `m = mu m + (1 - mu) g; u = mu m + (1 - mu) g`.
+//   MuonNormalise  `x = u / max(sqrt(sum of u^2), eps)`.
+//                  Then five times `x = a x + (b s + c s s) x`, `s = x x^T`: GEMMs (engine/train/muon.h).
+//   MuonUpdate     `p = (1 - decay) p - lr x`.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -51,8 +51,8 @@ struct MuonUpdate {
   Tensor param;     // f32, the main weights
   Tensor x;         // f32 or bf16
   Tensor model;     // optional 16-bit weights that the model computes with: rewritten from param
-  float lr = 0;     // times what the matrix's sizes make of it
-  float decay = 0;  // of the weights, times the learning rate without that
+  float lr = 0;     // learning rate, scaled by the matrix's sizes
+  float decay = 0;  // weight decay times the learning rate before that scaling
   void check() const {
     need_dtype(name, "param", param, DType::f32);
     need_float(name, "x", x);

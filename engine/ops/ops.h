@@ -1,7 +1,8 @@
 // The ops of the engine and the virtual table a backend fills in.
 //
-// An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. run() (run.h) is the one front.
-// Backends only compute. To add an op: a header here, a place in AllOps, one source per backend (see CONTRIBUTING.md).
+// An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. Every op goes through
+// run() (run.h). Backends only compute. To add an op: a header here, a place in AllOps, one source per backend (see
+// CONTRIBUTING.md).
 #pragma once
 #include <memory>
 
@@ -76,8 +77,8 @@ using AllOps =
            ops::AttentionSink, ops::AttentionSinkGrad, ops::MaxExpSum, ops::ExpertBias, ops::ExpertBiasGrad,
            ops::MuonMomentum, ops::MuonNormalise, ops::MuonUpdate>;
 
-// What a device holds its backend's ops by: a slot for each op. Slots are members of their own, and not one class with a run() for
-// each op, because compilers resolve so many overloads slowly: 33 s of GCC 12 in every source that made a table.
+// How a device holds its backend's ops: a slot for each op. Slots are members of their own, and not one class with a
+// run() for each op. Compilers resolve so many overloads slowly: 33 s of GCC 12 in every source that made a table.
 template <class Op>
 struct SlotFor {
   std::unique_ptr<OpSlot<Op>> slot;
@@ -98,11 +99,10 @@ class SlotOf final : public OpSlot<Op> {
   Backend& backend_;
 };
 
-// The table of a backend: run(op) is compute(backend, op), a free function found by its arguments' types.
-// A backend whose ops differ declares it for all ops, next to its own type,
-//   template <class Op> void compute(Backend&, const Op&);
-// and specialises it where each op is computed: an op of AllOps that it lacks is an undefined compute<Op>
-// to the linker. A backend that treats all ops alike defines it once.
+// The table of a backend: run(op) is compute(backend, op), a free function found by its arguments' types. A backend
+// whose ops differ declares `template <class Op> void compute(Backend&, const Op&);` for all ops, next to its own type.
+// It specialises that function where each op is computed: an op of AllOps that it lacks is an undefined compute<Op> to
+// the linker. A backend that treats all ops alike defines it once.
 template <class Backend>
 class TableOf : public OpTable {
  public:

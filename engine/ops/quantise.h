@@ -1,15 +1,14 @@
-// FP8 operands of products (base/fp8.h): code = fp8(scale * x), and x is about code * inverse, inverse = 1 / scale.
+// FP8 operands of GEMMs (base/fp8.h): code = fp8(scale * x), and x is about code * inverse, inverse = 1 / scale.
 //
-//   AbsMax          the largest |x| of a tensor
-//   Fp8Scale        scales from such maxima: of now (tensorwise) ...
-//   UpdateScales    ... or the largest of the last steps (delayed)
-//   Quantise        a matrix by one scale
-//   QuantiseBlocks  a matrix by a scale for each block of 1 x 128, 128 x 1 or 128 x 128 elements
-//   Fp8Transpose    codes of a matrix, the other way
+//   AbsMax          The largest |x| of a tensor.
+//   Fp8Scale        Scales from such maxima (tensorwise).
+//   UpdateScales    Scales from the largest of the last steps (delayed).
+//   Quantise        Quantises a matrix by one scale.
+//   QuantiseBlocks  Quantises a matrix by a scale for each block of 1 x 128, 128 x 1 or 128 x 128 elements.
+//   Fp8Transpose    Transposes the codes of a matrix.
 //
-//
-// Products on GPUs take both operands with their inner dim contiguous (cuBLASLt's FP8 products on Hopper), so a matrix is
-// needed both ways: as it is, [rows, cols], and transposed, [cols, rows]. Either may be left out.
+// GEMMs on GPUs take both operands with their inner dim contiguous (cuBLASLt's FP8 GEMMs on Hopper). So a matrix is
+// needed both as it is, [rows, cols], and transposed, [cols, rows]. Either may be left out.
 #pragma once
 #include <limits>
 
@@ -18,8 +17,9 @@
 
 namespace mbench::ops {
 
-// Brings the largest |x| to the largest value of the type, as Transformer Engine's compute_scale_from_amax does; by a power of two
-// no larger than that where asked. Of no value, or one that is not finite, 1.
+// The scale that brings the largest |x| to the largest value of the type, as Transformer Engine's
+// compute_scale_from_amax does. With `power_of_two` it is rounded down to a power of two. It is 1 where amax is 0 or
+// not finite.
 constexpr float fp8_scale(float amax, float largest, bool power_of_two = false) {
   constexpr float kMost = std::numeric_limits<float>::max();
   if (!(amax > 0) || amax > kMost) return 1;
@@ -39,7 +39,7 @@ struct AbsMax {
   static constexpr std::string_view name = "abs_max";
   static constexpr TimePart part = TimePart::elementwise;
   Tensor x;
-  Tensor amax;  // [1] f32, of before and x; NaN is passed over
+  Tensor amax;  // [1] f32: the largest of what it held and |x|; NaN is ignored
   void check() const {
     need_float(name, "x", x);
     need_f32(name, "amax", amax, {1});
@@ -68,7 +68,7 @@ struct UpdateScales {
   static constexpr TimePart part = TimePart::elementwise;
   Tensor amax;            // [n] f32: of the step that ends; zero after
   Tensor history;         // [steps, n] f32: row `row` gets amax
-  Tensor scale, inverse;  // [n] f32, of the largest of its column; where that is 0 they stay
+  Tensor scale, inverse;  // [n] f32, from the largest of each column of history; unchanged where that is 0
   std::int64_t row = 0;
   DType type = DType::e4m3;
   void check() const {
@@ -87,7 +87,7 @@ struct Quantise {
   Tensor scale;       // [1] f32
   Tensor y;           // [rows, cols] e4m3 or e5m2, or empty
   Tensor transposed;  // [cols, rows], or empty
-  Tensor amax{};      // [1] f32, or empty: of before and x
+  Tensor amax{};      // [1] f32, or empty: as in AbsMax
   DType type() const { return y ? y.dtype() : transposed.dtype(); }
   void check() const {
     need_float(name, "x", x);
@@ -102,10 +102,10 @@ struct Quantise {
   Cost cost() const { return {2.0 * static_cast<double>(x.numel()), bytes_of(x) + bytes_of(y) + bytes_of(transposed)}; }
 };
 
-// The scales of 128 elements along the inner dim of an operand: of y along cols, of the transposed one along rows; with `squares` one
-// for 128 of both. They are powers of two (Transformer Engine's Float8BlockScaling), and stand as cuBLASLt reads them: of 1 x 128
-// blocks [blocks along the inner dim, outer], of 128 x 128 ones [outer blocks, blocks along the inner dim] with room for a multiple of
-// 4 of these.
+// One scale for 128 elements along the inner dim of an operand: of y along cols, of the transposed one along rows. With
+// `squares`, one for 128 x 128 elements. Scales are powers of two (Transformer Engine's Float8BlockScaling), laid out
+// as cuBLASLt reads them. For 1 x 128 blocks that is [blocks along the inner dim, outer]. For 128 x 128 blocks it is
+// [outer blocks, blocks along the inner dim], with the last dim padded to a multiple of 4.
 struct QuantiseBlocks {
   static constexpr std::string_view name = "quantise_blocks";
   static constexpr TimePart part = TimePart::elementwise;

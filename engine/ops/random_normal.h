@@ -1,7 +1,7 @@
-// Initial weights: normal draws of mean 0, a function of the global element alone, so a shard holds exactly
-// the numbers the whole tensor would. Element e = global_row * global_cols + global_col. Box-Muller on the
-// Philox block e / 4: words (w0, w1) give elements 0, 1 and (w2, w3) elements 2, 3, as r = sqrt(-2 ln u), u =
-// (w + 1) / 2^32 of the first word; r cos(2 pi w' / 2^32), r sin(...) of the second.
+// Initial weights: normal draws of mean 0. A draw depends only on the global element, so a shard holds exactly the
+// numbers of the whole tensor. Element e = global_row * global_cols + global_col comes from Box-Muller on the Philox
+// block e / 4. Words (w0, w1) give elements 0, 1 and (w2, w3) elements 2, 3. A pair (w, w') has r = sqrt(-2 ln u) with
+// u = (w + 1) / 2^32. Its elements are r cos(2 pi w' / 2^32) and r sin(2 pi w' / 2^32).
 #pragma once
 #include "engine/ops/arguments.h"
 

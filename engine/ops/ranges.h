@@ -21,7 +21,7 @@ inline std::int64_t elements_of(ElementRanges ranges) {
   return n;
 }
 
-// What they have of [begin, end), counted from `begin`.
+// The parts of `ranges` within [begin, end), counted from `begin`.
 inline std::vector<ElementRange> ranges_within(ElementRanges ranges, std::int64_t begin, std::int64_t end) {
   std::vector<ElementRange> within;
   const auto first =

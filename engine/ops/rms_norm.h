@@ -1,6 +1,6 @@
-// Root-mean-square normalisation of rows (Zhang and Sennrich 2019): y = x * rstd * gamma,
-// rstd = 1 / sqrt(mean(x^2) + eps). The rows are a tensor's, or parts of them: the heads of queries that lie packed with keys
-// and values, say.
+// Root-mean-square normalisation of rows (Zhang and Sennrich 2019):
+// y = x * rstd * gamma, rstd = 1 / sqrt(mean(x^2) + eps).
+// The rows are a tensor's, or parts of them, such as the heads of queries that lie packed with keys and values.
 #pragma once
 #include "engine/ops/matrix.h"
 

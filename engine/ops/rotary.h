@@ -1,5 +1,6 @@
-// Rotary position embedding (Su et al. 2021), in place: pairs of columns of a head are turned by an angle that grows with
-// the position. The pairs are (i, i + turned / 2), as GPT-NeoX, LLaMA in Hugging Face's transformers and Megatron have them.
+// Rotary position embedding (Su et al. 2021), in place: pairs of columns of a head are rotated by an angle that grows
+// with the position. The pairs are (i, i + turned / 2), as in GPT-NeoX, LLaMA in Hugging Face's transformers and
+// Megatron.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -7,12 +8,12 @@ namespace mbench::ops {
 
 struct Rotary {
   static constexpr std::string_view name = "rotary";
-  Tensor x;  // [seq, batch, groups, width]: a group has `heads` heads side by side, and what follows them is left alone
-  Tensor angles;              // [2, seq, turned / 2] f32: the cosines, then the sines
+  Tensor x;       // [seq, batch, groups, width]: a group has `heads` heads next to each other; what follows them stays
+  Tensor angles;  // [2, seq, turned / 2] f32: the cosines, then the sines
   std::int64_t heads = 1;     // of a group, head_dim columns each
-  std::int64_t head_dim = 0;  // of which [first, first + turned) are turned
+  std::int64_t head_dim = 0;  // columns [first, first + turned()) of a head are rotated
   std::int64_t first = 0;
-  bool back = false;  // by the negative angles: the gradient is turned back
+  bool back = false;  // by the negative angles, for the gradient
 
   std::int64_t turned() const { return 2 * angles.shape()[2]; }
   std::int64_t elements() const {

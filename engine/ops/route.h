@@ -1,16 +1,17 @@
-// The router of a mixture of experts: which experts a token visits and how much each counts, the losses that keep the
-// experts evenly busy, and the gradient of all of it to the router's logits.
+// The router of an MoE: which experts a token visits and how much each counts. Also the losses that keep the experts
+// evenly busy, and the gradient of all of it to the router's logits.
 //
-// Scores are softmax or sigmoid of the logits. Chosen are the k largest of score + correction, the lower expert first
-// where two are equal (NaN is lowest), in falling order. With groups, experts lie in equal groups side by side, and
-// only those of the best groups may be chosen (node-limited routing). The weights are the chosen scores times `scale`,
-// divided by their sum + 1e-20 if `renormalise`: softmax over all, renormalised, is Mixtral's softmax over the chosen.
+// Scores are softmax or sigmoid of the logits. The k largest of score + correction are chosen, in falling order; of two
+// equal ones the lower expert comes first (NaN is lowest). With groups, experts lie in equal groups of consecutive
+// experts, and only experts of the best groups may be chosen (node-limited routing). The weights are the chosen scores
+// times `scale`, divided by their sum + 1e-20 if `renormalise`. Softmax over all, renormalised, is Mixtral's softmax
+// over the chosen.
 //
-// Balanced, for benchmarks: the choice is the token's position alone, expert (g * k + j) * stride mod experts of slot j
-// of the token with the global index g = sample * seq + position, whatever the layout: every run of
-// experts / gcd(experts, k) tokens with consecutive g visits all experts equally often. With groups the token visits `chosen_groups`
-// of them, one behind the other and the next token those that follow, and in each the experts are chosen by the same rule of that
-// group's visits. Weights and gradients are still the router's.
+// Balanced, for benchmarks: the choice depends only on the token's position, whatever the layout. The token with the
+// global index g = sample * seq + position has expert (g * k + j) * stride mod experts in slot j. So every run of
+// experts / gcd(experts, k) tokens with consecutive g visits all experts equally often. With groups a token visits
+// `chosen_groups` consecutive groups, and the next token the groups after them. Within a group the same rule chooses
+// experts, counting that group's visits. Weights and gradients are still the router's.
 #pragma once
 #include <algorithm>
 #include <numeric>
@@ -34,37 +35,40 @@ struct RouterRule {
   std::int64_t groups = 1, chosen_groups = 1;
   GroupScore group_score = GroupScore::best;
   bool balanced = false;  // whatever the scores and corrections are
-  bool local = false;     // balanced: a token's experts lie side by side
+  bool local = false;     // balanced: a token's experts are consecutive
 };
 
-// Between a balanced token's experts: about experts / k, and without a common divisor, so that it visits them all.
+// The distance between a balanced token's experts: about experts / k, and coprime to experts, so that it visits them
+// all.
 inline std::int64_t balanced_stride(std::int64_t experts, std::int64_t k) {
   std::int64_t stride = std::max<std::int64_t>(1, experts / k);
   while (std::gcd(stride, experts) != 1) ++stride;
   return stride;
 }
 
-// The choice of balanced tokens.
+// The choice of experts for balanced tokens.
 struct BalancedChoice {
   std::int64_t experts = 1, k = 1;
   std::int64_t groups = 1, chosen = 1;  // 1 and 1 where tokens may visit all groups
   std::int64_t each = 1, stride = 1;    // experts of a group that a token visits; between them
 
   static BalancedChoice of(const RouterRule& rule, std::int64_t experts, std::int64_t k);
-  // Of slot j of the token with the global index g.
+  // The expert in slot j of the token with the global index g.
   constexpr std::int64_t expert(std::int64_t g, std::int64_t j) const {
     const std::int64_t size = experts / groups, visit = g % (experts * groups) * chosen + j % chosen;
     return visit % groups * size + (visit / groups % size * each + j / chosen) % size * stride % size;
   }
-  // After so many tokens the choice repeats, and has been all experts equally often, unless chosen groups do not divide k.
+  // The number of tokens after which the choice repeats. By then all experts were chosen equally often, if chosen
+  // groups divide k.
   std::int64_t run() const;
 };
 
-// How many of `tokens` balanced tokens, one after the other from one of the first in a run on, visit each of `parts` equal parts of the
-// experts, which lie side by side: a token counts once for a part, whatever it has there.
+// How many of `tokens` consecutive balanced tokens visit each part of the experts, from a token that begins a run.
+// There are `parts` equal parts of consecutive experts. A token counts once for a part, however many experts it has
+// there.
 std::vector<std::int64_t> balanced_visits(std::int64_t tokens, const BalancedChoice& choice, std::int64_t parts);
 
-// What a GPU's block has room for.
+// What a GPU's thread block has room for.
 inline constexpr std::int64_t kMostExperts = 8192;
 
 inline void need_choice(std::string_view op, const Tensor& logits, const Tensor& experts) {
@@ -80,7 +84,7 @@ inline void need_choice(std::string_view op, const Tensor& logits, const Tensor&
 struct Route {
   static constexpr std::string_view name = "route";
   Tensor logits;      // [..., experts]; balanced: local [seq, batch, experts]
-  Tensor correction;  // optional [experts] f32: added to the scores for the choice alone
+  Tensor correction;  // optional [experts] f32: added to the scores, only for the choice
   RouterRule rule;
   HiddenMap map;   // of a balanced choice: where the local tokens lie
   Tensor experts;  // [tokens, k] i64
@@ -113,11 +117,12 @@ struct Route {
   }
 };
 
-// What is added to the loss. P[e] is the mean over `tokens` tokens of e's probability (the softmax, or the sigmoid over
-// the sum of all the token's sigmoids), f[e] = counts[e] / (tokens * k) the share of pairs that chose it, a constant.
-//   balance * experts * sum over e of f[e] P[e]      (Shazeer et al. 2017, Switch, GShard)
-//   z * mean of logsumexp(logits)^2                  (ST-MoE)
-// Where several ranks have a part of the tokens, counts and `tokens` are of all of them; their losses are parts of a sum.
+// What is added to the loss:
+//   `balance * experts * sum over e of f[e] P[e]` (Shazeer et al. 2017, Switch, GShard),
+//   `z * mean of logsumexp(logits)^2` (ST-MoE).
+// P[e] is the mean over `tokens` tokens of e's probability: the softmax, or the sigmoid over the sum of the token's
+// sigmoids. f[e] = counts[e] / (tokens * k) is the share of pairs that chose e, a constant. Where several ranks have a
+// part of the tokens, counts and `tokens` are of all of them; their losses are parts of a sum.
 struct RouterLosses {
   float balance = 0, z = 0;  // coefficients; 0 leaves a term out
   std::int64_t tokens = 1;
@@ -132,7 +137,7 @@ struct RouterLoss {
   RouterLosses losses;
   Tensor sum;  // [1] f32: both terms are added to it
 
-  // Of the sum over tokens and e of counts[e] * probability, and of the sum over tokens of logsumexp^2.
+  // Factors of two sums: over tokens and e of counts[e] * probability, and over tokens of logsumexp^2.
   double balance_factor() const {
     const auto tokens = static_cast<double>(losses.tokens);
     return losses.balance * static_cast<double>(logits.shape().cols()) / (tokens * tokens * static_cast<double>(k));
@@ -160,7 +165,7 @@ struct RouteGrad {
   Tensor counts;        // [experts] i64, needed if losses.balance is not 0
   Tensor dlogits;       // like logits; may be logits itself
 
-  float balance_factor() const {  // of counts[e]: the gradient to a token's probability of e
+  float balance_factor() const {  // times counts[e]: the gradient of a token's probability of e
     const auto tokens = static_cast<double>(losses.tokens);
     const auto k = static_cast<double>(experts.shape().cols());
     return static_cast<float>(losses.balance * static_cast<double>(logits.shape().cols()) / (tokens * tokens * k));

@@ -1,5 +1,6 @@
-// Balancing a mixture's experts without a loss (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 2.1.2): a
-// correction is added to every expert's score for the choice alone, and moved after each step by what was counted in it.
+// Balances an MoE's experts without a loss (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 2.1.2). A
+// correction is added to every expert's score, only for the choice. After each step it moves by what was counted in the
+// step.
 #pragma once
 #include "engine/ops/arguments.h"
 

@@ -1,6 +1,6 @@
-// run(), the one front of all ops: it checks, charges the meter and calls the device's table, and adds the op to a step
-// that is recorded. What runs an op includes this and
-// the op's own header; all ops are known in ops.h alone, so that a new one recompiles few sources.
+// run() is the one entry of all ops: it checks the op, charges the meter and calls the device's table. It also adds the
+// op to a step that is being recorded. What runs an op includes this header and the op's own. Only ops.h knows all ops,
+// so that a new one recompiles few sources.
 #pragma once
 #include "engine/device/device.h"
 
@@ -13,7 +13,7 @@ class OpSlot {
   virtual void run(const Op& op) = 0;
 };
 
-// What the time of an op is: its `part` if it declares one.
+// The part of the step that an op's time counts for: its `part` if it declares one.
 template <class Op>
 constexpr TimePart part_of() {
   if constexpr (requires { Op::part; })
@@ -26,7 +26,7 @@ constexpr TimePart part_of() {
 template <class Op>
 OpSlot<Op>& slot_of(OpTable& table);
 
-// An op that has been checked.
+// Runs an op that has been checked.
 template <class Op>
 void perform(Device& device, const Op& op) {
   device.meter().charge(op.cost());

@@ -1,4 +1,4 @@
-// Every row times a number of its own, as the router's weights in front of the experts' second product; and the gradient.
+// Every row times a number of its own, such as the router's weights before the experts' second GEMM; and the gradient.
 #pragma once
 #include "engine/ops/arguments.h"
 

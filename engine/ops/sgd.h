@@ -1,6 +1,6 @@
 // One step of stochastic gradient descent with momentum, as torch.optim.SGD computes it (dampening 0, no Nesterov):
 // g = grad_scale * grad + weight_decay * p; b = momentum * b + g; p -= lr * b.
-// With b zero before the first step that begins as PyTorch does, with b = g.
+// b is zero before the first step, so that step has b = g, as in PyTorch.
 #pragma once
 #include "engine/ops/arguments.h"
 #include "engine/ops/ranges.h"

@@ -1,4 +1,4 @@
-// The sum of a batch of blocks, matrices of rows x cols that lie at strides of their own: the gradient of a block that
+// The sum of a batch of blocks: matrices of rows x cols at strides of their own. It is the gradient of a block that
 // CopyBlocks wrote to several places. Added in f32 in the order of the batch, rounded once.
 #pragma once
 #include "engine/ops/matrix.h"

@@ -1,8 +1,8 @@
-// The gated activation of LLaMA (Shazeer 2020): y = silu(gate) * up, silu(z) = z / (1 + e^-z); or, of other families, with GELU (of
-// its tanh form or by erf) or ReLU for silu. GPT-OSS's is clamped: y = z / (1 + e^(-alpha z)) (u + 1), with gates of at most the limit
-// and ups within it on both sides. Gate and up of one output
-// stand side by side in x, so that any cut of the linear layer's outputs has both. With weights each row of y is multiplied by its
-// own, as Megatron-Core's experts do in the same kernel. Where gates and ups were made apart, each is a tensor of its own.
+// The gated activation of LLaMA (Shazeer 2020): y = silu(gate) * up, silu(z) = z / (1 + e^-z). Other families have GELU
+// (tanh form or erf) or ReLU in place of silu. GPT-OSS's is clamped: y = z / (1 + e^(-alpha z)) (u + 1), with gates of
+// at most the limit and ups within it on both sides. Gate and up of one output are neighbours in x, so that any cut of
+// the linear layer's outputs has both. With weights each row of y is multiplied by its own, as Megatron-Core's experts
+// do in the same kernel. Where gates and ups were computed separately, each is a tensor of its own.
 #pragma once
 #include "engine/ops/arguments.h"
 #include "engine/ops/scale_rows.h"
@@ -16,7 +16,7 @@ inline void need_pairs(std::string_view op, std::string_view argument, const Ten
   need_dtype(op, argument, pairs, y.dtype());
 }
 
-// Gates and ups in tensors like y, or pairs of them, to which alone a bias is added and whose rows alone have weights.
+// Gates and ups are tensors like y, or one tensor of pairs. Only pairs take a bias and weights of rows.
 inline void need_gates(std::string_view op, const Tensor& x, const Tensor& up, const Tensor& bias,
                        const Tensor& weights, const Tensor& y) {
   need_float(op, "x", x);

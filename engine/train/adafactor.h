@@ -1,6 +1,6 @@
-// A step of Adafactor over all matrices that this rank updates, each of which may lie in parts on several ranks: the sums over
-// rows, over columns, and of squared updates go over the ranks that a weight's placement cuts it over, packed into one
-// all-reduce for each set of axes. Experts are a matrix each, whose norm of the update is its own.
+// A step of Adafactor over all matrices that this rank updates. Each may lie in parts on several ranks, by its
+// placement. The sums over rows, over columns, and of squared updates are reduced over these ranks. They are packed
+// into one all-reduce for each set of axes. Each expert is a matrix, with its own norm of the update.
 #pragma once
 #include <map>
 #include <vector>
@@ -29,7 +29,7 @@ class Adafactor {
   // One matrix, and its places among the sums.
   struct Matrix {
     Tensor main, gradient, model, row, column;
-    std::int64_t rows, cols;    // of all of it
+    std::int64_t rows, cols;    // of the whole matrix
     std::int64_t elements;      // likewise, without the padding of the vocabulary
     Axes over_rows, over_cols;  // that cut its rows, and its columns
     float weight_decay;

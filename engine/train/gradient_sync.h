@@ -1,17 +1,21 @@
-// Sums the gradients that are partial when backward ends, by one rule: each parameter's over the axes that its placement
-// and the tokens' say (reduce_over of plan/placement.h). Over ranks of data (kDataAxes) in buckets that start as soon as
-// backward has filled them; over tp, where a rank saw only a part of the sequence, at the end; and a table that the first
-// and the last stage share between those.
+// Sums the gradients that are partial when backward ends. Each parameter's is summed over the axes that its placement
+// and the tokens' say (reduce_over of plan/placement.h). Over ranks of data (kDataAxes) that is in buckets, which start
+// as soon as backward has filled them. Over tp, where a rank saw only a part of the sequence, it is at the end. A table
+// that the first and the last stage share is summed between those.
 //
-// Where optimizer state is sharded (StatePlan), a rank needs the sum of its own part alone: buckets are reduce-scattered.
-// That is so for ZeRO 1 too, as in its paper and in Megatron's distributed optimizer: an all-reduce would gather what the
-// updated weights are gathered for anyway. Where gradients are sharded as well, every micro batch's are reduced and added to
-// this rank's part; of those that travel one bucket at a time is held beside the one that is filled. By whole parameters
-// (FairScale) whole gradients are all-reduced, as beside an optimizer that knows nothing of it, and sharded ones reduced to
-// their owners. Where all state is the first rank's, whole gradients are reduced to it after every backward, and beside none.
+// Where optimizer state is sharded (StatePlan), a rank needs only the sum of its own part: buckets are
+// reduce-scattered. So it is with ZeRO 1, in its paper and in Megatron's distributed optimizer. An all-reduce would
+// needlessly gather the gradients: the updated weights are gathered anyway. Where gradients are sharded as well, every
+// micro batch's are reduced and added to this rank's part. Then at most one bucket is in flight while the next is
+// filled.
 //
-// With several copies of sharded state (dp_replicate) each rank also all-reduces its own part across copies, once a step: right
-// behind the reduce-scatter if only the last backward reduces, else after the last micro batch. Whole gradients by whole parameters are all-reduced over all ranks of data at once.
+// By whole parameters (FairScale), whole gradients are all-reduced, as with an optimizer that knows nothing of it, and
+// sharded ones are reduced to their owners. Where all state is the first rank's, whole gradients are reduced to it
+// after every backward, overlapped with none.
+//
+// With several copies of sharded state (dp_replicate) each rank also all-reduces its own part across copies, once a
+// step. That is right after the reduce-scatter if only the last backward reduces, else after the last micro batch.
+// Whole gradients by whole parameters are all-reduced over all ranks of data at once.
 #pragma once
 #include <deque>
 #include <memory>
@@ -26,8 +30,8 @@ class GradientSync {
  public:
   GradientSync(Device& device, const Plan& plan, ParameterStore& store, const Groups& groups);
 
-  // The gradients of a unit are complete, of this micro batch or, with `last`, of all: none will add to them in this step.
-  // Within a chunk units become ready from the last to the first.
+  // The gradients of a unit are complete: of this micro batch or, with `last`, of the step, in which none will be
+  // added. Within a chunk units become ready from the last to the first.
   void ready(int unit, bool last);
   // After each backward of a chunk: its sharded gradients are where they are kept.
   void end_of_micro_batch();
@@ -36,17 +40,17 @@ class GradientSync {
 
  private:
   void reduce(int unit, bool last);
-  // Of what is not sharded: neighbouring runs of units.
+  // Gradients that are not sharded: neighbouring runs of units.
   void add_runs(int unit);
   void flush(StateLayout::Run& bucket);
-  bool in_fp8(int bucket) const;  // of weights in FP8 alone
-  // Of what is.
+  bool in_fp8(int bucket) const;  // of weights that live only in FP8
+  // Sharded gradients.
   void fill(int bucket, bool last);
   void start(int bucket, bool last);
   void settle_oldest();
-  // What this rank owns of a bucket, whose sums of this copy of the state are complete.
+  // All-reduces what this rank owns of a bucket, whose sums within this copy of the state are complete.
   void reduce_between_copies(int bucket);
-  // Of what is all the first rank's.
+  // Gradients of state that is all the first rank's.
   void reduce_to_first();
 
   void reduce_packed(Axes axes);
@@ -56,8 +60,8 @@ class GradientSync {
   const Groups& groups_;
   std::int64_t bucket_elements_;
   bool overlap_;
-  std::vector<int> later_;  // units that are ready, where nothing travels beside a backward
-  // Being filled, empty when begin is end: of what lies before weights in FP8 alone, and of these.
+  std::vector<int> later_;  // units that are ready, where communication overlaps with no backward
+  // Being filled, empty when begin is end: of what lies before weights that live only in FP8, and of these.
   StateLayout::Run bucket_, fp8_bucket_;
   std::vector<std::unique_ptr<Pending>> pending_;
 

@@ -1,8 +1,8 @@
-// The update of optimizer state that lives in host memory, as in ZeRO-Offload (Ren et al. 2021, section 4): gradients come
-// over chunk by chunk, each beside the host's work on the one before; where the weights live on the device, those of a chunk
-// go back beside the work on the chunks after it.
+// The update of optimizer state that lives in host memory, as in ZeRO-Offload (Ren et al. 2021, section 4). Gradients
+// come over chunk by chunk, each overlapped with the host's work on the one before. Where the weights live on the
+// device, those of a chunk go back overlapped with the work on the chunks after it.
 //
-// On the host two chunks of gradients have room, and, of weights that are converted for the device, two of those.
+// The host has room for two chunks of gradients, and for two of weights that are converted for the device.
 #pragma once
 #include <array>
 #include <functional>
@@ -19,8 +19,8 @@ class HostUpdate {
   // Elements that go over at once: far above what a copy's start costs, far below what host memory holds.
   static constexpr std::int64_t kChunk = std::int64_t{1} << 20;
 
-  // `largest`: elements that no piece has more of. `converted`: the type of the device's weights, if they are not the f32 ones
-  // that are updated.
+  // `largest`: the most elements of a piece. `converted`: the type of the device's weights, if they are not the f32
+  // ones that are updated.
   HostUpdate(Device& device, std::int64_t largest, DType gradients, std::optional<DType> converted,
              std::int64_t chunk = kChunk);
 
@@ -34,7 +34,8 @@ class HostUpdate {
     Tensor gradients;          // on the host
     Tensor converted;          // room for what the device gets; empty where nothing is converted
   };
-  // Updates a chunk on the host and returns what the device gets of it; what is returned where it gets nothing is not read.
+  // Updates a chunk on the host and returns what the device gets of it. The result is not read where the device gets
+  // nothing.
   using Update = std::function<Tensor(const Chunk&)>;
   // All chunks of the pieces, in order. What is enqueued on the device afterwards comes after the last copy.
   void run(const std::vector<Piece>& pieces, const Update& update);

@@ -15,10 +15,11 @@ class StepInputs {
   // `losses`: [next token and depths, micro batches] f32. `data` may be null on a simulated device. The context outlives it.
   StepInputs(Context& context, int stage, int dp_rank, const Tensor& losses, const TokenSource* data);
 
-  // Where steps are replayed: tensors that hold what all micro batches of a step read, and what is written into them before one.
+  // Where steps are replayed: tensors that hold what all micro batches of a step read, and what is written into them
+  // before a step.
   void keep_all();
   void write_kept(float loss_scale);
-  // What a forward reads: fetched for it, or there since before the step.
+  // What a forward reads: written for it, or there since before the step.
   MicroBatch of(int micro, float loss_scale);
   // Whether a mask that no causal attention reads comes with a micro batch, and goes after its forward.
   bool brings_mask() const;

@@ -1,6 +1,6 @@
-// Makes a rank's micro batches ready on the host, one after the other in the order in which its steps take them: when they
-// are asked for, or by threads ahead of that. A batch is a function of its step and number alone, so that losses do not
-// depend on who makes it, or when.
+// Makes a rank's micro batches on the host, in the order in which its steps take them. It does so when they are asked
+// for, or by threads ahead of that. A batch depends only on its step and number, so losses do not depend on who makes
+// it, or when.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -19,8 +19,8 @@ class Loader {
  public:
   // Called by several threads at once.
   using Make = std::function<HostBatch(std::int64_t step, int micro)>;
-  // `order`: the micro batches of a step as it takes them; a step may take one several times. Of `workers` threads each has
-  // kAhead batches ready or in work before they are taken.
+  // `order`: the micro batches of a step as it takes them; a step may take one several times. Each of `workers` threads
+  // has kAhead batches ready or in work before they are taken.
   Loader(Make make, std::vector<int> order, int workers);
   ~Loader();
   Loader(const Loader&) = delete;

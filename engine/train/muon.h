@@ -1,8 +1,9 @@
-// A step of Muon (engine/ops/muon.h) over the matrices of layers that this rank updates. Each is orthogonalised as a whole: where a
-// weight's placement cuts it, its parts are gathered first and every rank computes all of it, as Megatron-Core's mode `duplicated`
-// does. Experts are a matrix each. GEMMs are in f32 where the model computes in that, else in bf16.
+// A step of Muon (engine/ops/muon.h) over the matrices of layers that this rank updates. Each is orthogonalised as a
+// whole. Where a weight's placement cuts it, its parts are gathered first and every rank computes all of it
+// (Megatron-Core's mode `duplicated`). Each expert is a matrix. GEMMs are in f32 where the model computes in f32, else
+// in bf16.
 //
-// The step is as long as 0.2 times the root of the larger side makes it (Liu et al. 2025, torch's `match_rms_adamw`), so that one
+// The step is scaled by 0.2 times the root of the larger side (Liu et al. 2025, torch's `match_rms_adamw`), so that one
 // learning rate serves Muon and AdamW.
 #pragma once
 #include <vector>
@@ -27,7 +28,8 @@ class Muon {
   void step(const std::vector<Item>& items, const Step& step);
 
  private:
-  // What cuts a matrix, one dim of it: its ranks, and 0 for rows, 1 for columns; one rank where it is whole.
+  // How a matrix is cut along one dim: over which axes, and 0 for rows, 1 for columns. The axes have one rank where it
+  // is whole.
   struct Cut {
     Axes axes;
     int dim = 0;

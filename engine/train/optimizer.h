@@ -1,6 +1,6 @@
-// The optimizer that the plan declares (OptimizerPlan), on f32 main weights: clipping by the true global norm, learning-rate
-// warm-up, and for fp16 a dynamic loss scale. Where its state is sharded, each rank updates its own part (StateLayout); where it
-// lives in host memory, there (HostUpdate), by a norm that is taken on the device.
+// The optimizer that the plan declares (OptimizerPlan), on f32 main weights. It clips by the true global norm, has
+// learning-rate warm-up, and for fp16 a dynamic loss scale. Where its state is sharded, each rank updates its own part
+// (StateLayout). Where it lives in host memory, the host updates it (HostUpdate), by a norm that the device takes.
 #pragma once
 #include <optional>
 #include <vector>
@@ -36,23 +36,23 @@ class Optimizer {
   float loss_scale() const { return scaler_.scale(); }
   Outcome step();
 
-  // The same where steps are replayed, in three parts: what the host knows goes to the device before the step; the step
-  // decides there, and the host asks for nothing in it; what came of it is read after.
+  // The same where steps are replayed, in three parts. Before the step, prepare() gives the device what the host knows.
+  // The step decides on the device, and the host asks for nothing in it. After it, settle() reads what came of it.
   void prepare();
   void enqueue();
   Outcome settle();
 
  private:
-  // What is updated by one launch, contiguous in every tensor: all that this rank updates where nothing is sharded, or of
-  // one parameter.
+  // What one launch updates, contiguous in every tensor: all that this rank updates where nothing is sharded, or
+  // elements of one parameter.
   struct Piece {
     Tensor main, gradients;
-    Tensor model;                              // the model's weights, where main is apart from them
+    Tensor model;                              // the model's weights, where main is separate
     std::vector<Tensor> states;                // as the plan declares them
-    std::int64_t at = 0;                       // of the tensors of what is owned, where it begins
-    std::vector<ops::ElementRange> counted;    // in the norm, by this rank
+    std::int64_t at = 0;                       // where it begins in the tensors of what is owned
+    std::vector<ops::ElementRange> counted;    // what this rank counts in the norm
     std::vector<ops::ElementRange> undecayed;  // by weight decay
-    const Parameter* parameter = nullptr;      // whose it is, where it is of one
+    const Parameter* parameter = nullptr;      // the one parameter, if it is of one
   };
   // How a step updates every piece.
   struct Update {
@@ -89,7 +89,7 @@ class Optimizer {
   Tensor by_step_;  // ops::AdamStep, where steps are replayed
   std::vector<Piece> pieces_;
   std::optional<HostUpdate> host_update_;  // where state lives in host memory
-  std::int64_t own_tensors_ = 0;           // weight tensors of which this rank updates all or a part
+  std::int64_t own_tensors_ = 0;           // weight tensors that this rank updates, whole or in part
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };
 

@@ -1,9 +1,9 @@
 // One rank's part of a training run: builds the model that the Plan gives it and runs optimizer steps by the
 // stage's schedule.
 //
-// Where the plan says so, steps are replayed: the inputs of a step lie in tensors of their own and are written before it
-// begins, as is all else that differs from step to step. The first step runs as it is, and makes what is made once; the second
-// is recorded, and every later one is that one again. From then on nothing may allocate on the device.
+// Where the plan says so, steps are replayed. The inputs of a step, and all else that differs from step to step, are
+// written to tensors of their own before it begins. The first step runs as it is, and makes what is made once. The
+// second is recorded, and every later one repeats it. From then on nothing may allocate on the device.
 #pragma once
 #include <functional>
 #include <map>
@@ -31,17 +31,17 @@ class Trainer {
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
-  // Called with each action of the schedule before it is performed, and with null once all have been; with null again once what
-  // the plan defers is done, where it defers any.
+  // Called with each action of the schedule before it is performed, and with null once all are done. Where the plan
+  // defers work, it is called with null again after that.
   using Watcher = std::function<void(const Action*)>;
   // One optimizer step. Its losses stay on the device.
   StepResult step(const Watcher& before = {});
-  // The mean of the last step's losses over the global batch, the same on every rank; NaN on a simulated device. A read
-  // and a reduction on the host over the whole job: not part of a step.
-  // `depth`: of multi-token prediction, from 1; 0: of the next token.
+  // The mean of the last step's losses over the global batch, the same on every rank; NaN on a simulated device. It
+  // reads and reduces on the host over the whole job, and is not part of a step. `depth`: of multi-token prediction,
+  // from 1; 0: of the next token.
   float mean_loss(std::int64_t depth = 0);
-  // What the step added to that loss in what it minimised: the routers' losses, of all layers, and those of multi-token
-  // prediction, scaled. Nothing where the model has none. As mean_loss() else.
+  // What the step minimised in addition to that loss: the routers' losses, of all layers, and those of multi-token
+  // prediction, scaled. Nothing where the model has none. Otherwise as mean_loss().
   std::optional<float> auxiliary_loss();
 
   const RouterLoad& router_load() const { return context_.router_load; }
@@ -86,7 +86,7 @@ class Trainer {
   std::vector<int> backwards_left_;                  // by chunk, in this step
   std::vector<int> wait_for_deferred_;               // units whose gradients are complete with the deferred ones
   std::unique_ptr<StepInputs> inputs_;
-  // Where steps are replayed: the step once it has been recorded, and who sees to it that its memory stays its own.
+  // Where steps are replayed: the recorded step, and the guard of its memory.
   std::unique_ptr<AllocationObserver> guard_;
   std::unique_ptr<RecordedStep> recorded_;
 };

@@ -35,7 +35,7 @@ class MpiWorld final : public World, public Mail {
   explicit MpiWorld(int size);
   ~MpiWorld() override;
   bool member() const { return comm_ != MPI_COMM_NULL; }
-  // Groups that are made from now on tell it what they are in. It outlives them.
+  // Groups that are made from now on report to it what communication they are in. It outlives them.
   void tell(Pulse* pulse) { pulse_ = pulse; }
   int rank() const override { return rank_; }
   int size() const override { return size_; }

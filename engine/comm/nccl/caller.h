@@ -1,6 +1,6 @@
-// A thread that calls NCCL for the host's. A communicator that blocks launches within the call, where one that does not starts a
-// thread for every operation; but its call may not return before other ranks come, as at its first operation, which opens
-// connections. The host's thread meanwhile looks at the clock and gets on with messages.
+// A thread that calls NCCL in place of the host's. A blocking communicator launches within the call; one that does not
+// block starts a thread for every operation. But a blocking call may not return before other ranks come, as at its
+// first operation, which opens connections. The host's thread meanwhile looks at the clock and gets on with messages.
 #pragma once
 #include <nccl.h>
 
@@ -16,12 +16,12 @@ class Caller {
  public:
   // The thread uses the GPU that is current here.
   Caller();
-  // Leaves a call that does not return to itself.
+  // Abandons a call that does not return.
   ~Caller();
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
 
-  // One at a time.
+  // Starts a call; one at a time.
   void start(std::function<ncclResult_t()> call);
   bool returned() const;
   bool busy() const { return shared_->state.load() == asked; }
@@ -30,7 +30,7 @@ class Caller {
 
  private:
   enum State : int { idle, asked, answered, quit };
-  // Of both threads: the one that calls may outlive this object.
+  // Shared by both threads: the one that calls may outlive this object.
   struct Shared {
     std::atomic<int> state{idle};
     std::function<ncclResult_t()> call;

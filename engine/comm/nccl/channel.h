@@ -1,10 +1,11 @@
-// A communicator of NCCL and the stream that its operations run on: beside the compute stream, so that they
-// overlap with it, and of a higher priority.
+// A communicator of NCCL and the stream that its operations run on. It overlaps with the compute stream, and has a
+// higher priority.
 //
-// What NCCL does on the host, meeting the others and opening connections, goes on in the background. It is waited for under the watch's
-// deadline: a rank that never comes is a timeout that has a name. For that the communicator of all ranks, from which others
-// are split, and those of messages do not block: NCCL has a thread for each of their calls. Those
-// of collectives block, which spares a thread for every collective; their calls are made by the watch's own (caller.h).
+// What NCCL does on the host, meeting the others and opening connections, goes on in the background. The host waits for
+// it up to the watch's deadline: a rank that never comes is a timeout with a name. For that the communicator of all
+// ranks, from which others are split, and those of messages do not block. NCCL has a thread for each of their calls.
+// Those of collectives block, which saves a thread for every collective; the watch's own thread makes their calls
+// (caller.h).
 #pragma once
 #include "engine/comm/nccl/watch.h"
 
@@ -12,15 +13,15 @@ namespace mbench {
 
 class Channel {
  public:
-  // With the others that come with the same id, not blocking: to split others from. All of them call it at once.
+  // Joins the others that come with the same id. Does not block: others are split from it. All of them call it at once.
   Channel(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id, int rank, int size);
-  // With those ranks of the parent's that give the same color, for collectives. All of the parent's ranks call it at once, those that are in no
-  // part by stay_out_of_split(). It has buffers of its own: NCCL would put the operations of communicators that share theirs in
-  // one order, and end all of them with one.
+  // Joins the parent's ranks that give the same color, for collectives. All of the parent's ranks call it at once;
+  // those that are in no part call stay_out_of_split(). It has buffers of its own: NCCL puts the operations of
+  // communicators that share buffers in one order, and ends all with one.
   Channel(Channel& parent, const std::string& name, int color, int key);
   static void stay_out_of_split(Channel& parent, const std::string& name);
-  // As the first, without waiting for the others: it is not to be used before made() has said so. For messages of two ranks: it
-  // has fewer buffers.
+  // As the first, without waiting for the others: not to be used before made() returns true. For messages of two ranks:
+  // it has fewer buffers.
   static std::unique_ptr<Channel> begin(std::shared_ptr<Watch> watch, const std::string& name, const ncclUniqueId& id,
                                         int rank, int size);
   bool made();
@@ -41,16 +42,16 @@ class Channel {
     first_ = false;
     return watch_->ends(stream_, what);
   }
-  // For who waits in another way for what the host does.
+  // For callers that wait in another way for NCCL's work on the host.
   ncclComm_t comm() const { return comm_; }
   cudaStream_t stream() const { return stream_; }
 
  private:
   explicit Channel(std::shared_ptr<Watch> watch) : watch_(std::move(watch)) {}
-  // What to settle. `blocks`: of its kernels at most, 0 for as many as NCCL chooses.
+  // Returns the code to settle. `blocks`: the most blocks of its kernels, 0 for as many as NCCL chooses.
   ncclResult_t join(const std::string& name, const ncclUniqueId& id, int rank, int size, int blocks = 0);
   void open_stream(const std::string& name);
-  // Its buffers, to the device.
+  // Charges its buffers to the device.
   void charge();
 
   std::shared_ptr<Watch> watch_;

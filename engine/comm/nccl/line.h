@@ -1,9 +1,9 @@
-// The way of messages from one rank to another: a communicator of the two and its stream.
+// The path of messages from one rank to another: a communicator of the two and its stream.
 //
-// It is made when it is first used, in the background, as everything is that NCCL does on the host: starting
-// a message never waits for the other rank, whatever either starts first. So a ring, in which every rank
-// sends before it receives, or receives before it sends, does not stand still. What was started gets on
-// wherever the host waits: for a message, for the device, or for NCCL.
+// It is made when it is first used, in the background, as all of NCCL's work on the host. Starting a message never
+// waits for the other rank, whatever either starts first. So a ring, in which every rank sends before it receives, or
+// receives before it sends, does not deadlock. What was started gets on wherever the host waits: for a message, for the
+// device, or for NCCL.
 #pragma once
 #include <deque>
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace mbench {
 
-// A message, which NCCL gets when the line has come to it.
+// A message; NCCL gets it when its turn on the line comes.
 struct Message {
   std::string what;
   std::function<ncclResult_t(ncclComm_t, cudaStream_t)> call;
@@ -49,7 +49,7 @@ class Lines {
 class Line {
  public:
   enum class End { sender, receiver };
-  // Of this rank's end. `peer` is a rank of the mail; `kind` tells the lines between the two apart.
+  // This rank's end. `peer` is a rank of the mail; `kind` distinguishes the lines between the two.
   Line(Lines& lines, Mail& mail, std::string name, End end, int peer, int kind);
   ~Line();
   Line(const Line&) = delete;

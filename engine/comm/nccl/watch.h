@@ -1,5 +1,5 @@
-// What NCCL has under way on this rank, in the order it was enqueued: to find out, while the host waits,
-// whether it failed or hangs, and where.
+// What NCCL has in flight on this rank, in the order it was enqueued. While the host waits, it finds out whether NCCL
+// failed or hangs, and where.
 #pragma once
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -20,7 +20,7 @@ void need_cuda(cudaError_t code, std::string_view where);
 void need_nccl(ncclResult_t code, std::string_view where,
                std::string_view call);  // "in progress" is no success
 
-// An event of CUDA, with the last of its owners given back for another use.
+// An event of CUDA; its last owner gives it back for another use.
 using SharedEvent = std::shared_ptr<CUevent_st>;
 
 class Watch {
@@ -40,11 +40,11 @@ class Watch {
   // Makes a call on `comm`, which may block, in another thread and waits as settle() does. Where it throws, the call has returned, or
   // hangs within NCCL in spite of the abort.
   void call(ncclComm_t comm, std::function<ncclResult_t()> call, std::string_view what);
-  // One look: whether what the call of that code had to do on the host is done. Throws if it has failed.
+  // One look: whether the host's part of the call that gave `code` is done. Throws if it has failed.
   bool done(ncclComm_t comm, ncclResult_t code, std::string_view what);
-  // Throws where that is too long.
+  // Throws where `waited` is longer than the deadline.
   void check_wait(double waited, std::string_view what);
-  // Is called wherever the host waits, for what goes on in the background.
+  // `work` is called wherever the host waits, for what goes on in the background.
   void meanwhile(std::function<void()> work) { meanwhile_ = std::move(work); }
   // A point of the stream.
   SharedEvent mark(cudaStream_t stream);
@@ -52,7 +52,7 @@ class Watch {
   SharedEvent ends(cudaStream_t stream, std::string what);
   // Bytes of the GPU that are neither the arena's nor charged to anybody: what a library takes shows as a difference.
   std::size_t uncounted() const;
-  // Charges what has come to be uncounted since it was `before`.
+  // Charges what has become uncounted since uncounted() was `before`.
   void charge(std::size_t before, std::string_view what);
   // Throws if a communicator has failed, or if the host has waited longer than the deadline and something has
   // not ended. Every communicator is aborted then: none of them can be used or destroyed in order any more.

@@ -1,5 +1,5 @@
-// Groups of devices whose memory the ranks' messages cannot reach: every message goes through host memory,
-// over the groups of another world. Slow, and right anywhere: for ranks that share a GPU.
+// Groups of devices whose memory the ranks' messages cannot reach: every message goes through host memory, over the
+// groups of another world. Slow, but correct anywhere: for ranks that share a GPU.
 #pragma once
 #include "engine/comm/group.h"
 

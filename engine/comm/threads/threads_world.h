@@ -1,7 +1,8 @@
 // Groups of ranks that are threads of one process. Tensors must be host memory.
 //
-// A collective is a meeting: every rank shows the others its tensors, each does its share of the work on all of them, and
-// none goes on before all are through. Sums are taken in the order of the ranks, in f32 for 16-bit types, and rounded once.
+// A collective is a meeting: every rank shows the others its tensors, and each does its share of the work on all of
+// them. None goes on before all are through. Sums are taken in the order of the ranks, in f32 for 16-bit types, and
+// rounded once.
 #pragma once
 #include <functional>
 
@@ -9,8 +10,8 @@
 
 namespace mbench {
 
-// Runs `rank` on `ranks` threads at once, the first of them this one, each with its world, and returns when all have ended.
-// Where one throws, the others end at their next meeting, and the first error is thrown here, with its rank if there are
+// Runs `rank` on `ranks` threads at once, each with its world; the first is this thread. Returns when all have ended.
+// Where one throws, the others end at their next meeting. The first error is thrown here, with its rank if there are
 // several; launch_failed where the machine gives no thread.
 void run_on_threads(int ranks, const std::function<void(World&)>& rank);
 
