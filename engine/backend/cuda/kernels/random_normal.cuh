@@ -70,7 +70,7 @@ void enqueue(Stream& stream, const ops::RandomNormal& op) {
                     op.stddev,
                     op.key};
   if (a.rows == 0 || a.cols == 0) return;
-  if (a.cols == a.global_cols) {  // whole rows lie one after the other: one long one
+  if (a.cols == a.global_cols) {  // whole rows are contiguous: they are one long row
     a.col0 += a.row0 * a.global_cols, a.row0 = 0;
     a.cols *= a.rows, a.rows = 1;
   }
