@@ -24,7 +24,7 @@ constexpr std::size_t kMostKeys = 10'000;  // of one object
 std::string read_text_file(const std::string& path);
 
 // Parses a whole text. bad_input naming the byte or path for a text that is empty, cut short, not JSON or beyond the limits above. The same
-// for a key that stands twice, and for a U+0000 in a string: most programs that get the string take it for its end.
+// for a key that stands twice, and for a U+0000 in a string: most programs take it for the string's end.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& file);
 
 // Two spaces of indent and a final newline. Bytes that are not UTF-8 (a log line quoted in a reason) are replaced.

@@ -12,8 +12,8 @@
 
 namespace mbench {
 
-// The same value as nlohmann would read, whole numbers whole. False for an object in which a key stands twice (simdjson keeps both) or that
-// has more than kMostKeys, and for a U+0000 in a string. parse_json then says where.
+// The same value as nlohmann would read, whole numbers whole. False for an object with a duplicate key (simdjson keeps both) or more than
+// kMostKeys, and for a U+0000 in a string. parse_json then says where.
 bool from_simdjson(simdjson::dom::element value, nlohmann::json& out);
 bool from_simdjson(simdjson::dom::element value, nlohmann::ordered_json& out);
 

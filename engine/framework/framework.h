@@ -1,5 +1,5 @@
-// How a training framework behaves, as data: what its steps keep, its host costs, the efficiency of its kernels, the memory of its
-// libraries, and what it can run. Each framework has a file (engine/framework/NAME.json), with a source for every figure.
+// How a training framework behaves, as data: what its steps keep, host costs, efficiency of kernels, memory of libraries, and what it can
+// run. Each framework has a file (engine/framework/NAME.json), with a source for every figure.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -1,4 +1,4 @@
-// What a real run of a framework needs of a device's memory beyond what the simulated allocator holds: PyTorch's caching allocator keeps
+// The device memory that a real run of a framework needs beyond what the simulated allocator holds. PyTorch's caching allocator keeps
 // fragments that no tensor fits into. The figure and its source stand in the framework's file, under memory.margin; 0 where it has none.
 #pragma once
 #include <string>

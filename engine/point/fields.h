@@ -1,5 +1,5 @@
-// The fields of a point as data: what each is called, means, may hold, and bears on. Everything about fields is made from this one table
-// (fields.cpp): JSON in and out, ids, the JSON Schema, the reference page, `mbench help`, what a search resets.
+// The fields of a point as data: what each is called, means, may hold, and bears on. All about fields is made from this one table
+// (fields.cpp): JSON in and out, ids, JSON Schema, reference page, `mbench help`, what a search resets.
 #pragma once
 #include <cstdint>
 #include <initializer_list>

@@ -12,7 +12,7 @@ struct LayoutSpec {
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1;
   CpCommunication cp_communication = CpCommunication::ring;
   EpCommunication ep_communication = EpCommunication::all_to_all;
-  // Of experts, folded over tp x cp x dp: `ep` ranks have different experts, `etp` ranks have parts of one; etp 0: as many as tp.
+  // Of experts, folded over tp x cp x dp: `ep` ranks have different experts, `etp` ranks parts of one. etp 0: as many as tp.
   std::int64_t ep = 1, etp = 0;
   Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one process that copies weights to them
   bool sequence_parallel = false;

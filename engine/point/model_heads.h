@@ -4,8 +4,8 @@
 
 namespace mbench {
 
-// bad_input below `where`, the model's place in a file, with the nearest sizes that fit. It refuses heads that do not divide hidden,
-// kv_heads that do not divide heads, an odd number of rotary columns, and sizes of another form of attention.
+// bad_input below `where`, the model's place in a file, with the nearest sizes that fit. Heads must divide hidden, kv_heads must divide
+// heads, and the number of rotary columns must be even. Sizes of another form of attention are refused too.
 void check_heads(const ModelSpec& model, const std::string& where);
 
 }  // namespace mbench

@@ -1,5 +1,5 @@
-// Builds a point field by field, so that each value from a place of a spec (top level, sweep, --set) is refused with its own JSON path.
-// finish() settles what involves several fields: the model must be given, and a strategy must not contradict the fields it bundles.
+// Builds a point field by field. So a value from any place of a spec (top level, sweep, --set) is refused with its own JSON path. finish()
+// settles what involves several fields: the model must be given, and a strategy must not contradict the fields it bundles.
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>

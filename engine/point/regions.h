@@ -18,8 +18,8 @@ enum class Region : std::uint8_t {
   moe_act,         // of experts' feed-forward blocks the activation's output is recomputed from its input
   norm,  // a norm's output is recomputed from its input; where the branch behind it is dropped too, together with it
   // torchtitan's selective activation checkpointing by op. It keeps a layer's input, the output of the attention core and every second
-  // GEMM, in the order queries, keys, values, attention's output GEMM, gates, ups, the block's output. So keys, attention's output GEMM and
-  // ups are recomputed, and so is all that is derived from GEMMs. What a reduce-scatter gives is kept too.
+  // GEMM. Their order is queries, keys, values, attention's output, gates, ups, the block's output. So the GEMMs of keys, attention's
+  // output and ups are recomputed, and so is all that is derived from GEMMs. What a reduce-scatter gives is kept too.
   alternate_gemms
 };
 inline constexpr int kRegions = 8;

@@ -89,8 +89,8 @@ struct PointResult {
   std::vector<double> turn_cpu_ms;
   // Of each rank, the median of its own steps, with the time that it waits for others.
   std::vector<double> step_ms_by_rank;
-  // Of each rank, the time of its measured steps outside collectives, messages and waiting for them: its step less its communication and
-  // its bubble, by the clocks of `communication_fraction`. A rank that is slow by itself is long here. One that waits for it is not.
+  // Of each rank, the time of its measured steps outside collectives, messages and waiting for them. It is the step less communication and
+  // bubble, by the clocks of `communication_fraction`. A rank that is slow by itself is long here. One that waits for it is not.
   std::vector<StepParts> compute_ms_by_rank;
   // Of a point that did not run to its end: the steps that it had measured, as its rank 0 saw them. Also the losses of those steps and of
   // the warm-up.

@@ -1,4 +1,4 @@
-// Sizes that are each within bounds may together still be too large: more bytes than 64 bits can count, or a schedule that no program ends.
+// Sizes that are each within bounds may be too large together: more bytes than 64 bits can count, or a schedule too long to finish.
 #pragma once
 
 namespace mbench {

@@ -1,5 +1,5 @@
-// What a trainer's log says of a run in addition to the samples of its row: steps that are not samples, and memory as the trainer counts
-// it. Data only; JSON in and out.
+// What a trainer's log says of a run in addition to its row's samples: other steps, and memory as the trainer counts it. Data only; JSON in
+// and out.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>

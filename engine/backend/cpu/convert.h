@@ -1,5 +1,5 @@
-// Storage types: picks the template for a dtype once per call, and moves rows between 16-bit storage and the f32 buffers on which every
-// kernel computes. With f32 storage, kernels work in place without the buffers.
+// Storage types: picks the template for a dtype once per call. Every kernel computes on f32 buffers: rows move between them and 16-bit
+// storage. With f32 storage, kernels work in place without the buffers.
 #pragma once
 #if defined(__F16C__) || defined(__AVX2__)
 #include <immintrin.h>

@@ -2,7 +2,7 @@
 // when they have arrived. There are buffers for the inputs of several micro batches. With fewer, the next micro batch's inputs would make
 // the host wait for all earlier work of the GPU.
 //
-// A small upload crosses the link on a stream of its own, into a slot of the GPU's memory, while the compute stream does earlier work. The
+// A small upload crosses the link on its own stream, into a slot of the GPU's memory. Meanwhile the compute stream does earlier work. The
 // compute stream waits for the arrival and copies from the slot: its earlier work may use the destination.
 #pragma once
 #include <cuda_runtime_api.h>

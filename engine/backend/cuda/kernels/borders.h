@@ -1,5 +1,5 @@
-// Ranges of a flat tensor as the argument of a kernel. So one launch serves two kinds of tensors that alternate in one buffer: those that
-// decay and those that do not, or those that count and those that do not.
+// Ranges of a flat tensor as the argument of a kernel. So one launch serves two kinds of tensors that alternate in one buffer: those with
+// and without weight decay, or those that count and those that do not.
 #pragma once
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // The plan of an MoE's dispatch: a stable counting sort in four kernels, without atomics. A block has consecutive pairs and walks them in
-// tiles. In a tile every thread compares its pair with all others: how many pairs of its expert precede it, and whether it is its expert's
-// last. Only the last writes the expert's number for this block.
+// tiles. In a tile every thread compares its pair with all others: how many of its expert precede it, and whether it is the last. Only the
+// last writes the expert's number for this block.
 //   count_pairs    numbers[block, expert]: the block's pairs of each expert; pairs[row] = -1
 //   sum_blocks     numbers[block, expert]: the pairs of all blocks before; counts
 //   add_experts    offsets

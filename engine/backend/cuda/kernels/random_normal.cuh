@@ -1,5 +1,5 @@
-// Normal draws that are a function of the global element: a thread computes one Philox block, four elements
-// of the whole tensor, and keeps those that are local.
+// Normal draws that are a function of the global element. A thread computes one Philox block (four elements of the whole tensor) and keeps
+// those that are local.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/philox.h"

@@ -1,5 +1,5 @@
 // Root-mean-square normalisation: a block (or a warp) for each row, the row in registers. The gradient walks chunks of rows as layer
-// normalisation's does: one pass over dy and x, then the chunks' sums of dgamma in a fixed order.
+// normalisation's does. One pass reads dy and x; the chunks' sums of dgamma follow in a fixed order.
 #pragma once
 #include "engine/backend/cuda/kernels/column_sum.h"
 #include "engine/backend/cuda/kernels/norm_rows.h"

@@ -20,9 +20,9 @@ std::int64_t alignment_of(const void* address);
 cublasLtEpilogue_t epilogue_of(const ops::Matmul& op);
 // The [m, n] tensor that the epilogue writes or reads in addition to the result; empty if none.
 const Tensor& auxiliary_of(const ops::Matmul& op);
-// Whether the epilogue's tensors suit cuBLASLt: the leading dim of the auxiliary one is a multiple of 8 elements (cublasLt.h), addresses
-// are multiples of 16 bytes. cuBLASLt must not compute a GELU of f32 operands unless they are rounded to TF32 (`tf32`): its tanh may have
-// fewer bits than f32.
+// Whether the epilogue's tensors suit cuBLASLt. The leading dim of the auxiliary one must be a multiple of 8 elements (cublasLt.h),
+// addresses multiples of 16 bytes. cuBLASLt must not compute a GELU of f32 operands unless they are rounded to TF32 (`tf32`): its tanh may
+// have fewer bits than f32.
 bool epilogue_fits(const ops::Matmul& op, bool tf32);
 
 // A row-major matrix is its transpose in cuBLAS's column-major order.

@@ -43,9 +43,9 @@ class MatmulPlans {
   MatmulPlans& operator=(const MatmulPlans&) = delete;
   // A GEMM over at least one term.
   void run(const ops::Matmul& op);
-  // The same without an epilogue, for a GEMM whose number of rows (m) or of terms (k) depends on the data and changes in every step. Timing
-  // would take longer than the GEMMs. It takes the heuristic's first for the number rounded up, which also depends only on the GEMM. It
-  // keeps a bounded number of plans.
+  // The same without an epilogue, for a GEMM whose rows (m) or terms (k) depend on the data and change in every step. Timing would take
+  // longer than the GEMMs. It takes the heuristic's first for the number rounded up, which also depends only on the GEMM. It keeps a
+  // bounded number of plans.
   enum class Varying { rows, terms };
   void run_varying(const ops::Matmul& op, Varying what);
   const std::vector<GemmChoice>& choices() const { return choices_; }
