@@ -8,7 +8,7 @@
 
 namespace mbench {
 
-// Of a factorisation innermost first.
+// The innermost axis of a factorisation first.
 enum class Axis : std::uint8_t { tp, cp, dp, etp, ep, edp, dp_replicate, pp };
 inline constexpr int kAxes = 8;
 std::string_view name_of(Axis axis);
@@ -28,7 +28,7 @@ class Axes {
   constexpr Axes operator-(Axes other) const { return Axes(bits_ & ~other.bits_); }
   constexpr bool operator==(const Axes&) const = default;
   constexpr bool operator<(Axes other) const { return bits_ < other.bits_; }
-  // Whether it has an axis, and no other axes than those.
+  // Whether it has an axis, and none outside `others`.
   constexpr bool within(Axes others) const { return !empty() && (*this - others).empty(); }
   std::vector<Axis> list() const;  // innermost first
 
@@ -39,13 +39,13 @@ class Axes {
 };
 inline constexpr Axes kDenseAxes{Axis::tp, Axis::cp, Axis::dp, Axis::dp_replicate, Axis::pp};
 inline constexpr Axes kExpertAxes{Axis::etp, Axis::ep, Axis::edp, Axis::dp_replicate, Axis::pp};
-// Along which the samples of a step are split.
+// The axes along which the samples of a step are split.
 inline constexpr Axes kBatchAxes{Axis::dp, Axis::dp_replicate};
-// Along which the tokens of a step are split, and no weight.
+// The axes along which the tokens of a step are split, and no weight.
 inline constexpr Axes kDataAxes{Axis::cp, Axis::dp, Axis::edp, Axis::dp_replicate};
-// Of those, the ones over which model state may be sharded; along the other there are copies of it.
+// Of those, the ones over which model state may be sharded. Along the other there are copies of the state.
 inline constexpr Axes kStateAxes{Axis::cp, Axis::dp, Axis::edp};
-// Along which a layer's weights are cut.
+// The axes along which a layer's weights are cut.
 inline constexpr Axes kTensorAxes{Axis::tp, Axis::etp};
 std::string str(Axes axes);  // "tp x pp"; "none"
 

@@ -1,5 +1,5 @@
-// What memory is for: the categories that the allocator counts by and the anatomy of a result is split into.
-// A new one is an enumerator and its name, here alone.
+// What memory is for: the categories by which the allocator counts and a result's memory anatomy is split. A new one is an enumerator and
+// its name, in this file only.
 #pragma once
 #include <array>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Control characters, which a terminal or a spreadsheet may obey: where they stand in a text, and the text without them. Whatever is printed
-// or written for people goes by these or by printable() (engine/base/text.h).
+// Control characters, which a terminal or a spreadsheet may obey: where they are in a text, and the text without them. All text printed or
+// written for people goes through this or printable() (engine/base/text.h).
 #pragma once
 #include <cstddef>
 #include <string>
@@ -7,14 +7,15 @@
 
 namespace mbench {
 
-// How many bytes the control character at text[at] has; 0 where none begins. C0 with line ends and tabs, DEL, and C1, U+0080 to U+009F,
-// of which terminals obey U+009B as they do ESC [: two bytes of UTF-8, or in what is no UTF-8 the single byte.
+// The length in bytes of the control character at text[at]; 0 where none begins. They are C0 with line ends and tabs, DEL, and C1, U+0080
+// to U+009F. Terminals obey U+009B in C1 as they do ESC [. A C1 character is two bytes of UTF-8, or a single byte in text that is not
+// UTF-8.
 std::size_t control_length(std::string_view text, std::size_t at);
 
-// For text that stands within a document: a space in place of each control character.
+// For text within a document: a space in place of each control character.
 std::string without_controls(std::string_view text);
 
-// The text with what `replace` makes of each control character in its place.
+// The text with each control character replaced by what `replace` makes of it.
 template <class Replace>
 std::string replace_controls(std::string_view text, const Replace& replace) {
   std::string out;

@@ -45,7 +45,7 @@ constexpr std::string_view name_of(DType t) {
   return "?";
 }
 
-// One that every op computes with; the 8-bit ones are of products alone (fp8.h).
+// A type that every op computes with; the 8-bit ones are for GEMMs only (fp8.h).
 constexpr bool is_float(DType t) {
   return t == DType::f32 || t == DType::bf16 || t == DType::f16;
 }

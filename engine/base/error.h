@@ -14,8 +14,7 @@ template <class... Args>
   throw Error(kind, where, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Throws an internal error unless `ok`: for conditions that only a bug of ours can break but that cost
-// nothing.
+// Throws an internal error unless `ok`: for conditions that only a bug of ours can break and that are cheap to check.
 template <class... Args>
 void check(bool ok, std::string_view where, fmt::format_string<Args...> format, Args&&... args) {
   if (!ok) fail(ErrorKind::internal, where, format, std::forward<Args>(args)...);

@@ -1,4 +1,4 @@
-// Figures that say where they come from, as files of machines and frameworks have them: {"value": 900, "source": "..."}.
+// Figures that say where they come from, as in the files of machines and frameworks: {"value": 900, "source": "..."}.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ struct Figure {
 Figure read_figure(const nlohmann::json& value, const std::string& where,
                    double high = std::numeric_limits<double>::max());
 
-// An object of figures; what was never asked for is refused at the end.
+// An object of figures. A key that was never asked for is refused at the end.
 class Figures {
  public:
   Figures(const nlohmann::json& object, const std::string& where) : reader_(object, where) {}
@@ -25,7 +25,7 @@ class Figures {
     return read_figure(reader_.require(key, "a figure with its source"), reader_.path(key), high).value * unit;
   }
   double share(const std::string& key) { return get(key, 1, 1); }
-  // The figure, or `otherwise` where the file has none.
+  // The figure, or `otherwise` if the file has none.
   double get_or(const std::string& key, double otherwise, double unit = 1,
                 double high = std::numeric_limits<double>::max()) {
     const nlohmann::json* value = reader_.find(key);

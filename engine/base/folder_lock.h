@@ -1,6 +1,5 @@
-// One program at a time in a folder: an advisory lock on the folder itself, which leaves no file behind and ends with the
-// program that holds it. Programs on the same machine see each other's; a file system that has no such locks (NFS, for a
-// folder) lets everyone in.
+// One program at a time in a folder: an advisory lock on the folder itself. It leaves no file behind and ends with the program that holds
+// it. Programs on the same machine see each other's locks. On a file system without such locks (NFS, for a folder) every program gets in.
 #pragma once
 #include <optional>
 #include <string>

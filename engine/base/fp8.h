@@ -1,6 +1,6 @@
-// FP8 storage with f32 arithmetic (Micikevicius et al. 2022, FP8 Formats for Deep Learning, arXiv:2209.05433): conversions of single
-// elements, for the CPU and for kernels. e4m3 has 4 bits of exponent (bias 7) and 3 of mantissa, no infinities, one NaN of
-// either sign, and 448 for its largest value; e5m2 has 5 (bias 15) and 2, IEEE's infinities and NaNs, and 57344.
+// FP8 storage with f32 arithmetic (Micikevicius et al. 2022, FP8 Formats for Deep Learning, arXiv:2209.05433). Converts single elements,
+// for the CPU and for kernels. e4m3 has 4 bits of exponent (bias 7) and 3 of mantissa, no infinities, one NaN of either sign, and 448 as
+// its largest value. e5m2 has 5 (bias 15) and 2, IEEE's infinities and NaNs, and 57344.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -24,21 +24,21 @@ template <class T>
 constexpr float fp8_to_float(std::uint8_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x80) << 24, code = bits & 0x7F;
   if (code > T::kLargest) {
-    // e5m2's first code beyond its numbers is an infinity; e4m3 has a NaN alone.
+    // e5m2's first code beyond its numbers is an infinity; e4m3 has only a NaN.
     const bool infinite = T::kMantissa == 2 && code == 0x7C;
     return std::bit_cast<float>(sign | (infinite ? 0x7F800000u : 0x7FC00000u));
   }
   const std::uint32_t exponent = code >> T::kMantissa, mantissa = code & ((1u << T::kMantissa) - 1);
   if (exponent > 0)
     return std::bit_cast<float>(sign | ((exponent + 127 - T::kBias) << 23) | (mantissa << (23 - T::kMantissa)));
-  // Subnormal: so many times the smallest.
+  // Subnormal: a multiple of the smallest.
   const auto smallest = std::bit_cast<float>(static_cast<std::uint32_t>(128 - T::kBias - T::kMantissa) << 23);
   const float value = static_cast<float>(mantissa) * smallest;
   return sign != 0 ? -value : value;
 }
 
-// The nearest value, of two that are as near the one with the even code. What is larger than the largest becomes that, as in
-// NVIDIA's conversion with saturation (cvt.rn.satfinite); NaN stays one.
+// The nearest value; of two equally near, the one with the even code. Larger magnitudes become the largest value, as in NVIDIA's conversion
+// with saturation (cvt.rn.satfinite). NaN stays NaN.
 template <class T>
 constexpr std::uint8_t fp8_from_float(float x) {
   const auto u = std::bit_cast<std::uint32_t>(x);

@@ -1,5 +1,4 @@
-// Storage of 16-bit floating-point elements: their bits alone, so that compilers without a type for them take
-// it too (half.h converts).
+// Storage of 16-bit floating-point elements: their bits only, so that compilers without such types accept it too (half.h converts).
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What a framework's host does beside enqueueing the ops and collectives of the engine.
+// What a framework's host does other than enqueue the engine's ops and collectives.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -6,23 +6,23 @@
 
 namespace mbench {
 
-// Work of the host that no op or collective stands for. A simulated device charges for it.
+// Host work that no op or collective stands for. A simulated device charges time for it.
 enum class HostWork : std::uint8_t {
   micro_batch,  // a micro batch is fetched and unpacked
   recompute,    // a region of saved activations is computed again
   replicas,     // what follows is done by all replicas of a process at once, a thread each
-  alone,        // and what follows that is not
+  alone,        // what follows is by one replica again
   step,         // an optimizer step begins
   next_step,    // a step has ended, and the inputs of the next are waited for
   loss,         // the loss of a micro batch has been computed
-  moe,          // a mixture of experts to which rows are sent begins its forward or its backward
+  moe,          // an MoE to which rows are sent begins its forward or its backward
   gemm,         // of a layer's weight, by the framework's own module
-  call,         // a small op that the framework enqueues where the engine has none
-  parameter     // a weight tensor of those that are about to be updated
+  call,         // a small op that the framework enqueues and the engine does not have
+  parameter     // a weight tensor that is about to be updated
 };
 inline constexpr std::size_t kHostWorks = static_cast<std::size_t>(HostWork::parameter) + 1;
 
-// What takes time of its own: its key in `host_us` of a framework's file, and whether a file must have it.
+// Host work that takes time of its own: its key in `host_us` of a framework's file, and whether a file must have it.
 struct HostCost {
   HostWork work;
   std::string_view key;
@@ -37,7 +37,7 @@ inline constexpr HostCost kHostCosts[] = {
     {HostWork::parameter, "parameter", false},
 };
 
-// Seconds of each.
+// Seconds of each kind of host work.
 class ByHostWork {
  public:
   double& operator[](HostWork work) { return seconds_[static_cast<std::size_t>(work)]; }

@@ -1,5 +1,5 @@
-// Reading JSON that people write: every refusal names the file and the JSON path, what was found and what
-// would be right. `where` is always "file: $.path"; a reader of an array or object passes on the longer path.
+// Reads JSON that people write. Every refusal names the file and the JSON path, what was found and what would be right. `where` is always
+// "file: $.path"; a reader of an array or object passes on the longer path.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace mbench {
 
-// What a reader takes at most, so that none runs out of memory, stack or time on a file that is none of ours.
+// The most that a reader takes, so that no foreign file makes it run out of memory, stack or time.
 constexpr std::size_t kMostFileBytes = std::size_t{512} << 20;
 constexpr std::size_t kMostDepth = 100;    // of arrays and objects inside each other
 constexpr std::size_t kMostKeys = 10'000;  // of one object
@@ -23,11 +23,11 @@ constexpr std::size_t kMostKeys = 10'000;  // of one object
 // The bytes of a file; bad_input if it cannot be read, or has more than kMostFileBytes.
 std::string read_text_file(const std::string& path);
 
-// Parses a whole text. Empty, cut short, not JSON, a key that stands twice, beyond the limits above, or a U+0000 in a text,
-// which ends it for most who are told of it: bad_input naming the byte or path.
+// Parses a whole text. bad_input naming the byte or path for a text that is empty, cut short, not JSON or beyond the limits above. The same
+// for a key that stands twice, and for a U+0000 in a string: most programs take it for the string's end.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& file);
 
-// Two spaces of indent and a final newline. What is not UTF-8 (a log line quoted in a reason) is replaced.
+// Two spaces of indent and a final newline. Bytes that are not UTF-8 (a log line quoted in a reason) are replaced.
 std::string dump_json(const nlohmann::ordered_json& json);
 
 // A value as a message quotes it: at most 60 characters of its JSON.
@@ -43,7 +43,7 @@ double read_number(const nlohmann::json& value, const std::string& where, double
 bool read_bool(const nlohmann::json& value, const std::string& where);
 std::string read_string(const nlohmann::json& value, const std::string& where);
 
-// The names of an enumeration, in the order messages list them.
+// The names of an enumeration, in the order in which messages list them.
 template <class Enum, std::size_t N>
 using Choices = std::array<std::pair<std::string_view, Enum>, N>;
 
@@ -65,16 +65,16 @@ std::string_view choice_name(Enum value, const Choices<Enum, N>& choices) {
   fail(ErrorKind::internal, "choice_name", "value {} has no name", static_cast<int>(value));
 }
 
-// An object whose keys are all accounted for: what was never asked for is an unknown key.
+// An object whose keys are all accounted for: a key that was never asked for is unknown.
 class ObjectReader {
  public:
   ObjectReader(const nlohmann::json& object, std::string where);
-  // The value of a key, or null if it does not stand there.
+  // The value of a key, or null if it is missing.
   const nlohmann::json* find(const std::string& key);
-  // The same, but bad_input if it is missing; `need` says what belongs there.
+  // The same, but bad_input if it is missing; `need` says what should be there.
   const nlohmann::json& require(const std::string& key, std::string_view need);
   std::string path(const std::string& key) const { return where_ + "." + key; }
-  // bad_input for the first key nobody asked for, with the nearest of those that were.
+  // bad_input for the first key that nobody asked for, with the nearest key that somebody did.
   void refuse_unknown() const;
 
  private:

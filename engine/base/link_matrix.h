@@ -1,5 +1,5 @@
-// How the GPUs of a machine reach each other, in the words of `nvidia-smi topo -m`: "NV18" so many NVLinks, "PIX", "PXB",
-// "PHB", "NODE", "SYS"; "XGMI" in that of `rocm-smi --showtopo`; "X" for itself, "?" where it is not told.
+// How the GPUs of a machine reach each other, in the words of `nvidia-smi topo -m`: "NV18" for 18 NVLinks, "PIX", "PXB", "PHB", "NODE",
+// "SYS". "XGMI" is the word of `rocm-smi --showtopo`. "X" is a GPU itself, "?" an unknown link.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,12 +9,12 @@ namespace mbench {
 
 using LinkMatrix = std::vector<std::vector<std::string>>;  // [from, to]
 
-// Whether that is a word for the way between two GPUs. "X" and "?" are none.
+// Whether a word names a link between two GPUs. "X" and "?" do not.
 bool names_a_link(std::string_view word);
-// What those are, for messages.
+// The words that do, for messages.
 std::string link_words();
 
-// As a person reads it: the matrix and a legend of the words that it has.
+// For people: the matrix and a legend of its words.
 std::string describe(const LinkMatrix& links);
 
 }  // namespace mbench

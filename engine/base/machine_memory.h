@@ -1,4 +1,4 @@
-// What memory this process may have: the machine's, and what a container or a batch job is given of it by its control group.
+// What memory this process may have: the machine's, and the share that a container's or batch job's control group allows.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,8 +13,8 @@ struct GroupMemory {
   std::uint64_t limit = 0;
   std::uint64_t left = 0;  // page cache counted as free
 };
-// Of the control group (v1 or v2) of this process, or the one above it, that leaves least; nothing where none limits it below what
-// the machine has. `root` holds proc and sys/fs/cgroup: for tests, in place of those of the machine.
+// The control group (v1 or v2) of this process, or the one above it, that leaves least. Nothing where none limits it below the machine's
+// memory. `root` replaces / for proc and sys/fs/cgroup, for tests.
 std::optional<GroupMemory> group_memory(const std::string& root = "");
 
 // Bytes that can be taken without swapping, within the group's limit.

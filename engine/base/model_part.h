@@ -1,4 +1,4 @@
-// Which part of a model an allocation belongs to: what runs while it is made. For people, who ask which layer holds memory.
+// Which part of a model an allocation belongs to: the part that runs while it is made. For people who ask which layer holds memory.
 #pragma once
 #include <fmt/format.h>
 

@@ -1,23 +1,22 @@
-// Philox4x32-10, the counter-based random generator of Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3" (SC11). A draw depends on (seed, site, step, element) alone, never on who draws it or in which
-// order, so a dropout mask or an initial weight is the same in every layout and on every device.
+// Philox4x32-10, the counter-based random generator of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC11). A draw depends
+// on (seed, site, step, element) only, not on who draws it or in which order. So a dropout mask or an initial weight is the same in every
+// layout and on every device.
 //
-// Element e of a site takes word e % 4 of the block whose counter is {e/4 low, e/4 high, site low, step} under the key
-// {seed low, seed high ^ site high}: the names of a model are hashed to 64 bits, and no two of them share a draw.
+// Element e of a site takes word e % 4 of a block. Its counter is {e/4 low, e/4 high, site low, step}, its key {seed low, seed high ^ site
+// high}. Sites are names of a model hashed to 64 bits, and no two of them share a draw.
 #pragma once
 #include <array>
 #include <cstdint>
 
 namespace mbench {
 
-// Names one random tensor: which draw of which run. `site` tells the places of a model apart, `step` the
-// optimizer steps (0 for what is drawn once).
+// Names one random tensor: one draw of one run. `site` is the place in the model, `step` the optimizer step (0 for what is drawn once).
 struct RngKey {
   std::uint64_t seed = 0;
   std::uint64_t site = 0;
   std::uint32_t step = 0;
 
-  // What the counter and the key of Philox take of it.
+  // The parts of it that Philox's counter and key take.
   constexpr std::uint32_t counter_site() const { return static_cast<std::uint32_t>(site); }
   constexpr std::uint32_t key_low() const { return static_cast<std::uint32_t>(seed); }
   constexpr std::uint32_t key_high() const { return static_cast<std::uint32_t>((seed ^ site) >> 32); }

@@ -1,4 +1,4 @@
-// JSON as a Python pickle (protocol 2): for files that PyTorch's tools read. Objects become dicts, arrays lists, numbers ints and floats.
+// JSON as a Python pickle (protocol 2), for files that PyTorch's tools read. Objects become dicts, arrays lists, numbers ints and floats.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>

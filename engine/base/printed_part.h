@@ -1,4 +1,4 @@
-// The parts of a step's time as people read them; results have them by name_of(), whose names files of users have.
+// The parts of a step's time as people read them. Results and users' files have them by name_of().
 #pragma once
 #include <string>
 

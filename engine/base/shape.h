@@ -26,7 +26,7 @@ class Shape {
     for (int i = 0; i < rank_; ++i) n *= dims_[i];
     return n;
   }
-  // Elements of one entry of the last dim's rows: numel = rows() * cols().
+  // cols() is the extent of the last dim, rows() the number of such rows: numel = rows() * cols().
   std::int64_t cols() const { return rank_ == 0 ? 1 : dims_[rank_ - 1]; }
   std::int64_t rows() const { return cols() == 0 ? 0 : numel() / cols(); }
   bool operator==(const Shape& o) const {
@@ -48,8 +48,7 @@ class Shape {
 
 }  // namespace mbench
 
-// As str(). An argument of check() is formatted only where the check fails: on the way of every op a string
-// is dear.
+// As str(). An argument of check() is formatted only where the check fails: to make a string for every op would be expensive.
 template <>
 struct fmt::formatter<mbench::Shape> : fmt::formatter<std::string> {
   template <class Context>

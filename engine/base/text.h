@@ -7,7 +7,7 @@
 
 namespace mbench {
 
-// "need one of a, b, c" with "; did you mean b?" when one is close to what was typed, if that is of a word's length.
+// "need one of a, b, c", with "; did you mean b?" if one is close to what was typed and that has a word's length.
 std::string nearest_choice(std::string_view got, const std::vector<std::string>& choices);
 
 // "1.50 GiB", "512 B": powers of 1024.
@@ -18,15 +18,14 @@ std::uint64_t parse_bytes(std::string_view text, std::string_view where);
 // "1.2 s", "3 min 20 s", "2 h 05 min", "12 days".
 std::string format_duration(double seconds);
 
-// As it may stand on a terminal and in one message: control characters, of which an escape moves the cursor and a U+0000
-// ends what C calls a text, are written out ("\\x1b"), all but line ends and tabs; what is longer than `most` bytes loses
-// its middle.
+// The text made safe for a terminal and one message. Control characters are written out ("\\x1b"), except line ends and tabs: an escape
+// moves the cursor, and a U+0000 ends a C string. A text longer than `most` bytes loses its middle.
 std::string printable(std::string_view text, std::size_t most = 8192);
 
 // FNV-1a, 64 bit: a stable hash for ids and random-generator sites.
 std::uint64_t fnv1a(std::string_view text);
 
-// "2 or 4": the divisors of n on either side of `got`; the multiples of `unit` on either side of it.
+// Divisors: "2 or 4", those of n on either side of `got`. Multiples: those of `unit` on either side of it.
 std::string nearest_divisors(std::int64_t got, std::int64_t n);
 std::string nearest_multiples(std::int64_t got, std::int64_t unit);
 

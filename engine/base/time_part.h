@@ -1,5 +1,5 @@
-// What a step's time is spent on: the parts that its anatomy is split into. A new one is an enumerator and its name, here
-// alone. What a rank does beside its compute stream counts only where that stream waits for it ("exposed").
+// What a step's time is spent on: the parts of its anatomy. A new one is an enumerator and its name, in this file only. Work of a rank
+// outside its compute stream counts only while that stream waits for it ("exposed").
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,15 +11,15 @@
 namespace mbench {
 
 enum class TimePart : std::uint8_t {
-  gemms,        // matrix products with their epilogues
+  gemms,        // matmuls with their epilogues
   attention,    // fused attention, softmax of scores, masks
   elementwise,  // norms, activations, dropout, embedding, loss, routing: what streams through memory
   optimizer,    // the update and the gradient's norm
-  copies,       // moved or filled, not computed
+  copies,       // moved or filled data, nothing computed
   host,         // the device waits for its host
-  bubble,       // for a neighbouring stage
-  // Exposed communication by axis; of experts' etp with tp, of their edp with dp, of dp_replicate too. Messages between stages and what the ends
-  // of a pipeline share are pp's. Sets of several axes, such as those of the gradient's norm, are the last.
+  bubble,       // the device waits for a neighbouring stage
+  // Exposed communication by axis. Experts' etp counts as tp, their edp and dp_replicate as dp. Messages between stages, and what the ends
+  // of a pipeline share, count as pp. The last is for sets of several axes, such as those of the gradient's norm.
   communication_tp,
   communication_cp,
   communication_dp,
@@ -47,7 +47,7 @@ constexpr std::string_view name_of(TimePart part) {
   return kTimePartNames[static_cast<std::size_t>(part)];
 }
 
-// Of the collectives of a group whose ranks differ in these axes alone. Groups of no axes are all ranks, or none of a mesh.
+// The part for collectives of a group whose ranks differ in these axes only. A group of no axes is all ranks, or not part of a mesh.
 constexpr TimePart communication_of(Axes axes) {
   if (axes.within(kTensorAxes)) return TimePart::communication_tp;
   if (axes == Axes{Axis::cp}) return TimePart::communication_cp;

@@ -1,5 +1,5 @@
-// How a training framework behaves, as data: what its steps keep, what its calls cost the host, how good its kernels are, what its
-// libraries hold, and what it is able to run. One file each (engine/framework/NAME.json), a source beside every figure.
+// How a training framework behaves, as data: what its steps keep, host costs, efficiency of kernels, memory of libraries, and what it can
+// run. Each framework has a file (engine/framework/NAME.json), with a source for every figure.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -14,20 +14,20 @@
 
 namespace mbench {
 
-// Seconds on the reference host (Xeon E5-2686 v4, one thread), besides the driver's launch.
+// Seconds on the reference host (Xeon E5-2686 v4, one thread), without the driver's launch.
 struct HostCosts {
   double kernel = 0, collective = 0, message = 0;  // a call of each
-  ByHostWork work;          // of `call`: one of the framework's small ops that stand where the engine has one
-  double fill = 0;          // what an op more costs where every tensor that it makes is filled first
+  ByHostWork work;          // `call`: one of the framework's small ops where the engine has a single op
+  double fill = 0;          // what an op costs in addition where every tensor that it makes is filled first
   double call_fill = 0;     // the same of a small op
-  double masked_token = 0;  // a loader's work for a token of masked language modelling, beside the host's
-  int broadcasts = 0;       // over tp, of what a micro batch has: where one stage has all of it
+  double masked_token = 0;  // a loader's work for a token of masked language modelling, on top of the host's
+  int broadcasts = 0;       // over tp, of a micro batch's inputs, where one stage has all of them
 };
 
-// Whether the host waits for the device at every message between stages; unless_interleaved: with virtual stages it does not.
+// Whether the host waits for the device at every message between stages. unless_interleaved: it does not with virtual stages.
 enum class MessagesBlock { never, always, unless_interleaved };
 
-// Whose kernels fused attention runs on. Of cuDNN's and FlashAttention-3's a machine's file has the figures that it calls the device's
+// Whose kernels fused attention runs on. For cuDNN's and FlashAttention-3's, the machine's file has the figures that it calls the device's
 // best.
 enum class AttentionKernels { best, flash_attention_1, flash_attention_2, flash_attention_3, cudnn };
 
@@ -36,16 +36,16 @@ struct FrameworkMemory {
   std::uint64_t always = 0;
   std::uint64_t experts = 0;          // where the model has experts
   std::uint64_t tp_comm_overlap = 0;  // where tensor parallelism is overlapped
-  // Whether tensors come from PyTorch's caching allocator; else from mbench's own (engine/device/allocator.h). And what the framework
+  // Whether tensors come from PyTorch's caching allocator; otherwise from mbench's own (engine/device/allocator.h). And what the framework
   // itself puts into PYTORCH_CUDA_ALLOC_CONF.
   bool caching = false;
   std::string caching_settings;
 };
 
-// What a framework is able to run, by the keys of a point's fields: the values as text. Of a field that it does not name it has all.
+// What a framework can run: for keys of a point's fields, the values as text. It can run every value of a field that is not named.
 struct Abilities {
   std::map<std::string, std::vector<std::string>> values;
-  // Of values that are several names joined by "+" it must have each.
+  // A value of several names joined by "+" needs each of them.
   bool has(const std::string& field, std::string_view value) const;
 };
 
@@ -64,28 +64,28 @@ struct Framework {
   FrameworkMemory memory;
   MessagesBlock messages_block = MessagesBlock::never;
   bool loss_blocks = false;               // the host waits for the loss of each micro batch
-  bool interpreter_lock = false;          // of the threads of a process one at a time runs host code, but in backward
-  bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none runs beside them
+  bool interpreter_lock = false;          // one thread of a process at a time runs host code, except in backward
+  bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none overlaps with them
   Abilities can;                          // a search proposes nothing else
   std::vector<ChosenOption> unknown;      // options that were chosen and that it does not have
-  std::vector<ChosenOption> simulated;    // choices that a real device cannot make
+  std::vector<ChosenOption> simulated;    // choices that only a simulation can make
 };
 
 // Choices of an option, and what they change.
 struct FrameworkChoice {
   std::string name, doc;
-  bool simulated = false;  // in simulation alone: the engine runs as by default
+  bool simulated = false;  // in simulation only: on a device the engine runs its default
 };
 struct FrameworkOption {
   std::string name, doc;
-  std::string flag;       // as the framework itself says it; empty: it has none
+  std::string flag;       // the framework's own flag; empty: it has none
   std::string otherwise;  // the default
   std::vector<FrameworkChoice> choices;
   const FrameworkChoice* find(std::string_view value) const;
 };
 
-// How specs said it before a framework was one thing: by `graph`, what it keeps, by `framework`, its host costs, and by fields of
-// their own, the options that differ from what such fields were without being said.
+// The former words of a spec, before a framework was one field. `graph` named what it keeps, `framework` its host costs. Fields of their
+// own held the options that differ from these fields' defaults.
 struct FormerWords {
   std::string graph = "fused", framework = "mbench";
   std::map<std::string, std::string> options;
@@ -115,19 +115,19 @@ class FrameworkFile {
       body_;  // what it is with every option at its default, and under "options" what each choice changes
 };
 
-// A framework that keeps what `preset` does and costs what `host` does, with these options chosen, "true" and "false" for flags. An
-// option changes what of either file it names; of the host's it counts where that has it too.
+// A framework that keeps what `preset` keeps and costs what `host` costs, with these options chosen ("true" and "false" for flags). An
+// option changes what it names in either file. Of the host's file it counts only where that file has the option too.
 Framework combined(const FrameworkFile& preset, const FrameworkFile& host,
                    const std::map<std::string, std::string>& options);
 
-// Those that are built in, by name.
+// The built-in frameworks, by name.
 const std::vector<FrameworkFile>& builtin_frameworks();
 const FrameworkFile* find_builtin(std::string_view name);
 std::vector<std::string> framework_names();
 // Every option of any of these, with every choice, each once.
 const std::vector<FrameworkOption>& all_framework_options();
 
-// By the name of one that is built in, or the path of a file (base/embedded.h: is_path). bad_input at `where` with the nearest name
+// By the name of a built-in framework, or the path of a file (base/embedded.h: is_path). bad_input at `where` with the nearest name
 // otherwise.
 FrameworkFile load_framework(const std::string& name_or_path, const std::string& where);
 // The same with its options at their defaults.

@@ -1,5 +1,5 @@
-// What an optimizer keeps of every parameter from step to step, and how its updates are launched: a declaration, from which
-// the optimizer allocates, memory is counted, and bytes a parameter follow. Strategies write it (strategies/optimizer.cpp).
+// What an optimizer keeps of every parameter from step to step, and how its updates are launched. It is a declaration: the optimizer
+// allocates by it, and memory and bytes a parameter follow from it. Strategies write it (strategies/optimizer.cpp).
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -15,17 +15,17 @@ namespace mbench {
 // Elements of a block that shares a scale (StateExtent::block).
 inline constexpr std::int64_t kStateBlock = 256;
 
-// For what one element of a state stands.
+// What one element of a state stands for.
 enum class StateExtent {
   element,  // of the parameter
   block,    // of kStateBlock elements
-  // A sum over the row, or the column, of a matrix (each of several that are one weight). A vector is a matrix of one column.
+  // A sum over the row, or the column, of a matrix (of each matrix where several are one weight). A vector is a matrix of one column.
   row,
   column
 };
 
-// Of which weights: Muon has a momentum of the matrices that tokens are multiplied by, but for what makes logits, and Adam's moments of
-// all others.
+// The weights that have a state. Muon has a momentum for the matrices that tokens are multiplied by, except those that make logits. It has
+// Adam's moments for all others.
 enum class StateOf { all, matrices, others };
 inline bool is_matrix_of_layers(const WeightSpec& w) {
   return w.meets != Meets::none && w.role != Role::logits;
@@ -42,7 +42,7 @@ struct OptimizerState {
   }
 };
 
-// A parameter as so many matrices [rows, cols].
+// A parameter as `count` matrices [rows, cols].
 struct Matrices {
   std::int64_t count = 1, rows = 0, cols = 1;
 };
@@ -71,7 +71,7 @@ inline std::int64_t elements_of(StateExtent extent, const Shape& shape) {
 struct OptimizerPlan {
   OptimizerKind kind = OptimizerKind::adamw;
   std::vector<OptimizerState> states;  // in the order in which they are allocated
-  // One launch for what lies together, or one for each parameter; of the norm too.
+  // One launch for all parameters that lie together, or one for each parameter. It holds for the norm too.
   bool fused = true;
 
   bool has(StateExtent extent) const {
@@ -79,16 +79,16 @@ struct OptimizerPlan {
       if (s.extent == extent) return true;
     return false;
   }
-  // Whether it treats matrices of layers otherwise than the rest.
+  // Whether it treats matrices of layers differently from the rest.
   bool two_kinds() const {
     for (const OptimizerState& s : states)
       if (s.of != StateOf::all) return true;
     return false;
   }
-  // Rows and columns are a parameter's own, and need all of it, and so do matrices that are treated otherwise.
+  // Rows and columns belong to one parameter and need all of it. So do matrices that are treated differently.
   bool by_parameter() const { return !fused || has(StateExtent::row) || two_kinds(); }
-  // Elements to which parameters and parts of them are aligned: a cache line of f32 and 128 bytes of 16-bit weights, or a
-  // block, so that none has elements of two parameters or of two ranks.
+  // The alignment of parameters and their parts, in elements. It is a block, or a cache line of f32 and 128 bytes of 16-bit weights. So
+  // none has elements of two parameters or of two ranks.
   std::int64_t alignment() const { return has(StateExtent::block) ? kStateBlock : 64; }
 };
 

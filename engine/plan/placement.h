@@ -1,9 +1,9 @@
-// Where a tensor lies on the axes of the mesh, and the exchanges between two such places.
+// Where a tensor lies on the axes of the mesh, and the exchanges between two such placements.
 //
-// On each axis a value is replicated, sharded along a dim, or partial (the sum over ranks is the value): DTensor's
-// placements. Its gradient has places of its own: a replicated value that sharded weights consume has a partial
-// gradient. Flow is the pair. Going from one flow to another takes exchanges forward and their conjugates
-// backward; on an axis where both are the same, or that has one rank, none. Modules do not know which.
+// On each axis a value is replicated, sharded along a dim, or partial (the sum over ranks is the value): DTensor's placements. Its gradient
+// has its own placements: a replicated value that sharded weights consume has a partial gradient. Flow is the pair. Going from one flow to
+// another takes exchanges forward and their conjugates backward. There is none on an axis where both are the same, or that has one rank.
+// Modules do not see which exchanges they are.
 #pragma once
 #include <array>
 #include <string>
@@ -27,7 +27,7 @@ constexpr Placement shard(int dim) {
   return {Placement::Kind::shard, dim};
 }
 
-// A place on every axis; replicated where nothing is said. Where two axes shard one dim, the outer one cuts first.
+// A placement on every axis, replicated by default. Where two axes shard one dim, the outer one cuts first.
 class Spread {
  public:
   constexpr Spread() = default;
@@ -53,21 +53,21 @@ struct Flow {
   bool operator==(const Flow&) const = default;
 };
 
-// `scatter` keeps this rank's part of what every rank has, as Megatron calls it: nothing travels.
+// `scatter` keeps this rank's part of what every rank has, as Megatron calls it: nothing is sent.
 enum class Collective : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, scatter, all_to_all };
 
 struct Exchange {
   Axis axis;
   Collective what;
-  int dim = 0;     // that is gathered or scattered; for all_to_all the one that is gathered
-  int to_dim = 0;  // for all_to_all, the one that is scattered
+  int dim = 0;     // the dim that is gathered or scattered; for all_to_all the gathered one
+  int to_dim = 0;  // for all_to_all, the dim that is scattered
   bool operator==(const Exchange&) const = default;
 };
 using Exchanges = std::vector<Exchange>;
 
-// The exchange on one axis that brings a tensor from one place to another; internal error where there is none.
+// The exchange on one axis that brings a tensor from one placement to another; internal error where there is none.
 Exchange resolve(Axis axis, const Placement& from, const Placement& to);
-// On all axes, in an order that keeps "the outer axis cuts first".
+// The same on all axes, in an order that keeps "the outer axis cuts first".
 Exchanges exchanges(const Spread& from, const Spread& to, const Mesh& mesh);
 
 struct Transition {
@@ -75,22 +75,21 @@ struct Transition {
   static Transition between(const Flow& from, const Flow& to, const Mesh& mesh);
 };
 
-// The axes along which a weight's gradient is partial and must be summed: where the weight is replicated and the
-// tokens that it acts on, or what it makes of them, are split. It is one rule for data parallelism (tokens split along
-// dim 1, the batch), context and sequence parallelism (dim 0, the sequence), experts, and keys and values that fewer heads
-// have than there are ranks (the outputs split along dim 2).
+// The axes along which a weight's gradient is partial and must be summed. There the weight is replicated, and the tokens that it acts on,
+// or its outputs, are split. One rule covers data parallelism (tokens split along dim 1, the batch) and context and sequence parallelism
+// (dim 0, the sequence). It also covers experts, and keys and values with fewer heads than ranks (outputs split along dim 2).
 Axes reduce_over(const Spread& weight, const Spread& tokens, const Spread& outputs);
 inline Axes reduce_over(const Spread& weight, const Spread& tokens) {
   return reduce_over(weight, tokens, tokens);
 }
 
-// How the parts of a linear layer y = x W^T lie; W is [out, in].
+// How the parts of a linear layer y = x W^T are placed; W is [out, in].
 struct LinearPlan {
   Spread weight;
-  Flow input;     // what the activations have when they arrive
-  Flow consumed;  // what the product wants of them
-  Flow gemm;      // what it makes
-  Flow output;    // what the next module wants
+  Flow input;     // how the activations arrive
+  Flow consumed;  // how the GEMM takes them
+  Flow gemm;      // how the GEMM leaves its output
+  Flow output;    // how the next module takes it
 };
 
 std::string str(const Placement& p);

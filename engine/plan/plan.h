@@ -1,5 +1,5 @@
-// The Plan: how one point is laid out, written by the strategies and read by the engine. Data only. It holds no
-// Point: what a module does follows from what stands here.
+// The Plan: how one point is laid out, written by the strategies and read by the engine. Data only. It holds no Point: what a module does
+// follows from the plan.
 #pragma once
 #include <array>
 #include <memory>
@@ -22,7 +22,7 @@
 
 namespace mbench {
 
-// What is trained, the same on every layout.
+// What is trained, the same in every layout.
 struct TrainingPlan {
   std::int64_t seq = 0;
   std::int64_t micro_batch = 0;    // samples of a micro batch on a data-parallel rank
@@ -35,18 +35,19 @@ struct TrainingPlan {
   double clip_grad = 0;
 };
 
-// A run of layers on one stage; a stage has more than one under the interleaved schedule.
+// Consecutive layers on one stage. A stage has more than one chunk under the interleaved schedule.
 struct ChunkPlan {
   int stage = 0;
   int position = 0;  // among all chunks, in the order of the layers
   std::int64_t first_layer = 0, layers = 0;
   bool first = false;  // holds the embedding
   bool last = false;   // holds the head
-  // Holds the norm behind the last layer: where the head is, or, where depths of multi-token prediction read it, where that layer is.
+  // Holds the norm behind the last layer. That is the head's chunk, or, where depths of multi-token prediction read the norm, the last
+  // layer's chunk.
   bool norm = false;
   std::int64_t depths = 0;  // of multi-token prediction: all of the model's, or none
-  // Hidden activations [seq, batch, hidden] in a message from the chunk before, and in one to the chunk behind: the model's, and
-  // between depths and a head elsewhere those of each depth.
+  // How many hidden activations [seq, batch, hidden] are in a message from the chunk before, and in one to the chunk behind. They are the
+  // model's and, between depths and a head on another chunk, also one for each depth.
   int receives = 1, sends = 1;
 
   // Whether another chunk has the same parts, whichever layers they are.
@@ -62,17 +63,17 @@ struct PrecisionPlan {
   DType gradients = DType::f32;      // as they accumulate and are reduced
   bool loss_scaling = false;         // dynamic; a step whose gradients overflow is skipped
   DType moments = DType::f32;        // Adam's
-  DType main = DType::f32;           // what the optimizer updates; the model's own weights where that is their type
-  // Products of the layers' linear parts in FP8, where there is a recipe: the rest is as in 16 bits.
+  DType main = DType::f32;           // what the optimizer updates; the model's own weights if they have this type
+  // GEMMs of the layers' linear parts in FP8, where there is a recipe. The rest is as in 16 bits.
   std::optional<Fp8Recipe> fp8 = std::nullopt;
-  bool fp8_parameters = false;  // the weights of these live in FP8 alone / in 16 bits, and in FP8 beside
+  bool fp8_parameters = false;  // these GEMMs' weights are kept in FP8 only / in 16 bits, with an FP8 copy
 
-  bool main_weights() const { return model != main; }  // f32 originals beside the model's
+  bool main_weights() const { return model != main; }  // f32 originals in addition to the model's
 };
 
-// Who makes samples ready on the host.
+// Who prepares samples on the host.
 struct LoaderPlan {
-  int workers = 0;      // threads that do so ahead of the step; 0: the step itself
+  int workers = 0;      // threads that prepare them ahead of the step; 0: the step itself does
   bool pinned = false;  // samples lie in page-locked memory, where a device has any use for it
 };
 
@@ -81,7 +82,7 @@ struct Plan {
   std::int64_t vocab = 0;  // rows of the tables of words, padding included
   TrainingPlan training;
   Mesh mesh;
-  // As whose program a step runs (strategies/graph.cpp gives it).
+  // The framework whose program a step runs as (strategies/graph.cpp sets it).
   std::shared_ptr<const Framework> framework;
   const Keeps& keeps() const { return framework->keeps; }
   AttentionKind attention = AttentionKind::core;
@@ -90,45 +91,44 @@ struct Plan {
   PrecisionPlan precision;
   RouterMode router;  // where the model has experts
   bool equal_shares =
-      true;  // with balanced routing: experts have as many rows each, of whatever tokens a rank dispatches
+      true;  // with balanced routing: all experts have the same number of rows, whatever tokens a rank dispatches
   double routing_imbalance = 1;  // of the fullest rank's rows over the mean, in simulation
 
   Flow hidden;  // activations between branches, [seq, batch, hidden]
-  // What a role means; see role(). Of experts: the weight [experts, out, in] over etp x ep, and how tokens come from hidden
-  // activations to where they are dispatched (the column's input to consumed), and sums of experts' outputs back (the
-  // row's product to output).
+  // What a role means; see role(). For experts, the weight [experts, out, in] is over etp x ep. The column's `input` to `consumed` brings
+  // tokens from hidden activations to where they are dispatched. The row's `gemm` to `output` brings sums of experts' outputs back.
   std::array<LinearPlan, kRoles> linear;
-  // [layer, those of multi-token prediction last]: what its forward drops, to be computed again in backward.
+  // [layer, multi-token prediction's last]: what its forward drops, to be recomputed in backward.
   std::vector<Regions> recompute;
-  // What layers exchange over tp travels in parts beside the products that need or make them (engine/nn/tensor_overlap.h).
+  // What layers exchange over tp is sent in parts, overlapped with the GEMMs that consume or produce it (engine/nn/tensor_overlap.h).
   bool tp_comm_overlap = false;
   TpGathers tp_gathers = TpGathers::block;
 
   std::vector<std::vector<ChunkPlan>> chunks;  // [stage][chunk]
   std::vector<Schedule> schedule;              // [stage]
-  // Of so many micro batches of a step the last stage makes the gradient of the logits' weight after its last backward.
+  // For this many micro batches of a step, the last stage computes the gradient of the logits' weight after its last backward.
   std::int64_t deferred_gemms = 0;
   StatePlan state;
-  // Whether gradients travel beside the last backward, and updated weights beside the next forward.
+  // Whether gradients are sent during the last backward, and updated weights during the next forward.
   bool overlap_grad_reduce = true, overlap_param_gather = true;
   LoaderPlan loader;
-  // Steps are recorded once and replayed: what they read of the host's is written to the device before.
+  // Steps are recorded once and replayed. What they read from the host is written to the device before.
   bool capture = false;
-  // Replicas are threads of one process, of which the first alone has inputs, loss and optimizer (nn.DataParallel).
+  // Replicas are threads of one process. Only the first has inputs, loss and optimizer (nn.DataParallel).
   bool single_process = false;
   OptimizerPlan optimizer;
   std::size_t gradient_bucket_bytes = 0;  // granularity of a gradient's reduction
 
-  // The stages that hold a table of words: the first, that of the depths of multi-token prediction, and the last where its head is tied
-  // or where it stands for the depths.
+  // The stages that hold a table of words. They are the first, the stage with the depths of multi-token prediction (without depths the last
+  // stage), and the last where its head is tied.
   std::vector<int> stages_with_words() const;
   const LinearPlan& role(Role role) const { return linear[static_cast<std::size_t>(role)]; }
-  // A linear layer whose weight is whole on every rank, on activations that flow as given.
+  // A linear layer whose weight is whole on every rank, with activations that flow as given.
   static LinearPlan whole_on(const Flow& flow) { return {Spread(), flow, flow, flow, flow}; }
-  // Activations with all positions of a context-parallel rank's share on every one of its ranks, otherwise as hidden ones.
+  // Activations that have all positions of a context-parallel rank's share on each of its ranks, and are otherwise as hidden ones.
   Flow whole_share() const;
-  // The positions of the sequence that a rank of cp has: in two chunks where they meet in attention block by block, in one
-  // where every rank has the whole sequence there.
+  // The positions of the sequence that a rank of cp has. They are two chunks where attention goes block by block over ranks, one chunk
+  // where every rank has the whole sequence in attention.
   SequenceShare share_of(int cp_rank) const;
 };
 

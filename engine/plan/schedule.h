@@ -1,8 +1,8 @@
 // A pipeline schedule: for each stage, the list of what it does in a step, in order.
 //
-// A send is started and not waited for; it is completed before the stage's next send of the same kind to the
-// same stage, a fixed place, so that memory does not depend on timing. Under this rule none of the schedules
-// deadlocks even where every send waits for its receive (a test proves it).
+// A send is started and not waited for. It is completed at a fixed place, before the stage's next send of the same kind to the same stage.
+// So memory does not depend on timing. Under this rule no schedule deadlocks even where every send waits for its receive (a test proves
+// it).
 #pragma once
 #include <string>
 #include <string_view>
@@ -27,7 +27,7 @@ struct Action {
 using Schedule = std::vector<Action>;
 
 std::string_view name_of(Action::Kind kind);
-// As a phase of a trace: "forward 3" or, where a stage has several chunks, "forward 3 of chunk 1".
+// As a phase of a trace: "forward 3", or "forward 3 of chunk 1" where a stage has several chunks.
 std::string phase_name(const Action& action);
 
 }  // namespace mbench

@@ -1,8 +1,8 @@
 // Which positions of the sequence a context-parallel rank has.
 //
-// Zig-zag: of 2 * ranks equal chunks rank r has chunk r and chunk 2 * ranks - 1 - r, one behind the other, so that causal
-// attention has as many visible pairs on every rank (Megatron-Core; Brandon et al. 2023, "Striped Attention", on why equal
-// ranges have not). Else the ranks have equal ranges in their order.
+// Zig-zag: of 2 * ranks equal chunks, rank r has chunk r and behind it chunk 2 * ranks - 1 - r. So causal attention has as many visible
+// pairs on every rank (Megatron-Core). Brandon et al. 2023, "Striped Attention", explain why equal ranges do not. Without zig-zag, the
+// ranks have equal ranges in their order.
 #pragma once
 #include <cstdint>
 
@@ -17,7 +17,7 @@ class SequenceShare {
   int chunks() const { return chunks_; }           // of a rank
   std::int64_t length() const { return length_; }  // of a chunk
   std::int64_t rows() const { return chunks_ * length_; }
-  // The place in the sequence of the i-th chunk of this rank, or of another, counted in chunks.
+  // The place in the sequence of the i-th chunk of this rank, or of a given rank, counted in chunks.
   std::int64_t chunk(int i) const { return chunk(rank_, i); }
   std::int64_t chunk(int rank, int i) const { return i == 0 ? rank : 2 * ranks_ - 1 - rank; }
   // The position in the sequence of row `row` of this rank.

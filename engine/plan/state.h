@@ -1,6 +1,6 @@
-// Where weights, gradients and optimizer state lie over the ranks that replicate a weight (ZeRO: Rajbhandari et al. 2020):
-// cp and dp for a dense weight, edp for an expert's. Optimizer state is what the optimizer declares (optimizer_plan.h) and,
-// of 16-bit weights, the f32 originals; and where it lives in host memory, of 32-bit weights that do not, a copy of them there.
+// Where weights, gradients and optimizer state lie over the ranks that replicate a weight (ZeRO: Rajbhandari et al. 2020). Those are cp and
+// dp for a dense weight, edp for an expert's. Optimizer state is what the optimizer declares (optimizer_plan.h) and the f32 originals of
+// 16-bit weights. If it lives in host memory and 32-bit weights do not, it also has a copy of these weights there.
 #pragma once
 #include <string_view>
 
@@ -14,15 +14,16 @@ constexpr std::string_view name_of(Residence r) {
 }
 
 struct StatePlan {
-  // Replicate, or shard(0): of the flat tensors that hold all parameters. What is sharded here is sharded further down too.
+  // Replicate, or shard(0) of the flat tensors that hold all parameters. If weights are sharded, so are gradients; if gradients, so is
+  // optimizer state.
   Placement weights, gradients, optimizer;
-  // How what is sharded is cut.
+  // How sharded state is cut.
   enum class Cut {
     even,        // flat ranges in equal parts: a part may begin and end within a parameter
-    parameters,  // whole parameters, each of which has an owner
-    first        // all of it is the first rank's
+    parameters,  // whole parameters, each with one owner
+    first        // the first rank has all of it
   } cut = Cut::even;
-  // In whose memory they lie between their uses. Weights of the host are sharded, and optimizer state is the host's too.
+  // Whose memory they lie in between their uses. Weights in host memory are sharded, and optimizer state is then in host memory too.
   Residence weights_at = Residence::device, optimizer_at = Residence::device;
 
   bool sharded() const { return optimizer.sharded(); }

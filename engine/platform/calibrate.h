@@ -1,6 +1,6 @@
-// Measures the device that this process runs on, its CPU or its first GPU, by itself and writes it down as a machine file, so
-// that it can be simulated and the time of a sweep estimated. What takes several ranks is not measured here: links and the
-// network are estimates, each saying so.
+// Measures the device that this process runs on, its CPU or its first GPU, and writes a machine file. With that file the device can be
+// simulated and the time of a sweep estimated. What takes several ranks is not measured here: links and the network are estimates, and each
+// says so.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -21,8 +21,8 @@ struct CalibrationOptions {
 
 // A machine file, as engine/sim/machine.h reads it.
 nlohmann::ordered_json calibrate_cpu(const CalibrationOptions& options);
-// The same of the first GPU. `peak`: its dense peak in FLOP/s of a precision by datasheet, 0 where none is known; then what a large
-// product reaches stands for it.
+// The same for the first GPU. `peak`: its dense peak by datasheet in FLOP/s for a precision, 0 where none is known. In that case the rate
+// of a large GEMM replaces it.
 nlohmann::ordered_json calibrate_gpu(const CalibrationOptions& options,
                                      const std::function<double(const std::string& name, Precision)>& peak);
 

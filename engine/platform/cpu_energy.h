@@ -8,8 +8,8 @@
 
 namespace mbench {
 
-// Where nothing counts, or what does cannot be read, its reading says so. Looks often enough that no counter wraps unseen, in a thread
-// that sleeps else. `root` is what stands for /.
+// Where nothing counts, or a counter cannot be read, its reading says so. A thread that otherwise sleeps reads often enough that no counter
+// wraps unseen. `root` replaces / as the root of paths.
 std::unique_ptr<EnergyMeter> open_cpu_energy(const std::string& root = "/");
 
 }  // namespace mbench

@@ -1,5 +1,5 @@
-// A device whose ops are another's, with a clock around each: the name, the work and the seconds of every op and copy of a run
-// are kept. For devices whose ops have ended when their calls return. Memory is the CPU's own, beside that of the other device.
+// A device that runs its ops on another device, with a clock around each. It keeps the name, work and seconds of every op and copy of a
+// run. For devices whose ops have ended when their calls return. Its memory is the CPU's own, separate from the other device's.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@ namespace mbench {
 
 struct TimedOp {
   std::string_view name;
-  double work = 0;  // bytes; of a matrix product, fused attention included, FLOPs
+  double work = 0;  // bytes; for a GEMM or fused attention, FLOPs
   double seconds = 0;
 };
 

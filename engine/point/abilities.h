@@ -1,4 +1,4 @@
-// What of a point a framework is not able to run (framework/framework.h: Abilities).
+// The parts of a point that a framework cannot run (framework/framework.h: Abilities).
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -12,7 +12,7 @@ struct Point;
 void check(const Abilities& can, const std::string& where);
 // Whether the framework has that value of a field.
 bool has(const Abilities& can, const std::string& field, const nlohmann::json& value);
-// What of the point it has not: "zero 3, offload optimizer"; empty: it has all.
+// What of the point the framework lacks: "zero 3, offload optimizer"; empty: nothing.
 std::string lacking(const Abilities& can, const Point& point);
 
 }  // namespace mbench

@@ -1,6 +1,5 @@
-// A model as a tree of parts, from which everything else about its weights follows: modules are built from these
-// parts, and the number of parameters, the model's FLOPs and what `mbench plan` prints from the list of weights.
-// Sizes are of the whole model, before any cutting.
+// A model as a tree of parts. Modules are built from these parts. The number of parameters, the model's FLOPs and what `mbench plan` prints
+// follow from the list of weights. Sizes are of the whole model, before any cutting.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,7 +12,7 @@
 
 namespace mbench {
 
-// What a weight is for whoever cuts the model up: a strategy says for each role what it means (plan/plan.h).
+// What a weight is to code that cuts the model up. A strategy says for each role what it means (plan/plan.h).
 enum class Role : std::uint8_t {
   column,      // first linear layer of a pair: cut by output
   row,         // second of a pair: cut by input
@@ -29,16 +28,16 @@ constexpr bool is_expert(Role role) {
   return role == Role::expert_column || role == Role::expert_row;
 }
 
-// Which tokens meet a weight in a matrix product.
+// Which tokens a weight is multiplied with in a matmul.
 enum class Meets : std::uint8_t {
-  none,  // no product: a vector, or a table that is looked up
+  none,  // no matmul: a vector, or a table that is looked up
   every_token,
   first_token,  // one position of a sample
   routed_token  // experts: of a layer's experts a token meets its active ones
 };
 
-// Rows of a weight that stands, in pieces, in others: row r is row r / block * stride + first + r % block of the whole one,
-// and is drawn as that is.
+// A weight that consists of rows of another, whole one. Its row r is row r / block * stride + first + r % block of the whole weight, and is
+// initialised as that row.
 struct RowsOf {
   std::string whole;
   std::int64_t block = 0, stride = 0, first = 0;
@@ -88,25 +87,24 @@ struct AttentionSpec {
   bool causal = true;
   std::optional<RopeSpec> rope;
   std::optional<NormSpec> q_norm,
-      k_norm;       // before they are turned: of each head's columns, one gamma for all heads; or of all heads' columns
-  float scale = 0;  // times the scores; 0: 1 / the root of qk_dim
-  std::int64_t window = 0;          // keys that a query sees, its own the last; 0: all
-  float softcap = 0;                // of scores; 0: none
-  bool alibi = false;               // scores fall with distance, by head
+      k_norm;               // before rotary: of each head's columns, one gamma for all heads; or of all heads' columns
+  float scale = 0;          // times the scores; 0: 1 / the root of qk_dim
+  std::int64_t window = 0;  // keys that a query sees, its own the last; 0: all
+  float softcap = 0;        // of scores; 0: none
+  bool alibi = false;       // scores fall with distance, by head
   std::optional<VectorSpec> sinks;  // [heads]
-  // [kv_heads, (the queries of heads / kv_heads heads, key, value)]: what shares a head of keys and values lies side by
-  // side, as Megatron packs it.
+  // [kv_heads, (the queries of heads / kv_heads heads, key, value)]: heads that share keys and values are adjacent, as Megatron packs them.
   LinearSpec qkv;
   LinearSpec proj;
 
   std::int64_t group() const { return heads / kv_heads; }  // heads that share keys and values
-  // The queries of qkv alone, and its keys and values: for layouts in which a group of heads is more than one rank's.
+  // The two parts of qkv, queries, and keys and values: for layouts in which a group of heads spans several ranks.
   LinearSpec queries() const;
   LinearSpec keys_and_values() const;
 };
 
-// Latent attention (DeepSeek-V2): queries, and keys and values together, are made of normed latents, vectors of low rank.
-// One part of a query and a key has no position; the other is turned, and that of the key is the same for all heads.
+// Latent attention (DeepSeek-V2): queries, and keys and values together, are made of normed latents, vectors of low rank. One part of a
+// query and a key has no position; the other is rotary. All heads share the key's rotary part.
 struct LatentAttentionSpec {
   std::string name;  // of its dropout
   std::int64_t heads = 0;
@@ -114,7 +112,7 @@ struct LatentAttentionSpec {
   std::int64_t turned_dim = 0, plain_dim = 0, v_dim = 0;  // of one head
   bool causal = true;
   std::optional<RopeSpec> rope;
-  LinearSpec down;  // to (the latent of queries, that of keys and values, the key's turned columns)
+  LinearSpec down;  // to (the queries' latent, the latent of keys and values, the key's rotary columns)
   std::optional<NormSpec> q_norm;
   NormSpec kv_norm;
   LinearSpec q;   // to [heads, (turned, plain)]
@@ -129,7 +127,7 @@ struct MlpSpec {
   LinearSpec fc1, fc2;  // with a gated activation, fc1 makes [width, (gate, up)]
 };
 
-// A mixture of experts: a router sends each token to `active` of the experts; the shared one sees all tokens.
+// An MoE: a router sends each token to `active` of the experts; the shared one sees all tokens.
 struct MoeSpec {
   std::string name;
   std::int64_t experts = 0, active = 0;
@@ -137,10 +135,10 @@ struct MoeSpec {
   LinearSpec router;
   MlpSpec expert;  // all of them: weights [experts, out, in]
   std::optional<MlpSpec> shared;
-  std::optional<LinearSpec> shared_gate;  // to one number a token
+  std::optional<LinearSpec> shared_gate;  // to one number for each token
 };
 
-// y = x + scale * dropout(output_norm(mixer(norm(x)))), each norm where the model has it; or with `norm` last.
+// y = x + scale * dropout(output_norm(mixer(norm(x)))), with each norm only where the model has it; or with `norm` last.
 struct BranchSpec {
   std::string name;
   std::optional<NormSpec> norm, output_norm;
@@ -150,19 +148,19 @@ struct BranchSpec {
 struct LayerSpec {
   NormPlace norm_place = NormPlace::pre;
   std::vector<BranchSpec> branches;
-  Branches arrangement = Branches::sequential;  // parallel: branches without a norm read the first one's
+  Branches arrangement = Branches::sequential;  // parallel: branches without a norm read the first branch's
   float residual_scale = 1;
 };
 
 struct EmbeddingSpec {
   TableSpec word;
   std::optional<TableSpec> position, token_type;
-  std::optional<NormSpec> norm;  // of their sum, where layers have their norms last
-  float scale = 1;               // times the words
+  std::optional<NormSpec> norm;  // of the tables' sum, where layers have their norms last
+  float scale = 1;               // a factor on the words
 };
 
-// Predicts words: final norm, an optional transform (dense, GELU, norm), logits. With `order`, a classifier of two
-// classes on the first position too.
+// Predicts words: final norm, an optional transform (dense, GELU, norm), logits. With `order`, also a classifier of two classes on the
+// first position.
 struct HeadSpec {
   struct Order {
     LinearSpec pooler, classifier;
@@ -179,9 +177,9 @@ struct HeadSpec {
   float logit_scale = 1, logit_softcap = 0;
 };
 
-// A depth of multi-token prediction (DeepSeek-V3 Technical Report, 2.2): the hidden activations of the model, or of the depth
-// before, and the embedded words that were predicted from them, each normed, are joined and go through a layer and a norm;
-// the model's own logits predict one word further on. Its word table and logits are the model's.
+// A depth of multi-token prediction (DeepSeek-V3 Technical Report, 2.2). Its inputs are the hidden activations of the model, or of the
+// depth before, and the embedded words that were predicted from them. Each is normed; joined, they go through a layer and a norm. Logits
+// then predict one word further on. Its word table and logits are the model's.
 struct DepthSpec {
   NormSpec word_norm, hidden_norm;
   LinearSpec join;  // from (word, hidden)
@@ -190,27 +188,27 @@ struct DepthSpec {
   LinearSpec logits;
 };
 
-// Of one model, with so many rows in its tables of words: the vocabulary, or more where it is padded. Unsupported
-// where the model's sizes do not determine a part's.
+// The parts of one model, with `vocab` rows in its tables of words: the vocabulary, or more where it is padded. Unsupported where the
+// model's sizes do not determine a part's.
 EmbeddingSpec embedding_of(const ModelSpec& model, std::int64_t vocab);
 LayerSpec layer_of(const ModelSpec& model, std::int64_t index);
 HeadSpec head_of(const ModelSpec& model, std::int64_t vocab);
 DepthSpec depth_of(const ModelSpec& model, std::int64_t depth, std::int64_t vocab);  // depth: from 0
 
-// Whether two layers are the same but for their names; and the first layer of each kind that there is, in their order.
+// Whether two layers differ only in their names; and the first layer of each kind, in order.
 bool same_kind(const ModelSpec& model, std::int64_t a, std::int64_t b);
 std::vector<std::int64_t> kinds_of_layers(const ModelSpec& model);
 
-// One weight, a matrix of a product or not.
+// One weight, whether a matrix of a matmul or not.
 struct WeightSpec {
-  std::string name;  // unique; its initial value is drawn by it
+  std::string name;  // unique; seeds the draw of its initial value
   Shape shape;       // [out, in] of a linear layer, [rows, width] of a table, [width] of a vector
   Role role = Role::whole;
-  float stddev = 0;  // initial values: normal with this deviation, or, where it is 0, `constant`
+  float stddev = 0;  // initial values: normal with this deviation; if it is 0, `constant`
   float constant = 0;
   Meets meets = Meets::none;
   double share = 1;
-  bool tied = false;  // stands for a table that is counted elsewhere
+  bool tied = false;  // is another table, which is counted elsewhere
   std::optional<RowsOf> rows_of{};
   bool bias = false;  // of a linear layer, or of each of a layer's experts
 };
@@ -221,7 +219,7 @@ WeightSpec bias_of(const LinearSpec& linear);
 WeightSpec gamma_of(const NormSpec& norm);
 WeightSpec beta_of(const NormSpec& norm);
 
-// Every weight of the model in the order in which a rank that holds all of it has them.
+// Every weight of the model, in the order of a rank that holds all of it.
 std::vector<WeightSpec> weights_of(const EmbeddingSpec& embedding);
 std::vector<WeightSpec> weights_of(const LayerSpec& layer);
 std::vector<WeightSpec> weights_of(const HeadSpec& head);

@@ -6,7 +6,7 @@
 
 namespace mbench {
 
-// What the field `strategy` names: values of other fields, set together.
+// What the field `strategy` names: values of several other fields, set together.
 struct Bundle {
   const char* name;
   nlohmann::ordered_json fields;  // the same ones in each bundle

@@ -1,4 +1,4 @@
-// The choices that a field of a point names. Their names in a spec, with a line on each, stand in choices.cpp.
+// The choices that a field of a point names. Their names in a spec, each with a line of text, stand in choices.cpp.
 #pragma once
 #include <span>
 #include <string>
@@ -6,29 +6,29 @@
 
 namespace mbench {
 
-// A value of an enumeration, its name in a spec, and what it means there: Markdown.
+// A value of an enumeration, its name in a spec, and its meaning there in Markdown.
 template <class Enum>
 struct NamedChoice {
   std::string_view name;
   Enum value;
   std::string_view doc;
 };
-// All of an enumeration below, in the order in which messages list them.
+// All values of an enumeration below, in the order in which messages list them.
 template <class Enum>
 std::span<const NamedChoice<Enum>> choices_of();
 
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
-enum class Precision { f32, bf16, fp16, tf32, fp8 };          // tf32: on GPUs alone; fp8: products of layers
+enum class Precision { f32, bf16, fp16, tf32, fp8 };          // tf32: on GPUs only; fp8: the layers' GEMMs
 enum class Fp8Recipe { tensorwise, delayed, blockwise };      // where the scale of an FP8 tensor comes from
 enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd, muon };
 enum class AttentionKind { core, flash };
-// How the ranks of cp meet in attention: keys and values gathered; passed round from rank to rank; or all of the sequence for
+// How the ranks of cp meet in attention. Keys and values are gathered, or passed from rank to rank, or each rank has the whole sequence for
 // some of the heads.
 enum class CpCommunication { all_gather, ring, all_to_all };
-enum class TpGathers { block, gemm };  // what gathers its input over tp for itself, with sequence_parallel
+enum class TpGathers { block, gemm };  // what gathers its own input over tp, with sequence_parallel
 enum class EpCommunication { all_to_all, all_gather, flex };
 enum class Replicas { ranks, single_process };
-// ZeRO's stages; FairScale's and PyTorch's names for what they have of them. Written 0 to 3, "oss", "oss+sdp", "fsdp".
+// ZeRO's stages, and the names of FairScale and PyTorch for theirs. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
 enum class Offload { none, optimizer, all };  // what lives in host memory; all: weights too
 

@@ -1,4 +1,4 @@
-// Readers of fields that are more than a number, a flag or a name: each refuses what it does not take at `where`, with what it needs.
+// Readers of fields that are more than a number, a flag or a name. Each refuses bad values at `where`, with what it needs.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -1,4 +1,4 @@
-// A row of the table of fields, for what reads and writes points: engine/point alone.
+// A row of the table of fields, for code that reads and writes points: engine/point only.
 #pragma once
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -20,9 +20,9 @@ struct Field {
 };
 
 const std::vector<Field>& field_table();
-// Fields of former specs, whose meaning another field has now: they are read as ever, and ids are made of them.
+// Fields of former specs whose meaning is now in another field. They are still read, and ids are made of them.
 const std::vector<Field>& former_fields();
-// Of either.
+// A field of either table.
 const Field* field_named(std::string_view key);
 
 }  // namespace mbench

@@ -1,4 +1,4 @@
-// What a field may hold: a reader, which refuses anything else at `where`, what it takes as JSON Schema, and the names it knows.
+// What a field may hold: a reader that refuses anything else at `where`, the accepted values as JSON Schema, and the names it knows.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -60,7 +60,7 @@ inline auto flag() {
   return FieldValues{read_bool, nlohmann::ordered_json{{"type", "boolean"}}};
 }
 
-// What any text may stand for as far as a schema can tell.
+// Any text, as far as a schema can say.
 template <class F>
 auto text(F read) {
   return FieldValues{read, nlohmann::ordered_json{{"type", "string"}}};

@@ -1,5 +1,5 @@
-// The fields of a point as data: what each is called, means, may hold, and bears on. All that is said of fields anywhere is made from
-// this one table (fields.cpp): JSON in and out, ids, the JSON Schema, the reference page, `mbench help`, what a search resets.
+// The fields of a point as data: what each is called, means, may hold, and bears on. All about fields is made from this one table
+// (fields.cpp): JSON in and out, ids, JSON Schema, reference page, `mbench help`, what a search resets.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -12,20 +12,20 @@ namespace mbench {
 
 struct Point;
 
-// What a field of a point is about. It decides what must agree between two points (sweeps/consistency.h).
+// What a field of a point is about. This decides what must agree between two points (sweeps/consistency.h).
 enum class FieldKind {
   model,     // what is trained
-  training,  // how: what changes the numbers that are computed
-  layout,    // how it is cut up, kept and ordered: what changes no number but by rounding
+  training,  // how: what changes the computed numbers
+  layout,    // how it is cut up, kept and ordered: changes no number except by rounding
   limit,     // how much memory and time it may take
   place      // where it runs
 };
 
-// What of a step's time and memory changes with a field. Without what bears on state, schedule and recompute alone, at its default,
-// forward and backward of a micro batch take least: bounds of a search rest on it (search/bounds.h).
+// What of a step's time and memory changes with a field. Forward and backward of a micro batch take least where fields that bear only on
+// state, schedule and recompute are at their defaults. Bounds of a search rest on this (search/bounds.h).
 enum class BearsOn : std::uint8_t {
   micro_batch,  // what the forward and backward of a micro batch do on a rank, and keep
-  experts,      // the same of layers with experts alone
+  experts,      // the same, of layers with experts only
   recompute,    // what a backward computes again
   state,        // where weights, gradients and optimizer state live, and what is exchanged for them
   update,       // what the optimizer does once a step
@@ -57,17 +57,17 @@ struct PointField {
   std::string key;
   FieldKind kind;
   Bearings bears_on;
-  bool reported;                     // in what a report says of all its points, even where it is at its default
+  bool reported;                     // whether a report prints it for all points, even where it is at its default
   std::string unit;                  // of a number; empty: none
   std::string doc;                   // Markdown, of one paragraph
   std::vector<FieldChoice> choices;  // where it has names for values
-  std::string part_of;               // of a former field: the field that says it now. It is read, and not written
+  std::string part_of;               // of a former field: the field that replaces it. It is read, but not written
 };
 // Every field, in the order of the table.
 const std::vector<PointField>& point_fields();
-// Those of former specs, parts of another field now.
+// Fields of former specs, now parts of another field.
 const std::vector<PointField>& former_point_fields();
-// Of a former field too. Null where there is none of that key.
+// Finds former fields too. Null if no field has that key.
 const PointField* find_field(std::string_view key);
 
 // A figure of the machine as a field of its own: "machine.network.gbps_per_device".
@@ -76,27 +76,27 @@ inline constexpr std::string_view kMachineField = "machine.";
 inline constexpr std::string_view kFrameworkField = "framework.";
 // A key of the precision's object: "precision.gradients".
 inline constexpr std::string_view kPrecisionField = "precision.";
-// Whether a key has a value in a point: a field, one of former specs, or any of those.
+// Whether a key has a value in a point: it is a field, a former field, or one of the three kinds above.
 bool is_field(std::string_view key);
-// The field of which a key is a part ("precision" of "precision.gradients" and of "moments_in_bf16"), or the key itself.
+// The field that a key is a part of ("precision" for "precision.gradients" and "moments_in_bf16"), or the key itself.
 std::string field_of(const std::string& key);
 
-// The values of each field as JSON Schema (2020-12): {"tp": {"type": "integer", "minimum": 1, ...}, ...}. Whatever a reader
-// takes is valid; what is valid a reader may still refuse for what it means, a model's sizes or a data file's name.
+// The values of each field as JSON Schema (2020-12): {"tp": {"type": "integer", "minimum": 1, ...}, ...}. Whatever a reader accepts is
+// valid. A reader may still refuse a valid value for its meaning: a model's sizes or a data file's name.
 nlohmann::ordered_json point_schema();
 
-// The keys of the same, for spec expansion and messages.
+// The keys of these fields, for spec expansion and messages.
 const std::vector<std::string>& point_keys();
 
 // The point with the fields of these kinds at their defaults.
 Point without(Point point, std::initializer_list<FieldKind> kinds);
-// What bears on none but these can be at its default where a bound is taken: it only adds to what a sample costs (search/mesh_bounds.h).
+// A field that bears on nothing else can be at its default where a bound is taken: it only adds to a sample's cost (search/mesh_bounds.h).
 inline constexpr Bearings kAddedWithinMesh = {BearsOn::recompute, BearsOn::state, BearsOn::schedule};
 
-// The point with the fields at their defaults that bear on none but these parts of a step: what bears on none at all is among them.
+// The point with default values for the fields that bear only on these parts of a step. Fields that bear on nothing are among them.
 Point at_default(Point point, Bearings parts);
 
-// Of all fields of kind layout and of the micro batch, from a seed: to find points that are alike, and to tell most others from them.
+// A hash with a seed over the micro batch and all fields of kind layout. It finds points that are alike and separates most others.
 std::uint64_t layout_hash(const Point& point, std::uint64_t seed);
 
 }  // namespace mbench

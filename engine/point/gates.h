@@ -4,8 +4,8 @@
 //   "gates": [{"where": {"tp": 8}, "source": "who asks for it",
 //              "mfu": {"at_least": "95%", "of": 0.48}}]
 //
-// Of a list each entry is for the points that its `where` picks, all without one. A bound is a number in the metric's unit, or a share of
-// a reference, `of`. A metric has any name that a table's column may have and that is a number.
+// In a list, each entry is for the points that its `where` picks; an entry without one is for all. A bound is a number in the metric's
+// unit, or a share of a reference, `of`. A metric is any numeric column of a table, by its name.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,7 +20,7 @@ struct Gate {
   std::string place;  // its JSON path, for messages
   Where where;        // empty: every point
   std::string metric;
-  std::optional<double> at_most, at_least;  // one of them at least
+  std::optional<double> at_most, at_least;  // at least one of the two
   std::optional<double> reference;
   std::string source;  // empty: not said
 };

@@ -1,4 +1,4 @@
-// How the work of a point is cut up, kept and ordered: the part that changes no number but by rounding.
+// How the work of a point is cut up, kept and ordered: the part that changes no number except by rounding.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,42 +12,42 @@ struct LayoutSpec {
   std::int64_t tp = 1, pp = 1, dp = 1, cp = 1;
   CpCommunication cp_communication = CpCommunication::ring;
   EpCommunication ep_communication = EpCommunication::all_to_all;
-  // Of experts, folded over tp x cp x dp: ranks that have different ones, and ranks that have parts of one; 0: as many as tp.
+  // Of experts, folded over tp x cp x dp: `ep` ranks have different experts, `etp` ranks parts of one. etp 0: as many as tp.
   std::int64_t ep = 1, etp = 0;
-  Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one that copies weights around
+  Replicas replicas = Replicas::ranks;  // of dp: a process each, or threads of one process that copies weights to them
   bool sequence_parallel = false;
   bool vocab_parallel = true;  // tables of words and logits are split over tp
   std::int64_t vocab_multiple =
-      0;  // those tables have a multiple of vocab_multiple * tp rows; 0: as the framework has it
+      0;  // those tables have a multiple of vocab_multiple * tp rows; 0: the framework's own multiple
   TpGathers tp_gathers = TpGathers::block;
   bool tp_comm_overlap =
-      false;  // exchanges over tp in parts beside layers' products, as with Transformer Engine's Userbuffers
+      false;  // exchanges over tp in parts, overlapped with layers' GEMMs, as with Transformer Engine's Userbuffers
   Recompute recompute = Recompute::none;
-  std::int64_t recompute_layers = 0;  // so many first layers of each chunk of a stage alone; 0: all
+  std::int64_t recompute_layers = 0;  // only this many first layers of each chunk of a stage; 0: all
   std::string strategy;  // the named bundle that set sequence_parallel and recompute; empty if none was named
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::int64_t virtual_stages = 1;  // chunks per stage, interleaved only
   // Micro batches that a stage runs through one chunk before it goes to the next, interleaved only; 0: as many as stages.
   std::int64_t micro_batch_group = 0;
-  // Layers of the first and of the last stage, where the other stages share the rest; 0: what all of them share.
+  // Layers of the first and of the last stage, where the other stages share the rest; 0: the same share as theirs.
   std::int64_t first_stage_layers = 0, last_stage_layers = 0;
   std::string
-      pipeline_layout;  // what each stage holds, as engine/point/pipeline_layout.h writes it; empty: the fields above say it
-  // The last stage makes the gradient of the logits' weight when all its backwards are done (--defer-embedding-wgrad-compute),
-  // of so many micro batches at most; 0: of all.
+      pipeline_layout;  // what each stage holds, written as in engine/point/pipeline_layout.h; empty: by the fields above
+  // The last stage computes the gradient of the logits' weight after all its backwards (--defer-embedding-wgrad-compute). This holds for
+  // `wgrad_deferral_limit` micro batches at most; 0: for all.
   bool defer_embedding_wgrad = false;
   std::int64_t wgrad_deferral_limit = 0;
   Zero zero = Zero::none;  // how model state is sharded over the ranks that replicate it
-  // Gradients are reduced beside the last backward, and updated weights fetched beside the next forward; or alone.
+  // Gradients are reduced during the last backward, and updated weights fetched during the next forward; or both without overlap.
   bool overlap_grad_reduce = true, overlap_param_gather = true;
-  // Copies of sharded state: it is sharded within as many groups of neighbouring ranks, and replicated between them.
+  // Copies of sharded state: it is sharded within this many groups of neighbouring ranks, and replicated between them.
   std::int64_t optimizer_instances = 1;
   bool fsdp_no_sync = false;  // fsdp: gradients accumulate whole over micro batches and are reduced once
   Offload offload = Offload::none;
   bool fused_optimizer = true;  // one launch for all parameters that lie together, not one each
   bool capture = false;         // the step is recorded once and replayed, as a CUDA graph is
-  // Threads that make samples ready before they are asked for, as DataLoader's num_workers; and whether they go to a GPU from
-  // page-locked memory (pin_memory).
+  // Threads that prepare samples in advance, as DataLoader's num_workers; and whether samples go to a GPU from page-locked memory
+  // (pin_memory).
   std::int64_t loader_workers = 0;
   bool pinned = false;
 

@@ -1,7 +1,6 @@
-// The measures of a result, one line each: the name in the result file, its unit, how the figures of several
-// ranks become the point's, and whether others may have published it. What writes, reads, merges or names
-// measures goes through this table, so a new one is a member of PointResult and a line here; how it prints is a
-// line of reports/tables/metrics.json, which a test holds against this table.
+// The measures of a result, one line each: the name in the result file, its unit, and how figures of several ranks become the point's. Also
+// whether others may have published it. All code that writes, reads, merges or names measures uses this table. So a new measure is a member
+// of PointResult and a line here. How it prints is a line of reports/tables/metrics.json, which a test checks against this table.
 #pragma once
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
@@ -16,7 +15,7 @@ namespace mbench {
 
 // How figures of single ranks become the point's.
 enum class Merge {
-  none,  // told by other figures, the same on every rank, or kept for each
+  none,  // follows from other figures, is the same on every rank, or is kept for each
   max,   // of the rank that has most
   min,   // of the rank that has least
   mean   // over the ranks
@@ -28,17 +27,17 @@ struct Metric {
   Merge merge;
   bool publishable;                // whether it can be a figure of a spec's `published`: one number for a point
   std::vector<std::string> parts;  // of the dotted names: "mean", "weights", "first"; empty for a plain value
-  std::function<nlohmann::ordered_json(const PointResult&)> write;  // null where it is unknown
+  std::function<nlohmann::ordered_json(const PointResult&)> write;  // null if unknown
   // Of a value that is not null; `where` is its JSON path.
   std::function<void(PointResult&, const nlohmann::json&, const std::string& where)> read;
 };
 
 // In the order of the result file.
 const std::vector<Metric>& metrics();
-// Internal error for a name that is none.
+// Internal error if there is no measure of that name.
 const Metric& metric_named(std::string_view name);
 
-// The point's figure of what each rank measured; NaN is unknown, and what one rank does not know nobody knows.
+// The point's figure of what each rank measured. NaN is unknown, and one unknown rank makes the point's figure unknown.
 std::optional<double> merge_ranks(std::string_view metric, const std::vector<double>& of_ranks);
 
 }  // namespace mbench

@@ -1,5 +1,4 @@
-// The parts of a model by name, for the files of families and the specs that override them. Used by
-// model_spec.cpp alone.
+// The parts of a model by name, for the files of families and the specs that override them. Only model_spec.cpp uses it.
 #pragma once
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -17,13 +16,13 @@ struct PartField {
   std::function<void(ModelParts&, const nlohmann::json&, const std::string& where)> read;
   std::function<nlohmann::json(const ModelParts&)> write;
   bool optional = false;  // a family need not name it
-  std::string also = {};  // another spelling, as published configurations have it
-  // The part of `from`, for layers that differ in it; nothing where all layers have the same.
+  std::string also = {};  // another spelling, used in published configurations
+  // Copies the part of `from`, for layers that differ in it; null where all layers have the same.
   std::function<void(ModelParts& to, const ModelParts& from)> copy = nullptr;
 };
 
 const std::vector<PartField>& part_fields();
-// What an object says of a part, by any of its spellings; null where it says nothing. bad_input where it says it twice.
+// What an object says of a part, by any of its spellings; null if nothing. bad_input if it says it twice.
 const nlohmann::json* find_part(ObjectReader& object, const PartField& part);
 
 // "layers_of": the rules of a model whose parts have been read.

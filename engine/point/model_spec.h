@@ -1,8 +1,8 @@
-// What a model is: its sizes, and the parts that its family is made of. Data only: a family is a file of
-// engine/point/families, a preset a line of a file of engine/point/models, each with its source.
+// What a model is: its sizes, and the parts that its family is made of. Data only. A family is a file of engine/point/families, a preset a
+// line of a file of engine/point/models, each with its source.
 //
-// A spec may ask for any family or combination of parts; one that this binary has no module for is the outcome
-// `unsupported` (strategies/model.cpp), not a refusal.
+// A spec may ask for any family or combination of parts. One that this binary has no module for is the outcome `unsupported`
+// (strategies/model.cpp), not a refusal.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -14,18 +14,20 @@
 namespace mbench {
 
 enum class NormKind { layer_norm, rms_norm };
-// Before a branch; after its residual sum; before a branch and on its output, before the sum (Gemma 2); on its output alone (OLMo 2).
+// pre: before a branch. post: after its residual sum. sandwich: before a branch and on its output, before the sum (Gemma 2). output: only
+// on its output (OLMo 2).
 enum class NormPlace { pre, post, sandwich, output };
-// Whether the branches of a layer read one another's sum, or all read the layer's input: through one norm, or each through its own.
+// sequential: a branch reads the sum with the branch before. parallel: all read the layer's input through one norm. parallel_norms: each
+// reads it through its own norm.
 enum class Branches { sequential, parallel, parallel_norms };
-// Of the feed-forward block. gelu and geglu are the tanh form; the gated ones are named by their gate (Shazeer 2020), and GPT-OSS's by
-// its clamp (engine/ops/swiglu.h).
+// Of the feed-forward block. gelu and geglu are the tanh form. Gated ones are named by their gate (Shazeer 2020), GPT-OSS's by its clamp
+// (engine/ops/swiglu.h).
 enum class Activation { gelu, gelu_erf, swiglu, squared_relu, relu, silu, geglu, geglu_erf, reglu, clamped_swiglu };
 constexpr bool is_gated(Activation a) {
   return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_erf || a == Activation::reglu ||
          a == Activation::clamped_swiglu;
 }
-// A table added to the embedding; a turn of Q and K; a slope of scores by distance (Press et al. 2022, ALiBi); nothing.
+// A table added to the embedding; a rotation of Q and K; a slope of scores by distance (Press et al. 2022, ALiBi); nothing.
 enum class PositionKind { learned, rotary, alibi, none };
 enum class QkNorm {
   none,
@@ -34,7 +36,7 @@ enum class QkNorm {
 };  // an RMS norm of queries and keys: of each head's columns, or of all heads' together
 enum class AttentionForm { multi_head, latent };              // keys and values as they are, or of low rank
 enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
-enum class RouterScore { softmax, sigmoid };                  // of the logits of a mixture's router
+enum class RouterScore { softmax, sigmoid };                  // of the logits of an MoE's router
 enum class GroupScore { best, best_two };  // of a group of experts: its largest score, or its two largest
 
 std::string_view name_of(NormKind);
@@ -47,19 +49,21 @@ std::string_view name_of(Objective);
 std::string_view name_of(RouterScore);
 std::string_view name_of(GroupScore);
 
-// Rotary positions (Su et al. 2021): the pair i of a head's n turned columns turns by position / base^(2 i / n). With a factor
-// longer sequences than those of `original_positions` turn by smaller angles:
-// - llama3 (LLaMA 3.1): pairs of long wavelengths turn `factor` times more slowly, those above original_positions /
-//   low_frequency_factor; not at all those below original_positions / high_frequency_factor; by degrees between them;
-// - linear: all pairs turn `factor` times more slowly (Chen et al. 2023);
-// - dynamic: the base grows with a sequence that is longer than original_positions (NTK-aware);
-// - yarn (Peng et al. 2024): pairs that turn less than low_frequency_factor times within original_positions turn `factor` times more
-//   slowly, those above high_frequency_factor not at all; queries and keys are multiplied by attention_factor.
+// Rotary positions (Su et al. 2021): pair i of a head's n rotary columns rotates by position / base^(2 i / n). With a factor, sequences
+// longer than `original_positions` rotate by smaller angles.
+//
+// - llama3 (LLaMA 3.1): pairs with wavelengths above original_positions / low_frequency_factor rotate `factor` times more slowly. Those
+//   below original_positions / high_frequency_factor do not change. Between them the change is gradual.
+// - linear: all pairs rotate `factor` times more slowly (Chen et al. 2023).
+// - dynamic: the base grows with a sequence that is longer than original_positions (NTK-aware).
+//
+// - yarn (Peng et al. 2024): pairs that rotate less than low_frequency_factor times within original_positions rotate `factor` times
+//   more slowly. Those above high_frequency_factor do not change. Queries and keys are multiplied by attention_factor.
 enum class RopeScaling { llama3, linear, dynamic, yarn };
 struct RopeSpec {
   double base = 10000;
-  double fraction = 1;  // of a head's columns that are turned, the first ones
-  double factor = 1;    // 1: none is slowed down
+  double fraction = 1;  // of a head's columns, the share that is rotated: the first ones
+  double factor = 1;    // 1: no pair is slowed down
   double low_frequency_factor = 1, high_frequency_factor = 4;
   std::int64_t original_positions = 8192;
   RopeScaling scaling = RopeScaling::llama3;
@@ -67,39 +71,40 @@ struct RopeSpec {
   bool truncate = true;         // of yarn: the bounds are whole pairs
   bool operator==(const RopeSpec&) const = default;
 
-  // Columns of a head of that width that are turned, an even number.
+  // How many columns of a head of that width are rotated, an even number.
   std::int64_t turned(std::int64_t head_dim) const;
-  // [turned / 2]: radians a position, in sequences of that length.
+  // [turned / 2]: radians a position, in sequences of length `seq`.
   std::vector<float> frequencies(std::int64_t head_dim, std::int64_t seq = 0) const;
-  // What cosines and sines are multiplied by.
+  // The factor on cosines and sines.
   double magnitude() const;
 };
 
-// Which linear layers have a bias. `experts` are those of a mixture; `dense` those of the feed-forward block and the shared expert.
+// Which linear layers have a bias. `experts`: those of an MoE's routed experts. `dense`: those of the feed-forward block and the shared
+// expert.
 struct Biases {
   bool qkv = false, proj = false, dense = false, experts = false, router = false, logits = false;
   constexpr Biases() = default;
-  // All of a layer's but the router's, or none.
+  // All of a layer's except the router's, or none.
   constexpr Biases(bool all) : qkv(all), proj(all), dense(all), experts(all) {}
   bool operator==(const Biases&) const = default;
   bool any() const { return qkv || proj || dense || experts || router || logits; }
   explicit operator bool() const { return any(); }
 };
 
-// How the router of a mixture of experts chooses and weighs (ops/route.h): the k experts of the largest scores, or, with
-// groups, the best of the best groups (node-limited routing, DeepSeek-V2 and V3). A chosen expert counts by its score
-// times `scale`, divided by the sum of the chosen ones with `normalise`.
+// How the router of an MoE chooses and weighs experts (ops/route.h). It takes the k experts of the largest scores. With groups, it takes
+// the best of the best groups (node-limited routing, DeepSeek-V2 and V3). A chosen expert's weight is its score times `scale`, with
+// `normalise` divided by the sum of the chosen scores.
 struct RoutingSpec {
   RouterScore score = RouterScore::softmax;
   bool normalise = true;
   double scale = 1;
   std::int64_t groups = 1, chosen_groups = 1;
   GroupScore group_score = GroupScore::best;
-  // Added to the loss, with the coefficients: what evens out the experts' loads (Switch, GShard), and what keeps logits
-  // small (ST-MoE).
+  // Coefficients of losses that are added to the loss: one evens out the experts' loads (Switch, GShard), the other keeps logits small
+  // (ST-MoE).
   double balance_loss = 0, z_loss = 0;
-  // Balancing without a loss (DeepSeek-V3): a correction is added to each score for the choice alone, and moved by so much
-  // after every step, up where an expert got less than the mean and down where more.
+  // Balancing without a loss (DeepSeek-V3): a correction is added to each score, for the choice only. After every step it moves by this
+  // much, up where an expert got less than the mean, down where it got more.
   double correction_speed = 0;
   bool operator==(const RoutingSpec&) const = default;
 };
@@ -112,10 +117,10 @@ struct ModelParts {
   PositionKind position = PositionKind::learned;
   AttentionForm attention_form = AttentionForm::multi_head;
   Objective objective = Objective::next_token;
-  bool causal = true;             // a position attends to those before it alone
+  bool causal = true;             // a position attends only to itself and those before it
   Biases bias = true;             // of linear layers
   bool tied_embedding = true;     // one table embeds words and makes logits
-  QkNorm qk_norm = QkNorm::none;  // before queries and keys are turned
+  QkNorm qk_norm = QkNorm::none;  // before queries and keys are rotated
   std::int64_t token_types = 0;   // rows of a table of segments; 0: none
   double norm_eps = 1e-5;
   Branches branches = Branches::sequential;
@@ -128,17 +133,17 @@ struct ModelParts {
   double attention_scale = 0;    // times the scores; 0: 1 / the root of a head's width
   double logit_softcap = 0;      // c: logits become c tanh(logits / c) (Gemma 2); 0: none
   double attention_softcap = 0;  // likewise scores
-  std::int64_t window = 0;       // a position attends to so many, itself the last of them; 0: to all that it may
+  std::int64_t window = 0;       // a position attends to this many, itself the last of them; 0: to all that it may
   bool attention_sinks = false;  // a learned logit of each head in the denominator of its softmax (GPT-OSS)
   bool shared_gate = false;      // the shared expert's output is multiplied by a sigmoid of hidden (Qwen2-MoE)
   RopeSpec rope;                 // where positions are rotary
   RoutingSpec routing;           // where there are experts
-  double mtp_loss_scaling_factor = 0.1;  // of the mean of the losses of multi-token prediction, as Megatron names it
+  double mtp_loss_scaling_factor = 0.1;  // of the mean of multi-token prediction's losses, as Megatron names it
   bool operator==(const ModelParts&) const = default;
 };
 
-// Layers that differ: of those from `from` on every `every`-th, up to `until` (0: the last). `keys` are the parts that are others than
-// the model's, and stand in `parts`; `dense`: those layers have no experts.
+// Layers that differ: every `every`-th from `from` on, up to `until` (0: the last). `keys` are the parts that differ from the model's;
+// their values are in `parts`. `dense`: those layers have no experts.
 struct LayerRule {
   std::int64_t every = 1, from = 0, until = 0;
   bool dense = false;
@@ -159,15 +164,14 @@ struct ModelSpec {
   std::int64_t ffn = 0;        // width of the feed-forward block; 4 * hidden unless given
   std::int64_t vocab = 0;      // before padding
   std::int64_t positions = 0;  // the longest sequence; rows of the table where positions are learned
-  // Latent attention (DeepSeek-V2), under the names of the published configurations; 0 in other forms of attention. Of a head's
-  // query and key, the width is the sum of the two.
+  // Latent attention (DeepSeek-V2), under the names of the published configurations; 0 in other forms of attention. The width of a head's
+  // query and key is the sum of qk_nope_head_dim and qk_rope_head_dim.
   std::int64_t q_lora_rank = 0;       // of the queries' latent; 0: queries straight from hidden
   std::int64_t kv_lora_rank = 0;      // of the latent of keys and values
   std::int64_t qk_nope_head_dim = 0;  // columns without positions
-  std::int64_t qk_rope_head_dim = 0;  // turned ones; of the key shared by all heads
+  std::int64_t qk_rope_head_dim = 0;  // rotary ones; the key's are shared by all heads
   std::int64_t v_head_dim = 0;
-  // Grouped-query attention and mixtures of experts. 0 is "as a dense model": a key and value head for every
-  // head, no experts.
+  // Grouped-query attention and MoE. 0 is "as a dense model": a key and value head for every head, no experts.
   std::int64_t kv_heads = 0;
   std::int64_t head_size = 0;       // "head_dim": width of a head where it is not hidden / heads
   std::int64_t experts = 0;         // routed ones of a layer
@@ -175,18 +179,18 @@ struct ModelSpec {
   std::int64_t shared_experts = 0;  // visited by every token
   std::int64_t expert_ffn = 0;      // width of one expert; ffn unless given
   std::int64_t shared_expert_ffn =
-      0;  // width of all shared ones together; shared_experts of them as wide as one expert unless given
+      0;  // width of all shared ones together; if not given, shared_experts times the width of one expert
   std::int64_t dense_layers = 0;        // the first ones, which have a block of width ffn and no experts
   std::int64_t mtp_layers = 0;          // depths of multi-token prediction behind the model, a layer each
-  std::optional<ModelParts> own_parts;  // where they are not the family's
-  std::vector<LayerRule> layers_of;     // of rules that hold for a layer the last one counts, part by part
+  std::optional<ModelParts> own_parts;  // if they differ from the family's
+  std::vector<LayerRule> layers_of;     // where several rules hold for a layer, the last one counts, part by part
 
   const ModelParts& parts() const;
-  // The model as one layer sees it: with the parts of that layer, and without rules. The one place where parts by layer are asked for.
+  // The model as one layer sees it: with that layer's parts and without rules. Parts by layer come from this one place.
   ModelSpec at_layer(std::int64_t layer) const;
   // Whether a layer has experts: dense_layers and rules.
   bool has_experts(std::int64_t layer) const;
-  // Whether f(parts) of any layer.
+  // Whether f(parts) is true for any layer.
   template <class F>
   bool any_layer(const F& f) const {
     if (f(parts())) return true;
@@ -198,7 +202,7 @@ struct ModelSpec {
     return shared_expert_ffn != 0 ? shared_expert_ffn : shared_experts * (expert_ffn == 0 ? ffn : expert_ffn);
   }
   std::int64_t head_dim() const { return head_size == 0 ? hidden / heads : head_size; }
-  // Rows of a table of words that is padded to a multiple of `multiple` * tp, so that every shard is equal.
+  // Rows of a table of words padded to a multiple of `multiple` * tp, so that every shard is equal.
   std::int64_t padded_vocab(std::int64_t tp, std::int64_t multiple = kVocabMultiple) const {
     return (vocab + multiple * tp - 1) / (multiple * tp) * (multiple * tp);
   }
@@ -211,21 +215,20 @@ const std::vector<std::string>& family_names();
 const ModelParts& parts_of_family(const std::string& family);
 
 const std::vector<ModelSpec>& model_presets();
-// The preset of that name; bad_input naming `where` and the nearest preset if there is none.
+// The preset of that name; bad_input at `where` with the nearest preset if there is none.
 const ModelSpec& find_preset(const std::string& name, const std::string& where);
 
 // A preset's name, or an object of sizes, "family" or "preset", and parts. bad_input with the nearest choice.
 ModelSpec read_model(const nlohmann::json& value, const std::string& where);
-// What it takes, as JSON Schema: names of presets, and objects of sizes and parts.
+// What read_model accepts, as JSON Schema: names of presets, and objects of sizes and parts.
 nlohmann::ordered_json model_schema();
-// The preset's name where it is one, else the object that reads as this.
+// The preset's name if it is one, else the object that reads as this model.
 nlohmann::ordered_json write_model(const ModelSpec& model);
-// What decides the computation: no name, and nothing that stands at its default.
+// What decides the computation: no name, and nothing that is at its default.
 nlohmann::json model_identity(const ModelSpec& model);
 
-// Trainable weights of the whole model with the vocabulary padded for tp (padded_vocab), from the list of weights
-// (architecture.h). Unsupported where the sizes above do not determine them; known_parameter_count is nothing
-// then.
+// Trainable weights of the whole model with the vocabulary padded for tp (padded_vocab), from the list of weights (architecture.h).
+// Unsupported where the sizes above do not determine them; known_parameter_count is nothing then.
 std::int64_t parameter_count(const ModelSpec& model, std::int64_t tp,
                              std::int64_t multiple = ModelSpec::kVocabMultiple);
 std::optional<std::int64_t> known_parameter_count(const ModelSpec& model, std::int64_t tp,

@@ -1,6 +1,5 @@
-// Builds a point field by field, so that values from different places of a spec (top level, sweep, --set) are
-// each refused with their own JSON path. finish() settles what involves several fields: the model must be
-// given, and a strategy must not contradict the fields it bundles.
+// Builds a point field by field. So a value from any place of a spec (top level, sweep, --set) is refused with its own JSON path. finish()
+// settles what involves several fields: the model must be given, and a strategy must not contradict the fields it bundles.
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,23 +14,23 @@ class PointBuilder {
  public:
   // Sets one field; the last call for a key counts. An unknown key is bad_input at `where`.
   void set(const std::string& key, const nlohmann::json& value, const std::string& where);
-  // The point; `where` names the whole for what is missing.
+  // The point; `where` names the whole for messages on missing fields.
   Point finish(const std::string& where) const;
 
  private:
   Point point_;
   std::map<std::string, std::string> where_;  // of the keys that were set
   std::vector<std::pair<std::string, nlohmann::json>>
-      parts_;                                          // of the framework: they hold whichever comes first, they or it
+      parts_;  // of the framework: they hold whether they are set before or after it
   std::map<std::string, nlohmann::json> model_parts_;  // by key without "model.": set together at the end
 };
 
-// Puts one field's value into a point that is whole: what involves several fields is not settled.
+// Sets one field of a complete point. What involves several fields is not settled.
 void set_point_field(Point& point, const std::string& key, const nlohmann::json& value, const std::string& where);
 
-// What point_to_json writes and, behind it, the former fields (spec/field_table.h); the framework in one line, and of precision the name.
+// What point_to_json writes, followed by the former fields (spec/field_table.h). The framework is one line, and the precision its name.
 nlohmann::ordered_json point_in_words(const Point& point);
-// The value of one field, of a former one, or of "machine.PATH" or "framework.OPTION"; null where there is none.
+// The value of one field, of a former one, or of "machine.PATH" or "framework.OPTION"; null if there is none.
 nlohmann::ordered_json point_field(const Point& point, const std::string& key);
 
 }  // namespace mbench

@@ -1,4 +1,4 @@
-// What a device of a machine to simulate draws, by what it is doing: watts of the device alone, without its host.
+// Watts that a device of a machine to simulate draws, by what it is doing, without its host.
 #pragma once
 #include "engine/base/time_part.h"
 
@@ -7,8 +7,8 @@ namespace mbench {
 struct PowerCurve {
   double idle = 0;           // clocks up, memory held, nothing runs: it waits for its host
   double gemm = 0;           // large GEMMs and fused attention
-  double memory = 0;         // what streams through memory
-  double communication = 0;  // collectives that nothing hides, and waiting for another device
+  double memory = 0;         // ops that stream through memory
+  double communication = 0;  // exposed collectives, and waiting for another device
 };
 
 // What it draws in a part of a step.

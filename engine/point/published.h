@@ -2,16 +2,15 @@
 //
 //   "published": {
 //     "source": "who, and where",
-//     "machine": "sim:8xV100-SXM2-16GB",              // --on for a comparison
-//     "about": "the assumptions that reproduce it",    // optional
-//     "flags": ["--use-distributed-optimizer"],        // optional: of the published command, those that matter
+//     "machine": "sim:8xV100-SXM2-16GB",              // --on for a comparison.
+//     "about": "the assumptions that reproduce it",    // optional.
+//     "flags": ["--use-distributed-optimizer"],        // optional: of the published command, those that matter.
 //     "rows": [{"where": {"seq": 512, "strategy": "full"}, "iteration_ms": 448, "peak_memory_mib": 1801}]
 //   }
 //
-// `where` names fields of a point, as many as it takes to pick one. A figure has the name of a number of the
-// result file and is a number, {"mean", "stddev"}, or {"runs": [...]} where it was published of several runs of the same:
-// their median is compared. "outcome": "oom" says that the point did not fit.
-// "doubt" says why a row cannot be right, or, as {"mfu": "why"}, why one of its figures cannot.
+// `where` names fields of a point, as many as it takes to pick one. A figure has the name of a number of the result file. It is a number,
+// {"mean", "stddev"}, or {"runs": [...]} for several published runs of the same, whose median is compared. "outcome": "oom" says that the
+// point did not fit. "doubt" says why a row cannot be right, or, as {"mfu": "why"}, why one of its figures cannot.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,7 +23,7 @@ namespace mbench {
 
 struct PublishedFigure {
   std::string metric;
-  double mean = 0;  // of several runs their median
+  double mean = 0;  // of several runs: their median
   std::optional<double> stddev;
   std::vector<double> runs;  // two or more, ascending; empty: one figure
   std::string doubt;         // empty: none

@@ -15,12 +15,11 @@ struct ResultFile {
   std::vector<PointResult> points;
 };
 
-// Reads and checks a result file: unreadable, empty, cut short, another major schema, duplicate ids are
-// bad_input naming the file and JSON path.
+// Reads and checks a result file. bad_input naming the file and JSON path if it is unreadable, empty, cut short, of another major schema,
+// or has duplicate ids.
 ResultFile read_result_file(const std::string& path);
 std::string result_file_text(const ResultFile& file);
-// Atomically: a temporary beside it, flushed to disk, then renamed. On failure (full disk) the old file
-// stands.
+// Atomic: writes a temporary next to it, flushes to disk, then renames. On failure (full disk) the old file stays.
 void write_result_file(const std::string& path, const ResultFile& file);
 
 }  // namespace mbench

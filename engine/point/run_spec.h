@@ -10,8 +10,8 @@ struct RunSpec {
   std::uint64_t memory_limit = 0;  // bytes; 0: what the device has
   double max_seconds = 0;          // 0: no limit
   std::map<std::string, std::string> env;
-  std::int64_t ranks_per_node = 0;  // so many ranks on each host, in order; 0: as the launcher and its job have it
-  // Simulation: figures of the machine's file that are other than there, by path ("network.gbps_per_device").
+  std::int64_t ranks_per_node = 0;  // ranks on each host, in order; 0: as the launcher and its job place them
+  // Simulation: changed figures of the machine's file, by path ("network.gbps_per_device").
   std::map<std::string, double> machine;
   std::string device = "cpu";  // "cpu", "cuda" or "sim:<N>x<MACHINE>"
 

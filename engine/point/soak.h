@@ -1,5 +1,5 @@
-// What a soak told: a point that was trained for hours, as windows of time. A row stays as small as one of a short run: there are at
-// most some 120 windows, and of each a few figures.
+// What a soak measured: a point that was trained for hours, as windows of time. A row stays as small as one of a short run: it has about
+// 120 windows at most, with a few figures each.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -9,9 +9,9 @@
 
 namespace mbench {
 
-// About one of these many windows; each ends with the step that is under way when its time is over.
+// The approximate number of windows. Each ends with the step that runs when its time is over.
 inline constexpr int kSoakWindows = 120;
-// And each is so long at least, seconds.
+// The shortest length of a window, in seconds.
 inline constexpr double kShortestWindow = 0.5;
 
 struct SoakWindow {
@@ -20,20 +20,20 @@ struct SoakWindow {
   std::int64_t steps = 0;
   double median_ms = 0, worst_ms = 0;  // of its steps on the slowest rank
   double samples_per_s = 0;            // samples trained over the time of its steps
-  // Of the ranks' devices, means over the window: the mean of the ranks, and the least of them. NaN where they do not tell.
+  // Of the ranks' devices, means over the window: the mean of the ranks, and the lowest of them. NaN where devices do not report them.
   double clock_mhz = unknown, least_clock_mhz = unknown, power_w = unknown;
   double hottest_c = unknown;  // the hottest device at its hottest
   std::string throttle;        // what held a clock down, in nvidia-smi's words, or "none"; empty: unknown
 };
 
 struct Soak {
-  double seconds = 0;  // of all of it, what lies between steps included
+  double seconds = 0;  // of all of it, with the time between steps
   std::int64_t steps = 0;
   std::vector<SoakWindow> windows;
 };
 
-// {"seconds", "steps", and of every window an array each: "end_s", "window_steps", "median_ms", "worst_ms",
-// "samples_per_s", "clock_mhz", "least_clock_mhz", "power_w", "hottest_c", "throttle" (these five missing where no window knows)}.
+// {"seconds", "steps", and an array over windows for each of: "end_s", "window_steps", "median_ms", "worst_ms", "samples_per_s",
+// "clock_mhz", "least_clock_mhz", "power_w", "hottest_c", "throttle"}. The last five are missing if no window has them.
 nlohmann::ordered_json soak_to_json(const Soak& soak);
 Soak soak_from_json(const nlohmann::json& json, const std::string& where);
 

@@ -1,4 +1,4 @@
-// Statistics of the samples of a point, and what stands for the steps of one rank among many.
+// Statistics of the samples of a point, and a summary of the steps of one rank among many.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -12,13 +12,12 @@ struct Statistics {  // of samples, milliseconds
 // stddev is the sample one (n - 1); p95 and median interpolate linearly between ranks.
 Statistics statistics_of(std::vector<double> samples);
 
-// What one rank did of each of its steps, without every step: milliseconds. As many parts as the statistics of stragglers need to be
-// beyond doubt among thousands of ranks (reports/records/stragglers.h), and no more: a row has them for each rank.
+// A summary of one rank's steps, in milliseconds. It has as many parts as the statistics of stragglers need to be certain among thousands
+// of ranks (reports/records/stragglers.h). It has no more, since a row has them for each rank.
 struct StepParts {
   static constexpr std::size_t kMost = 12;
   double median = 0, spread = 0;  // of all steps; the spread is 1.4826 times the median distance from the median
-  std::vector<double>
-      parts;  // the medians of so many runs of consecutive steps, alike in length; of fewer steps each step
+  std::vector<double> parts;      // the medians of equally long runs of consecutive steps; with fewer steps, each step
 };
 StepParts parts_of(const std::vector<double>& steps);
 

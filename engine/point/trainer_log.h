@@ -1,4 +1,5 @@
-// What a trainer's log says of a run beside the samples of its row: which steps are none, and memory as the trainer counts it. Data only; JSON in and out.
+// What a trainer's log says of a run in addition to its row's samples: other steps, and memory as the trainer counts it. Data only; JSON in
+// and out.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +9,7 @@
 namespace mbench {
 
 struct LoggedMemory {
-  std::string kind;       // as PyTorch calls it: "max_allocated", "max_reserved"
+  std::string kind;       // PyTorch's name: "max_allocated", "max_reserved"
   std::int64_t rank = 0;  // whose figure it is
   double mib = 0;
   bool operator==(const LoggedMemory&) const = default;
@@ -16,9 +17,9 @@ struct LoggedMemory {
 
 struct TrainerLog {
   std::int64_t first_step = 0;        // of the samples, as the trainer counts
-  std::int64_t steps_per_sample = 1;  // a sample is the mean of so many
+  std::int64_t steps_per_sample = 1;  // a sample is the mean of this many
   std::vector<double> warmup_ms, evaluation_ms,
-      checkpoint_ms;  // that are no samples: of a start or restart, or with an evaluation or a checkpoint in them
+      checkpoint_ms;  // not samples: steps of a start or restart, or with an evaluation or a checkpoint
   std::vector<LoggedMemory> memory;
   bool operator==(const TrainerLog&) const = default;
 };

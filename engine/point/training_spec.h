@@ -1,5 +1,5 @@
-// What is trained besides the model: the part of a point that decides which numbers are computed. Each member is a field of the
-// spec (fields.cpp), with what it means.
+// What is trained, without the model: the part of a point that decides which numbers are computed. Each member is a field of the spec
+// (fields.cpp), where its meaning stands.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-// Which points are meant: fields and values, as many as it takes ("where" of published rows and of gates).
+// Which points are meant: fields and values, as many as needed ("where" of published rows and of gates).
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace mbench {
 
-// Field and value as a point writes them; a model that is named is told by its name.
+// Field and value as a point writes them; a named model is written as its name.
 using Where = std::vector<std::pair<std::string, nlohmann::ordered_json>>;
 
-// bad_input naming the JSON path for a field that there is none of, or a value that it cannot have.
+// bad_input naming the JSON path for a field that does not exist, or a value that it cannot have.
 Where read_where(const nlohmann::json& value, const std::string& path);
 
 // `fields`: a point as point_in_words() has it, or a record of it.

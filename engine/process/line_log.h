@@ -1,5 +1,5 @@
-// The log of a running program: whole lines to a file, at most 16 MiB of them, and the last ones in memory so
-// that a crash can be quoted even where the disk is full.
+// The log of a running program: whole lines to a file, at most 16 MiB of them. The last lines also stay in memory, so that a crash can be
+// quoted even where the disk is full.
 #pragma once
 #include <deque>
 #include <string>
@@ -27,13 +27,12 @@ class LineLog {
   std::string trouble_;
 };
 
-// Cuts a stream of bytes into lines. A line without end is cut at 8 MiB: the record of a point of 100,000 steps is one line
-// that is not.
+// Cuts a stream of bytes into lines. A line without end is cut at 8 MiB: the record of a point of 100,000 steps is one line and must fit.
 class LineSplitter {
  public:
   template <class F>
   void add(std::string_view bytes, F&& on_line) {
-    std::size_t begin = 0, from = pending_.size();  // what was pending has no end of a line
+    std::size_t begin = 0, from = pending_.size();  // what was pending has no line end
     pending_ += bytes;
     for (std::size_t end; (end = pending_.find('\n', from)) != std::string::npos; begin = from = end + 1)
       on_line(std::string_view(pending_).substr(begin, end - begin));

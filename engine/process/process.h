@@ -1,9 +1,8 @@
-// Runs one program to its end and makes sure that nothing of it is left: it gets a session of its own, this
-// process adopts its orphans, and when it ends, hangs or is interrupted every descendant is ended, TERM first
-// and KILL after two seconds (mpirun puts each rank into a process group of its own, so a group is not
-// enough).
+// Runs one program to its end and leaves no process of it behind. The program gets a session of its own, and this process adopts its
+// orphans. When it ends, hangs or is interrupted, every descendant is ended: TERM first, KILL after two seconds. Ending its process group
+// would not be enough: mpirun puts each rank into a group of its own.
 //
-// The one place that starts programs: a sweep its points, the reports gnuplot. No shell is involved.
+// This is the one place that starts programs: a sweep starts its points here, the reports gnuplot. No shell is involved.
 #pragma once
 #include <sys/types.h>
 
@@ -16,7 +15,7 @@
 
 namespace mbench {
 
-// While it lives, SIGINT, SIGTERM and SIGHUP do not end this process but are noted.
+// While it lives, SIGINT, SIGTERM and SIGHUP do not end this process; it notes them.
 class Interrupt {
  public:
   Interrupt();
@@ -34,17 +33,17 @@ class Interrupt {
 
 struct ProcessRequest {
   std::vector<std::string> argv;
-  std::map<std::string, std::string> env;  // besides what this process has
-  std::string folder;                      // where it runs; that of this process if empty
+  std::map<std::string, std::string> env;  // added to this process's own
+  std::string folder;                      // where it runs; this process's folder if empty
   std::string input;                       // what it reads from stdin, of any length
   std::string log;                         // file for its output; none if empty
   double timeout_s = 0;                    // 0: none
   Interrupt* interrupt = nullptr;
-  // Gets each line of stdout; those it does not take (returns false) go to the log, as all of stderr does.
+  // Gets each line of stdout. Lines that it does not take (it returns false) go to the log, as all of stderr does.
   std::function<bool(std::string_view line)> on_line;
-  // The same of stderr.
+  // The same for stderr.
   std::function<bool(std::string_view line)> on_error_line;
-  // Asked some ten times a second: a text ends the program (How::given_up) and is why.
+  // Called some ten times a second. A text ends the program (How::given_up) and is the reason.
   std::function<std::string()> give_up;
   bool keep_output = false;  // all of stdout goes to ProcessEnd::output, byte by byte, and nowhere else
 };
@@ -56,8 +55,8 @@ struct ProcessEnd {
   double seconds = 0;
   std::string output;             // of stdout, if it was to be kept
   std::vector<std::string> tail;  // the last lines of its log
-  std::string why;                // it was given up
-  std::string trouble;            // what went wrong besides: the log could not be written, a process would not end
+  std::string why;                // the reason if it was given up
+  std::string trouble;            // other trouble: the log could not be written, a process would not end
 };
 
 ProcessEnd run_process(const ProcessRequest& request);

@@ -1,4 +1,4 @@
-// The processes below this one, as /proc tells them, and how they are ended.
+// The processes below this one, as /proc lists them, and how to end them.
 #pragma once
 #include <sys/types.h>
 
@@ -7,14 +7,14 @@
 
 namespace mbench {
 
-// Orphans below this process become its children from now on.
+// From now on, orphans below this process become its children.
 void adopt_orphans();
 
-// Every process below this one; zombies that are children of this one are reaped on the way, but for `keep`.
+// Every process below this one. Reaps zombies that are children of this one, except `keep`.
 std::set<pid_t> live_descendants(pid_t keep);
 
-// Ends every descendant that is not in `spare`: TERM, and KILL after `grace_s`. Returns how many would not
-// end. The child `keep` is not reaped.
+// Ends every descendant that is not in `spare`: TERM, then KILL after `grace_s`. Returns how many did not end. Does not reap the child
+// `keep`.
 std::size_t end_descendants(const std::set<pid_t>& spare, pid_t keep, double grace_s);
 
 }  // namespace mbench

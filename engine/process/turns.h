@@ -1,9 +1,9 @@
-// Two sweeps of one machine that take turns: one of them trains a few steps while the other waits, so that what else the
-// machine does falls on both alike. Both name one folder, one of them is number 1 and the other number 2.
+// Two sweeps on one machine that take turns: one trains a few steps while the other waits. So whatever else the machine does falls on both
+// alike. Both name one folder; one of them is number 1, the other number 2.
 //
-// The sweeps hold a lock each (FOLDER/1, FOLDER/2) for as long as they live, and FOLDER/turn names the one whose turn it is. A lock
-// ends with its process: nobody waits for a sweep that is gone, however it went. Ranks look at the files alone. All of them
-// are on this machine, and what waits sleeps.
+// Each sweep holds a lock (FOLDER/1, FOLDER/2) for as long as it lives, and FOLDER/turn names the one whose turn it is. A lock ends with
+// its process, so nobody waits for a sweep that has ended, in whatever way. Ranks look at the files only. All of them are on this machine,
+// and a waiting rank sleeps.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -22,11 +22,11 @@ class Turns {
   // Makes the folder of two sweeps; bad_input if it cannot be made or written.
   static void make_folder(const std::string& folder);
 
-  // Of a sweep, before its first point: holds the lock until this object ends, and waits for the other. launch_failed if the number
-  // is taken, or if nobody comes for so long. `stop` ends the wait.
+  // For a sweep, before its first point: takes the lock until this object ends, and waits for the other sweep. launch_failed if the number
+  // is taken, or if no other sweep comes within `limit`. `stop` ends the wait.
   void join(std::chrono::duration<double> limit, const std::function<bool()>& stop = {});
 
-  // Until it is this side's turn, or the other is gone; or until `stop`.
+  // Waits until it is this side's turn, the other side is gone, or `stop` says so.
   void wait(const std::function<bool()>& stop = {}) const;
   void pass() const;
 

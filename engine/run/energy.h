@@ -1,4 +1,4 @@
-// Energy of a step: counted by what its ranks compute on, or of a simulated one by a power curve.
+// Energy of a step: counted on what its ranks compute on, or, for a simulated step, by a power curve.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,13 +12,13 @@
 namespace mbench {
 
 // Fills the record, whose mean step is known: the mean power of all counters in `ranks`, each counted once, times that step. Where one of
-// them has no joules the record has none, and why.
+// them has no joules, the record has none either, and says why.
 void add_counted_energy(const std::vector<EnergyReading>& ranks, PointResult& record);
 
 // Every rank's reading.
 std::vector<EnergyReading> gather_energy(Group& all, const EnergyReading& mine);
 
-// Of one device over a step of so many seconds, of which `parts` are known; the rest it waits.
+// Joules of one device over a step of `seconds`. In the time that `parts` does not cover, the device waits.
 double joules_of(const TimeByPart& parts, double seconds, const PowerCurve& watts);
 
 // Fills the record of a simulated step.

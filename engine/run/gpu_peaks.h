@@ -1,5 +1,5 @@
-// Dense peaks of GPUs by the name that CUDA gives them: what MFU of a run is held against. From datasheets,
-// each with its source; a GPU or precision that is not listed has none, and its MFU is n/a.
+// Dense peaks of GPUs by the name that CUDA gives them: the denominator of MFU. Each is from a datasheet, with its source. A GPU or
+// precision that is not listed has no peak, and its MFU is n/a.
 #pragma once
 #include <optional>
 #include <string>

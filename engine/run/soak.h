@@ -1,5 +1,4 @@
-// Cuts the steps of a soak into windows of time, and keeps of all steps what their statistics need, in memory that does not grow with
-// them.
+// Cuts the steps of a soak into windows of time, and keeps what the statistics of all steps need. Memory does not grow with the steps.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -14,7 +13,7 @@
 
 namespace mbench {
 
-// How often values of a size came, in bins a thousandth apart: quantiles to 0.1 %, whatever their number.
+// How often values of a size came, in bins whose values differ by a thousandth: quantiles to 0.1 %, however many values there are.
 class Histogram {
  public:
   void add(double x);
@@ -27,10 +26,10 @@ class Histogram {
 
 class SoakLog {
  public:
-  // `open_gauge`: of this rank's device, for each window, may give null. All ranks of `all` make the same calls.
+  // `open_gauge` opens sensors of this rank's device for each window, and may return null. All ranks of `all` make the same calls.
   SoakLog(Group& all, double seconds, std::int64_t global_batch, std::function<std::unique_ptr<Gauge>()> open_gauge);
-  // A step of this rank, and what of it it computed; `elapsed`: seconds since the first began, the same on every rank. The window that
-  // it ended, if it did.
+  // Adds a step of this rank and the time of it that was computation. `elapsed`: seconds since the first step began, the same on every
+  // rank. Returns the window that this step ended, if any.
   const SoakWindow* add(double step_s, double compute_s, double elapsed);
   bool is_over(double elapsed) const { return elapsed >= seconds_; }
   // Ends the last window, however short.
@@ -39,7 +38,7 @@ class SoakLog {
   const Soak& soak() const { return soak_; }
   // Of every step on the slowest rank, in milliseconds; its samples are the windows' medians.
   Statistics statistics() const;
-  // Of this rank: the median step of each window, and the median of what it computed; seconds.
+  // Of this rank, in seconds: for each window the median step, and the median of its computation.
   const std::vector<double>& own_steps() const { return own_steps_; }
   const std::vector<double>& own_compute() const { return own_compute_; }
 

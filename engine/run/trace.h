@@ -1,5 +1,5 @@
-// Timelines of ranks as a Chrome trace (the Trace Event Format that Perfetto and chrome://tracing open): a
-// process for each rank, a thread for each track, times in microseconds from the start of the step.
+// Timelines of ranks as a Chrome trace (the Trace Event Format, which Perfetto and chrome://tracing open). A rank is a process, a track a
+// thread. Times are in microseconds from the start of the step.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,8 +17,8 @@ struct RankTimeline {
 // The whole file as text.
 std::string chrome_trace(const std::vector<RankTimeline>& ranks);
 
-// The events of one rank alone, joined by commas, and a whole file from such texts: for ranks of other
-// processes. `zero` is the time of the rank's clock that becomes 0.
+// The events of one rank, joined by commas; and a whole file from such texts, for ranks of other processes. `zero` is the time of the
+// rank's clock that becomes 0.
 std::string chrome_events(const RankTimeline& rank, double zero);
 std::string chrome_file(const std::vector<std::string>& events);
 

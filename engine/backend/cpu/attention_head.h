@@ -1,5 +1,5 @@
-// One head of fused attention on the CPU: its operands as f32 in layouts that block_gemm can stream, the cut
-// into blocks of query rows, and how heads and blocks are shared out among the threads.
+// One head of fused attention on the CPU: its operands as f32 in layouts that block_gemm can stream, and its blocks of query rows. Also how
+// threads share heads and blocks.
 #pragma once
 #include <omp.h>
 
@@ -21,9 +21,9 @@ struct HeadSizes {
         width(round_up(s.head_dim, kVector)),
         v_width(round_up(s.v_dim(), kVector)),
         keys(round_up(s.seq, kPanel)),
-        // One vector more than a multiple of the panel: a power of two would put a column into one cache set.
+        // One vector more than a multiple of the panel: a power of two would map a column to a single cache set.
         ld(keys + kVector),
-        // A block of scores stays in the second-level cache beside K and V.
+        // A block of scores fits the second-level cache together with K and V.
         block(std::clamp<std::int64_t>(72 * 1024 / std::max<std::int64_t>(1, s.seq) / kTileRows * kTileRows, 24, 72)),
         blocks((s.seq + block - 1) / block) {}
   std::int64_t seq;
@@ -38,8 +38,8 @@ struct HeadSizes {
   std::int64_t scores() const { return block * ld; }
 };
 
-// Who works on what: heads (forward) or groups of them (backward) are shared out whole where there are enough; else
-// all threads share the blocks of each.
+// How threads share the work. If there are enough heads (forward) or groups of heads (backward), each thread gets whole ones. Otherwise all
+// threads share the blocks of each.
 struct Sharing {
   explicit Sharing(std::int64_t heads_or_groups) {
     const int threads = omp_get_max_threads();
@@ -50,8 +50,8 @@ struct Sharing {
   int blocks;  // of one of them, at the same time
 };
 
-// Where head `index` of all begins, counted over samples and their heads: of queries and outputs, whose groups have
-// their heads side by side; and of keys and values, which the group shares.
+// Where head `index` begins, counted over samples and their heads. query_head() is for queries and outputs: the heads of a group are
+// adjacent. key_head() is for keys and values, which the group shares.
 inline std::int64_t query_head(const ops::AttentionShape& s, const ops::Matrix& m, std::int64_t index) {
   return m.offset + index / s.group * m.batch_stride + index % s.group * m.cols;
 }
@@ -77,8 +77,8 @@ void store_rows(const float* from, const ops::Matrix& m, std::int64_t head, std:
   for (std::int64_t r = 0; r < rows; ++r) from_floats(from + r * width, to + r * m.ld, m.cols);
 }
 
-// A head transposed, in panels of kPanel keys: element (key, c) at [key / kPanel][c][key % kPanel]; keys
-// beyond the sequence are zero. `rows` is kPanel * width floats to work in.
+// A head transposed, in panels of kPanel keys: element (key, c) is at [key / kPanel][c][key % kPanel]. Keys beyond the sequence are zero.
+// `rows` is scratch of kPanel * width floats.
 template <class T>
 void load_panel(const ops::Matrix& m, std::int64_t head, std::int64_t panel, std::int64_t width, float* rows,
                 float* to) {
@@ -90,8 +90,7 @@ void load_panel(const ops::Matrix& m, std::int64_t head, std::int64_t panel, std
     for (std::int64_t k = 0; k < kPanel; ++k) out[c * kPanel + k] = rows[k * width + c];
 }
 
-// scores[rows, keys] = rows of `width` columns times the transposed panels, from key `first`, which a panel begins with, as far as
-// key `keys`.
+// scores[rows, keys] = rows of `width` columns times the transposed panels, for keys from `first`, where a panel begins, to `keys`.
 inline void score_block(std::int64_t ld, std::int64_t rows, std::int64_t first, std::int64_t keys, std::int64_t width,
                         const float* q, const float* panels, float* scores) {
   for (std::int64_t k = first; k < keys; k += kPanel)
@@ -104,7 +103,7 @@ inline KeyMask keys_of(const ops::AttentionShape& s, std::int64_t index) {
   return mask;
 }
 
-// Of the queries from q0 on, the panel in which the first key is that any of them may see.
+// The panel that holds the first key that any query from q0 on may see.
 inline std::int64_t first_panel(const ops::AttentionShape& s, std::int64_t q0) {
   return s.first_key(q0) / kPanel * kPanel;
 }
@@ -114,8 +113,8 @@ inline KeyMask from_key(KeyMask mask, std::int64_t first) {
   return mask;
 }
 
-// Products of head `index`, query q with keys [first, end) as scores: scaled, capped, and lower by distance. Where `slopes` is not
-// null it gets what a capped score moves by when the scaled one does.
+// Turns the dot products of head `index`, query q with keys [first, end) into scores: scaled, capped, and lowered by distance. If `slopes`
+// is not null, it gets the derivative of the capped score by the scaled one.
 inline void make_scores(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first,
                         std::int64_t end, float* row, float* slopes) {
   if (s.softcap > 0) {
@@ -137,13 +136,13 @@ inline void make_scores(const ops::AttentionShape& s, std::int64_t index, std::i
   for (std::int64_t k = first; k < end; ++k) row[k] -= slope * static_cast<float>(at - k);
 }
 
-// Global element of the dropout word of (head `index`, query q, key 0).
+// The global element of the dropout word of (head `index`, query q, key 0).
 inline std::uint64_t first_word(const ops::AttentionShape& s, std::int64_t index, std::int64_t q) {
   const Shape probs{s.batch, s.heads, s.seq, s.seq};
   return first_element(s.map, probs, index * s.seq + q);
 }
 
-// A row of probabilities, with dropout.
+// Applies dropout to a row of probabilities.
 inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first,
                      std::int64_t n, float* row) {
   for (std::int64_t k = first; k < n; k += kTile) {
@@ -155,8 +154,8 @@ inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int6
   }
 }
 
-// The probabilities of query row q again: as kept, or from its log-sum-exp and its products with keys [first, n), which are in
-// `row`. `slopes` as make_scores() has them.
+// Restores the probabilities of query row q: as kept, or from its log-sum-exp and its dot products with keys [first, n), which are in
+// `row`. `slopes` is as in make_scores().
 template <class TP>
 void restore_probs(const ops::AttentionGrad& op, std::int64_t index, std::int64_t q, std::int64_t first, std::int64_t n,
                    const KeyMask& mask, float* row, float* slopes) {

@@ -1,5 +1,5 @@
-// Products of bf16 operands on a CPU's own bf16 instructions (AMX or AVX512_BF16), computed by oneDNN with f32 sums. A CPU without
-// them, or a build without oneDNN, widens operands to f32 and asks BLAS (matmul.cpp) or multiplies itself (block_gemm.h).
+// GEMMs of bf16 operands on a CPU's bf16 instructions (AMX or AVX512_BF16), computed by oneDNN with f32 sums. A CPU without them, or a
+// build without oneDNN, widens operands to f32 and uses BLAS (matmul.cpp) or block_gemm.h.
 #pragma once
 #include <compare>
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace mbench::cpu {
 
-// What a product is made for; where its matrices lie comes with each call. C[i] = alpha A[i] B[i] (+ bias) + beta C[i].
+// What a GEMM is made for; the addresses of its matrices come with each call. C[i] = alpha A[i] B[i] (+ bias) + beta C[i].
 struct Bf16Shape {
   struct Place {
     std::int64_t ld = 0;
@@ -36,10 +36,10 @@ class Bf16Gemm {
 class Bf16Gemms {
  public:
   virtual ~Bf16Gemms() = default;
-  // Code for products of that shape, made at the first call and kept; valid until the next call. Null for a form that oneDNN
-  // has but its reference for, which is slower than widening.
+  // Code for GEMMs of that shape, made at the first call and kept; valid until the next call. Null where oneDNN has only its reference
+  // implementation, which is slower than widening.
   virtual Bf16Gemm* find(const Bf16Shape& shape) = 0;
-  // Whether they run on matrix units, at ten times the rate of f32 and more (AMX), rather than twice it (AVX512_BF16).
+  // Whether they run on matrix units (AMX), at ten times the rate of f32 and more. AVX512_BF16 reaches twice the rate of f32.
   virtual bool matrix_units() const = 0;
 };
 
@@ -48,8 +48,8 @@ std::unique_ptr<Bf16Gemms> open_bf16_gemms();
 
 // "AMX" or "AVX512_BF16": what open_bf16_gemms() would use. Empty if it would be null.
 std::string bf16_instructions();
-// Whether products by them are faster than in f32: on AMX, and where AVX512_BF16 multiplies at twice the rate of f32 (AMD). Intel's
-// runs in one of the two units that f32 has, so that at best it keeps pace.
+// Whether GEMMs by them are faster than in f32: on AMX, and where AVX512_BF16 multiplies at twice the rate of f32 (AMD). Intel's runs in
+// one of the two units that f32 has, so at best it keeps pace.
 bool bf16_instructions_pay();
 // The library with its version; empty where it is not built in.
 std::string onednn_library();

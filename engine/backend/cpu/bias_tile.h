@@ -7,7 +7,7 @@
 
 namespace mbench::cpu {
 
-// n elements of the bias from `col` on as floats, or zeros where there is none.
+// n elements of the bias from `col` on as floats, or zeros if there is no bias.
 template <class T>
 const float* bias_tile(const Tensor& bias, std::int64_t col, std::int64_t n, float* buffer) {
   if (bias) return load(bias.as<T>() + col, buffer, n);

@@ -1,7 +1,6 @@
-// Small matrix products inside fused attention, whose operands are already in a cache: C = A B or C += A B.
-// BLAS would copy both operands into buffers of its own first, which for these sizes costs as much as a third
-// of the product. Here B is row-major with a multiple of kVector columns (padded with zeros), A may be read
-// in either direction, and an MR x (NV * kVector) block of C stays in registers.
+// Small GEMMs inside fused attention, with operands that are already in a cache: C = A B or C += A B. BLAS would first copy both operands
+// into its own buffers. For these sizes that costs as much as a third of the GEMM. Here B is row-major with a multiple of kVector columns
+// (padded with zeros), and A may be read in either direction. An MR x (NV * kVector) block of C stays in registers.
 #pragma once
 #include <algorithm>
 #include <cstdint>

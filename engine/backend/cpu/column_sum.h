@@ -1,5 +1,5 @@
-// Sums over rows, the gradients of what every row shares. The rows are cut into chunks by their number alone;
-// each chunk is summed in order, then the chunks are: the result does not depend on the number of threads.
+// Sums over rows, the gradients of what every row shares. The number of rows determines the chunks. Each chunk is summed in order, then the
+// chunks are, so the result does not depend on the number of threads.
 #pragma once
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/parallel.h"

@@ -1,5 +1,5 @@
-// Storage types: picks the template for a dtype once per call, and moves rows between 16-bit storage and the
-// f32 buffers that every kernel computes on. For f32 storage the buffers are not used: kernels work in place.
+// Storage types: picks the template for a dtype once per call. Every kernel computes on f32 buffers: rows move between them and 16-bit
+// storage. With f32 storage, kernels work in place without the buffers.
 #pragma once
 #if defined(__F16C__) || defined(__AVX2__)
 #include <immintrin.h>
@@ -88,7 +88,7 @@ const float* load(const T* from, float* buffer, std::int64_t n) {
   return buffer;
 }
 
-// Where a kernel writes what store() then puts at `to`.
+// Where a kernel writes; store() then puts the result at `to`.
 inline float* target(float* to, float*) {
   return to;
 }

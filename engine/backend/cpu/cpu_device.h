@@ -1,5 +1,5 @@
-// The CPU as a device: huge-page memory that only grows, synchronous ops. Its host is another of its kind, with memory of its
-// own, and what goes from one to the other is copied.
+// The CPU as a device: huge-page memory that only grows, synchronous ops. Its host is another device of the same kind with memory of its
+// own, and transfers between them are copies.
 #pragma once
 #include "engine/backend/cpu/cpu_ops.h"
 #include "engine/device/device.h"
@@ -9,16 +9,16 @@ namespace mbench::cpu {
 // Anonymous memory in one reserved range of addresses, committed from the bottom in huge pages.
 class HostMemory final : public RawMemory {
  public:
-  // Bytes of address space; fewer where the process may not have as many (ulimit -v), and what does not fit those is
-  // launch_failed: the machine has the memory.
+  // `capacity`: bytes of address space. It is less where the process may not have as many (ulimit -v). What does not fit is then
+  // launch_failed, since the machine has the memory.
   explicit HostMemory(std::size_t capacity);
   ~HostMemory() override;
   std::byte* base() const override { return base_; }
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
-  bool commit(std::size_t bytes) override;  // prefaults; false rather than driving the machine out of memory
+  bool commit(std::size_t bytes) override;  // prefaults; returns false instead of making the machine run out of memory
   std::size_t granule() const override { return std::size_t{2} << 20; }
-  std::string bound() const override;  // the machine's memory, or what the job may have of it
+  std::string bound() const override;  // the machine's memory, or the job's share of it
 
  private:
   std::byte* mapping_ = nullptr;  // what mmap gave; base_ is its first huge-page boundary
@@ -30,7 +30,7 @@ class HostMemory final : public RawMemory {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(std::size_t memory_limit = 0, Bf16 bf16 = Bf16::fastest);
-  // On memory that someone else provides: page-locked for a GPU.
+  // On memory that someone else provides, such as page-locked memory for a GPU.
   CpuDevice(std::unique_ptr<RawMemory> raw, std::size_t memory_limit, Bf16 bf16 = Bf16::fastest);
   ~CpuDevice();
   OpTable& ops() override;
@@ -51,15 +51,15 @@ class CpuDevice final : public Device {
  private:
   Bf16 bf16_;
   CpuOps ops_;
-  class Table;  // of cpu_device.cpp, which alone knows all ops
+  class Table;  // of cpu_device.cpp, the only file that knows all ops
   std::unique_ptr<Table> table_;
 };
 
-// Memory of as many addresses as the machine has bytes.
+// Memory with as many addresses as the machine has bytes.
 std::unique_ptr<RawMemory> open_host_memory();
 
-// FLOP/s that this process's threads reach on a large square product of matrices of that type, as a device computes it:
-// the peak that CPU rows of that precision are held against.
+// FLOP/s that this process's threads reach on a large square GEMM of that type, computed as a device does. It is the denominator of MFU for
+// CPU rows of that precision.
 double measure_gemm_peak(DType type, double seconds);
 
 }  // namespace mbench::cpu

@@ -1,5 +1,5 @@
-// The CPU's ops: f32 arithmetic on f32, bf16 or f16 storage, OpenMP threads, matrix products by CBLAS, those of bf16 operands by
-// oneDNN where the CPU has bf16 instructions. Each compute() stands in the source file named after its op's header.
+// The CPU's ops: f32 arithmetic on f32, bf16 or f16 storage, and OpenMP threads. GEMMs are by CBLAS, those with bf16 operands by oneDNN
+// where the CPU has bf16 instructions. Each compute() stands in the source file named after its op's header.
 #pragma once
 #include <memory>
 
@@ -9,7 +9,7 @@ namespace mbench::cpu {
 
 class Bf16Gemms;  // bf16_gemms.h
 
-// Which arithmetic products of bf16 operands take. Either is the whole answer: there is no mixture by chance.
+// The arithmetic of GEMMs with bf16 operands. A device uses one of them throughout.
 enum class Bf16 {
   fastest,  // native where that is faster on this CPU, else widened
   native,   // the CPU's bf16 instructions where it has them and oneDNN is built in, else widened
@@ -17,7 +17,7 @@ enum class Bf16 {
 };
 
 struct CpuOps {
-  // Scratch counts against what `memory`'s device may hold.
+  // Scratch counts against the limit of `memory`'s device.
   CpuOps(Allocator& memory, Bf16 bf16);
   ~CpuOps();
   Scratch scratch;

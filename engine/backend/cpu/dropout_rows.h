@@ -1,4 +1,4 @@
-// Pieces of the ops that drop elements: which random words a row takes, and how they become factors.
+// Parts of the ops that drop elements: which random words a row takes, and how they become factors.
 #pragma once
 #include "engine/backend/cpu/parallel.h"
 #include "engine/backend/cpu/philox_block.h"
@@ -29,7 +29,7 @@ inline void need_rank(std::string_view op, const ops::ElementMap& map, const Sha
   check(shape.rank() == rank, op, "shape, got {}, need {} dims for its random elements", shape.str(), rank);
 }
 
-// What kept elements are multiplied with; everything is dropped at p = 1.
+// The factor of kept elements; everything is dropped at p = 1.
 inline float keep_scale(const ops::DropoutSpec& d) {
   return d.p >= 1 ? 0.0f : 1.0f / (1.0f - d.p);
 }

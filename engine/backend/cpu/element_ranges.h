@@ -1,4 +1,4 @@
-// The parts of a tile that lie in ranges of elements, and those between them.
+// The parts of a tile inside ranges of elements, and the parts between them.
 #pragma once
 #include <algorithm>
 
@@ -6,8 +6,8 @@
 
 namespace mbench::cpu {
 
-// f(from, to, inside) for consecutive parts of a tile of n elements that begins at element `begin`; from and to count from
-// there. A part may be empty.
+// f(from, to, inside) for consecutive parts of a tile of n elements that begins at element `begin`; `from` and `to` count from `begin`. A
+// part may be empty.
 template <class F>
 void for_parts(ops::ElementRanges ranges, std::int64_t begin, std::int64_t n, F&& f) {
   std::int64_t done = 0;

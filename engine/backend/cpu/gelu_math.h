@@ -17,8 +17,8 @@ inline float gelu_slope(float z) {
   return s + z * s * (1.0f - s) * (kGeluTwoRoot * (1.0f + 3 * kGeluCubic * z * z));
 }
 
-// The normal distribution's function and e^(-z^2 / 2): Abramowitz and Stegun 7.1.26 gives erfc(x) for x >= 0 as a polynomial in
-// 1 / (1 + 0.3275911 x) times e^(-x^2), within 1.5e-7.
+// The normal distribution's function and e^(-z^2 / 2). Abramowitz and Stegun 7.1.26 gives erfc(x) for x >= 0 as a polynomial in 1 / (1 +
+// 0.3275911 x) times e^(-x^2), within 1.5e-7.
 struct Normal {
   float phi, bell;
 };

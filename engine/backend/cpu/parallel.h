@@ -1,14 +1,14 @@
-// Loops shared out among the OpenMP threads. Every element is computed by one thread in an order of its own
-// that the thread count does not change, so results never depend on it.
+// Loops shared among the OpenMP threads. One thread computes each element, in an order that the thread count does not change. So results
+// never depend on it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
 namespace mbench::cpu {
 
-// Elements that one call of a kernel's inner loop sees: a few such buffers fit the first-level cache.
+// Elements in one call of a kernel's inner loop: a few such buffers fit the first-level cache.
 inline constexpr std::int64_t kTile = 1024;
-// Work below this many elements is not worth waking the threads for.
+// Below this many elements, waking the threads does not pay.
 inline constexpr std::int64_t kParallelFrom = 8 * kTile;
 
 // f(begin, count) for consecutive tiles of [0, n).

@@ -1,4 +1,4 @@
-// Philox words of consecutive elements, many blocks at a time: exactly Philox::word of each.
+// Philox words of consecutive elements, many blocks at a time: equal to Philox::word of each.
 #pragma once
 #if defined(__AVX2__) || defined(__AVX512F__)
 #include <immintrin.h>
@@ -10,7 +10,7 @@
 
 namespace mbench::cpu {
 
-// Philox blocks computed side by side, one in each 64-bit lane of a register.
+// Philox blocks computed in parallel, one in each 64-bit lane of a register.
 #if defined(__AVX512F__)
 inline constexpr int kBlocks = 8;
 #elif defined(__AVX2__)
@@ -19,12 +19,12 @@ inline constexpr int kBlocks = 4;
 inline constexpr int kBlocks = 2;
 #endif
 inline constexpr int kWords = 4 * kBlocks;
-// Floats or words a buffer needs beyond `count` for draw().
+// Floats or words beyond `count` that a buffer needs for draw().
 inline constexpr int kDrawSlack = kWords + 4;
 
 typedef std::uint64_t Lanes __attribute__((vector_size(8 * kBlocks)));
 
-// The 64-bit products of the low halves of the lanes.
+// The low 32 bits of each lane of a times those of b, as 64 bits.
 inline Lanes multiply_low(Lanes a, Lanes b) {
 #if defined(__AVX512F__)
   // The zero-masked form with a full mask: the plain one makes GCC 12 warn of an undefined operand.
@@ -51,7 +51,7 @@ struct PhiloxKeys {
   Lanes k0[10], k1[10], site, step;
 };
 
-// The words of blocks first ... first + kBlocks - 1. Only the low half of a lane counts until the end.
+// The words of blocks first ... first + kBlocks - 1. Only the low half of a lane is meaningful until the end.
 inline void philox_blocks(const PhiloxKeys& keys, std::uint64_t first, std::uint32_t* out) {
 #if defined(__AVX512F__)
   Lanes c0 = first + Lanes{0, 1, 2, 3, 4, 5, 6, 7};

@@ -1,5 +1,5 @@
-// Memory that kernels need for the length of one call: kept by the device and reused, so that no call
-// page-faults once its shapes have been seen. It lies outside the engine's arena and counts as a library's.
+// Memory that kernels need during one call. The device keeps and reuses it, so no call page-faults once its shapes have been seen. It lies
+// outside the engine's arena and counts as library memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,8 +15,8 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // At least `bytes` bytes, aligned to a cache line; what stood there is lost. One buffer: valid until the
-  // next call. Throws OutOfMemory where they are more than the device may hold.
+  // At least `bytes` bytes, aligned to a cache line; former content is lost. There is one buffer, valid until the next call. Throws
+  // OutOfMemory where this is more than the device may hold.
   void* bytes(std::size_t bytes);
   float* floats(std::int64_t n) { return static_cast<float*>(bytes(static_cast<std::size_t>(n) * sizeof(float))); }
 

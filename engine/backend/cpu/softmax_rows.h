@@ -1,4 +1,4 @@
-// Softmax of one row of attention scores, in place or not; shared by the eager and the fused op.
+// Softmax of one row of attention scores, in place or not; for the eager and the fused op.
 #pragma once
 #include "engine/backend/cpu/vector_math.h"
 
@@ -26,8 +26,8 @@ inline void hide_keys(float* scores, std::int64_t n, const KeyMask& mask) {
   }
 }
 
-// probs = softmax(scale * scores) over n keys; returns the log of the sum of exp(scale * score), -infinity
-// where no key is left (probs are zero then). Scores that are NaN make the row NaN. probs may be scores.
+// probs = softmax(scale * scores) over n keys. Returns the log of the sum of exp(scale * score): -infinity where all keys are hidden (probs
+// are then zero). NaN scores make the row NaN. probs may be scores.
 inline float softmax_row(const float* scores, float* probs, std::int64_t n, float scale, const KeyMask& mask) {
 #pragma omp simd
   for (std::int64_t k = 0; k < n; ++k) probs[k] = scale * scores[k];

@@ -1,5 +1,5 @@
-// Elementary functions in f32 without branches, so that loops over them vectorise. Errors are a few ulp; NaN
-// in is NaN out. Ranges are reduced as usual and the remainder is a Taylor series, long enough for f32.
+// Elementary functions in f32 without branches, so that loops over them vectorise. Errors are a few ulp; NaN in is NaN out. Ranges are
+// reduced as usual, and the remainder is a Taylor series that is long enough for f32.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -11,12 +11,12 @@ namespace mbench::cpu {
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kLog2e = 1.44269504f;
-// ln 2 in two parts: n * kLn2High is exact for the n that occur.
+// ln 2 in two parts: n * kLn2High is exact for every n that occurs.
 inline constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-// Adding and subtracting 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+// Adding and subtracting 1.5 * 2^23 rounds to an integer, which is then in the low bits.
 inline constexpr float kRound = 12582912.0f;
 
-// x = n ln 2 + r with |r| <= ln(2)/2; `n` comes back as an integer and e^r - 1 as the value.
+// x = n ln 2 + r with |r| <= ln(2)/2; `n` returns an integer, and the value is e^r - 1.
 inline float expm1_reduced(float x, std::int32_t& n) {
   const float shifted = x * kLog2e + kRound;
   n = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound);
@@ -99,12 +99,11 @@ inline void sin_cos_turn(std::uint32_t w, float& sine, float& cosine) {
   cosine = ((quadrant + 1u) & 2u) != 0 ? -b : b;
 }
 
-// Reductions of a row in kLanes interleaved parts, so that they vectorise and never depend on the thread
-// count.
+// Reductions of a row in kLanes interleaved parts, so that they vectorise and never depend on the thread count.
 inline constexpr std::int64_t kLanes = 32;
 
 template <class F>
-float max_of(std::int64_t n, F&& value) {  // NaN is passed over; -infinity of nothing
+float max_of(std::int64_t n, F&& value) {  // NaN is skipped; -infinity for no elements
   float lane[kLanes];
   for (float& m : lane) m = -kInf;
   std::int64_t i = 0;

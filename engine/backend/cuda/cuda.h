@@ -1,5 +1,5 @@
-// What the rest of the engine sees of CUDA. The functions are there in every binary; where it was built
-// without CUDA (no toolkit was found), stub.cpp answers.
+// What the rest of the engine sees of CUDA. Every binary has these functions. In a binary built without CUDA (no toolkit was found),
+// stub.cpp answers.
 #pragma once
 #include <fmt/format.h>
 
@@ -18,24 +18,24 @@ namespace mbench::cuda {
 struct DeviceOptions {
   int ordinal = 0;
   std::size_t memory_limit = 0;                   // bytes; 0: what the GPU has
-  std::string note;                               // added to the device's name: how it is shared, say
+  std::string note;                               // added to the device's name, such as how it is shared
   std::function<std::unique_ptr<Gauge>()> gauge;  // reads the sensors of this GPU; empty: none can be read
-  // Memory of the host, and the host's processor as a device on memory that it is given, for what is offloaded; empty:
-  // nothing can be.
+  // For offloaded tensors: memory of the host, and the host's processor as a device on memory that it is given. Empty: nothing can be
+  // offloaded.
   std::function<std::unique_ptr<RawMemory>()> host_memory;
   std::function<std::unique_ptr<Device>(std::unique_ptr<RawMemory>)> host_device;
-  bool tf32 = false;  // f32 matrix products round their operands to TF32, for the tensor cores
+  bool tf32 = false;  // f32 GEMMs round their operands to TF32, for the tensor cores
 };
 
 // Whether this binary can use CUDA at all.
 bool built_in();
 // The GPUs of this process; empty where there is none. Throws unsupported if the binary has no CUDA.
 std::vector<Gpu> gpus();
-// Why there is none, where gpus() is empty: no driver, no GPU.
+// Why gpus() is empty: no driver, no GPU.
 std::string why_none();
 // "CUDA 13.0, driver 13.0, cuBLASLt 13.0.2, cuDNN 9.19.0": what is loaded. Empty if the binary has no CUDA.
 std::string libraries();
-// Why attention "flash" cannot run, nothing where it can: what cuDNN's fused attention does not share with the CPU's. The
+// Why attention "flash" cannot run; nothing where it can. It covers the limits of cuDNN's fused attention that the CPU's does not have. The
 // same in every binary.
 inline std::optional<std::string> why_no_flash(bool f32, double dropout) {
   if (f32)
@@ -49,7 +49,7 @@ inline std::optional<std::string> why_no_flash(bool f32, double dropout) {
         dropout);
   return std::nullopt;
 }
-// Why precision fp8 cannot run on a GPU of that compute capability (90: 9.0), with scales of `blocks` or of whole tensors.
+// Why precision fp8 cannot run on a GPU of that compute capability (90: 9.0), with scales of blocks (`blocks`) or of whole tensors.
 inline std::optional<std::string> why_no_fp8(int capability, bool blocks) {
   if (capability < 89)
     return fmt::format("precision fp8 on a GPU of compute capability {}.{}, need 8.9 or more, or precision bf16",
@@ -62,7 +62,7 @@ inline std::optional<std::string> why_no_fp8(int capability, bool blocks) {
         capability / 10, capability % 10);
   return std::nullopt;
 }
-// Throws unsupported, saying what is missing, where there is no such GPU or no CUDA in this binary.
+// Throws unsupported, saying what is missing, if there is no such GPU or this binary has no CUDA.
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options);
 
 }  // namespace mbench::cuda

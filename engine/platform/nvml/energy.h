@@ -1,4 +1,4 @@
-// A GPU's energy counter, by NVML: what the whole board took since its driver was loaded.
+// A GPU's energy counter, by NVML: the energy of the whole board since its driver was loaded.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace mbench::nvml {
 
-// The counter moves some ten times a second: over less time than this it says little.
+// The counter is updated some ten times a second: over less time than this it says little.
 inline constexpr double kEnoughForEnergy = 1.0;  // seconds
 
-// Of the GPU at that PCI address. Where NVML is not there, or the GPU does not count, its reading says so.
+// The counter of the GPU at that PCI address. Where there is no NVML, or the GPU does not count, its reading says so.
 std::unique_ptr<EnergyMeter> count_energy(const std::string& pci);
 
 }  // namespace mbench::nvml

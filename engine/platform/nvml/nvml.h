@@ -1,4 +1,4 @@
-// What the NVIDIA driver tells of this machine's GPUs and the links between them.
+// What the NVIDIA driver reports of this machine's GPUs and the links between them.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace mbench::nvml {
 
-// Each null where the GPU does not tell.
+// Each is null where the GPU does not report it.
 struct GpuState {
   std::string name, pci;
   std::optional<double> memory_mib, memory_used_mib, power_w, power_cap_w, clock_mhz, max_clock_mhz;
@@ -25,7 +25,7 @@ struct Report {
 
 Report report();
 
-// As a person reads it: a line a GPU, the matrix of links and its legend.
+// For people: a line for each GPU, the matrix of links and its legend.
 std::string describe(const Report& report);
 
 }  // namespace mbench::nvml

@@ -1,4 +1,4 @@
-// A GPU's sensors, by NVML: read ten times a second by a thread of their own.
+// A GPU's sensors, by NVML, read ten times a second by their own thread.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace mbench::nvml {
 
-// Of the GPU at that PCI address ("0000:1b:00.0"); null where NVML is not there or does not know it.
+// The sensors of the GPU at that PCI address ("0000:1b:00.0"); null where there is no NVML or it does not know the address.
 std::unique_ptr<Gauge> watch(const std::string& pci);
 
 // Why there are no sensors to watch: no driver, or one that is too old. Empty if there are.
 std::string why_none();
 
-// Bits of NVML's clock event reasons as bits of kThrottleReasons. That a GPU idles is none.
+// NVML's clock event reasons as bits of kThrottleReasons. An idle GPU is not a reason.
 std::uint32_t throttle_bits(unsigned long long reasons);
 
 }  // namespace mbench::nvml

@@ -1,5 +1,5 @@
-// NVML, the NVIDIA driver's management library: loaded when a Session is made, so neither the build nor the
-// start of the program needs it. The parts of its interface that are used here, as its ABI has them.
+// NVML, the NVIDIA driver's management library. It is loaded when a Session is made, so neither the build nor the start of the program
+// needs it. Here are the parts of its interface that are used, as its ABI has them.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -30,7 +30,7 @@ inline constexpr int kTemperatureGpu = 0;  // the sensor on the chip
 inline constexpr unsigned kMaxLinks = 36;  // of NVLink
 inline constexpr int kPeerIsSwitch = 2;    // type of the device at the other end of a link
 
-// Null where the driver is too old to have it, but for those that every driver since 2017 has.
+// Null where the driver is too old to have it, except those that every driver since 2017 has.
 struct Calls {
   Result (*init)() = nullptr;
   Result (*shutdown)() = nullptr;
@@ -65,7 +65,7 @@ struct Calls {
   Result (*link_errors)(Handle, unsigned, int, unsigned long long*) = nullptr;
   Result (*event_create)(Handle*) = nullptr;
   Result (*event_register)(Handle, unsigned long long, Handle) = nullptr;
-  Result (*event_wait)(Handle, EventData*, unsigned) = nullptr;  // for so many milliseconds
+  Result (*event_wait)(Handle, EventData*, unsigned) = nullptr;  // waits this many milliseconds
   Result (*event_free)(Handle) = nullptr;
   Result (*throttle_reasons)(Handle, unsigned long long*) = nullptr;  // bits
 };
@@ -77,7 +77,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Why there is no NVML to ask; empty if there is, and only then may calls() be used.
+  // Why there is no NVML; empty if there is. Only then may calls() be used.
   const std::string& why_none() const { return why_none_; }
   const Calls& calls() const { return calls_; }
 

@@ -1,4 +1,4 @@
-// What NVML tells of a GPU's health: ECC, remapped rows, PCIe, NVLink, and the Xids that come while it is watched.
+// What NVML reports of a GPU's health: ECC, remapped rows, PCIe, NVLink, and the Xids that come while it is watched.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace mbench::nvml {
 
-// Of the GPU at that PCI address; null where NVML is not there or does not know it.
+// For the GPU at that PCI address; null where there is no NVML or it does not know the address.
 std::unique_ptr<DeviceWatch> watch_faults(const std::string& pci);
 
 }  // namespace mbench::nvml

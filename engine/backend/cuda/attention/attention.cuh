@@ -1,4 +1,4 @@
-// What attention keeps of its scores beside the probabilities: the log of the sum of every row.
+// What attention keeps of its scores, in addition to the probabilities: the log of the sum of every row.
 #pragma once
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
@@ -8,8 +8,8 @@ namespace mbench::cuda {
 
 inline constexpr int kStatisticsRows = 8;  // of a block
 
-// lse[row] = log of the sum of exp(scale * score) over the keys that the query sees; a warp a row. A row of
-// nothing but NaN is NaN, one without keys is -infinity.
+// lse[row] = log of the sum of exp(scale * score) over the keys that the query sees; one warp for each row. A row of nothing but NaN is
+// NaN, one without keys is -infinity.
 template <class T>
 __global__ void __launch_bounds__(kWarp* kStatisticsRows)
     row_statistics(const T* scores, float* lse, std::int64_t rows, std::int64_t heads, std::int64_t seq, float scale,
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kWarp* kStatisticsRows)
   if (threadIdx.x == 0) lse[row] = any ? top + logf(sum) : kLowest;
 }
 
-// Of the scores, which stand where the probabilities will, to op.lse.
+// Writes the statistics of the scores to op.lse. The scores are where the probabilities will be.
 template <class Stream>
 void enqueue_statistics(Stream& stream, const ops::Attention& op) {
   const ops::AttentionShape& s = op.shape;

@@ -1,6 +1,6 @@
-// Attention without kept probabilities (attention "flash") by cuDNN's fused kernels. A plan is made once for
-// the sizes and strides of an op and kept; it reads and writes the engine's strided views in place. Two runs
-// give the same bits; gradients do where their op is deterministic, and are then computed in pieces of bounded memory. Where the binary was built without cuDNN and its frontend,
+// Attention without kept probabilities (attention "flash") by cuDNN's fused kernels. A plan is made once for the sizes and strides of an op
+// and kept. It reads and writes the engine's strided views in place. Two runs of a forward give the same bits. So do two gradients if their
+// op is deterministic; these are computed in pieces of bounded memory. Where the binary was built without cuDNN and its frontend,
 // flash_missing.cpp answers.
 #pragma once
 #include <cuda_runtime_api.h>
@@ -16,16 +16,15 @@ namespace mbench::cuda {
 
 class Flash {
  public:
-  // Workspace comes from `workspace`, outside the engine's arena. cuDNN is loaded with the first op.
-  // `device`: for tests on machines without a GPU, the one to plan for, as cuDNN writes it.
+  // Workspace comes from `workspace`, outside the engine's arena. cuDNN is loaded with the first op. `device`: for tests on machines
+  // without a GPU, the device to plan for, in cuDNN's notation.
   Flash(cudaStream_t stream, KernelStream& kernels, Allocator& workspace, std::string device = "");
   ~Flash();
   Flash(const Flash&) = delete;
   Flash& operator=(const Flash&) = delete;
 
-  // Throw unsupported, saying why, where cuDNN is not there or has no kernel for the op. The keys that `keep`
-  // keeps must be the first of their sample and at least one: others stop the device, for cuDNN takes their
-  // number.
+  // Both throw unsupported, saying why, where there is no cuDNN or it has no kernel for the op. The keys that `keep` keeps must be the
+  // first of their sample, and at least one. Otherwise the device stops, since cuDNN takes only their number.
   void run(const ops::Attention& op);
   void run(const ops::AttentionGrad& op);
 

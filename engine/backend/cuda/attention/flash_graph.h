@@ -1,5 +1,4 @@
-// Fused attention as a graph of cuDNN's frontend, and the plan that runs it. Tensors are named by the numbers
-// of FlashTensor.
+// Fused attention as a graph of cuDNN's frontend, and the plan that runs it. FlashTensor numbers the tensors.
 #pragma once
 // Nothing here is written as JSON.
 #ifndef CUDNN_FRONTEND_SKIP_JSON_LIB
@@ -28,13 +27,12 @@ enum FlashTensor : std::int64_t {
   kFlashDV
 };
 
-// Throws unsupported, with cuDNN's words, where there is no kernel. `handle` belongs to the GPU; without one
-// the plan is for the GPU that `device` describes, as cuDNN writes it
-// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
+// Throws unsupported, with cuDNN's words, where there is no kernel. `handle` belongs to the GPU. Without a handle the plan is for the GPU
+// that `device` describes, in cuDNN's notation (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).
 std::unique_ptr<cudnn_frontend::graph::Graph> plan_flash(const FlashShape& shape, cudnnHandle_t handle,
                                                          const std::string& device = "");
 
-// Whether that failed because the GPU, or the host, is full. The frontend passes cuDNN's code on in words alone.
+// Whether an error means that the GPU, or the host, is full. The frontend passes cuDNN's code on in words only.
 bool is_full(const cudnn_frontend::error_t& status);
 
 std::int64_t workspace_of(const cudnn_frontend::graph::Graph& plan);

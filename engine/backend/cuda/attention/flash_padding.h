@@ -1,4 +1,4 @@
-// What fused attention needs of kernels of our own where keys are hidden.
+// The kernels of our own that fused attention needs where keys are hidden.
 #pragma once
 #include <cstdint>
 #include <string_view>

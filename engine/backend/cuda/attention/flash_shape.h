@@ -1,5 +1,5 @@
-// What a plan of fused attention is made for: sizes, strides, type and mask of one Attention or
-// AttentionGrad, without its addresses. Plain C++, no CUDA.
+// What a plan of fused attention is made for: sizes, strides, type and mask of one Attention or AttentionGrad, without addresses. Plain
+// C++, no CUDA.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace mbench::cuda {
 
-// Where [batch, heads, seq, dim] lies: element (b, a, s, c) is at b * sample + a * head + s * row + c.
+// Addresses of [batch, heads, seq, dim]: element (b, a, s, c) is at b * sample + a * head + s * row + c.
 struct FlashView {
   std::int64_t row = 0, head = 0, sample = 0;
 };
@@ -22,8 +22,8 @@ inline FlashView flash_view(const ops::AttentionShape& s, const ops::Matrix& m) 
   return {m.ld, m.batch_stride, s.heads * m.batch_stride};
 }
 
-// Where heads share keys, each group of them is told as a sample of its own with one head of keys: of one head after the
-// other of a packed tensor, heads of different groups do not lie at one stride.
+// Where heads share keys, each group of heads is given as a sample of its own with one head of keys. In a packed tensor, heads of different
+// groups do not have a common stride.
 struct FlashShape {
   DType type = DType::bf16;
   std::int64_t batch = 0, heads = 0, seq = 0, head_dim = 0;
@@ -32,13 +32,13 @@ struct FlashShape {
   float scale = 1;
   bool causal = false, padded = false;
   std::int64_t window = 0;             // 0: none
-  bool bent = false, shifted = false;  // scores capped or lower by distance; a window on a block of a longer sequence
+  bool bent = false, shifted = false;  // scores capped or lowered by distance; a window on a block of a longer sequence
   bool gradient = false;
   bool deterministic = true;  // of a gradient: two runs give the same bits
   FlashView q, k, v, out;
   FlashView dout, dq, dk, dv;  // of a gradient
 
-  // Equal keys: one plan serves both.
+  // Where keys are equal, one plan serves both shapes.
   std::vector<std::int64_t> key() const {
     std::vector<std::int64_t> all{
         static_cast<std::int64_t>(type),    batch,  heads,  seq,      head_dim,      key_heads, v_dim,
@@ -50,7 +50,7 @@ struct FlashShape {
     }
     return all;
   }
-  // What is computed at a time: a deterministic gradient's memory grows with the square of seq.
+  // What is computed at a time. A deterministic gradient's memory grows with the square of seq.
   ops::AttentionPieces pieces() const {
     if (!gradient || !deterministic) return {batch, heads};
     return ops::attention_pieces(batch, heads, seq, key_heads != heads);
@@ -88,7 +88,7 @@ inline FlashShape flash_shape(const ops::AttentionGrad& op) {
   return shape;
 }
 
-// Why fused attention on GPUs cannot do this, whatever the GPU, with the nearest choice; or nothing.
+// Why fused attention cannot do this on any GPU, with the nearest choice; or nothing.
 inline std::optional<std::string> why_no_flash(const FlashShape& s, float dropout) {
   if (s.type != DType::bf16 && s.type != DType::f16)
     return fmt::format(
@@ -117,7 +117,7 @@ inline std::optional<std::string> why_no_flash(const FlashShape& s, float dropou
     return std::string(
         "attention \"flash\" on a GPU, got padding with grouped queries, need a key and value head for every "
         "head, or attention \"core\"");
-  // The row sums stand before the rest of the workspace, which would start at an odd address.
+  // The row sums precede the rest of the workspace, which would start at an odd address.
   if (s.row_sum_bytes() % 16 != 0)
     return fmt::format(
         "attention \"flash\" on a GPU, got {} samples x {} heads x seq {}, need a product that 4 divides, or "

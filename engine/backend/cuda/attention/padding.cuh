@@ -7,8 +7,8 @@
 
 namespace mbench::cuda {
 
-// keys[b]: how many keys of sample b are kept; queries[b]: seq. A warp a sample. Kept keys that are not the
-// first ones, or none at all, stop the device: no number of keys would be the same mask.
+// keys[b]: how many keys of sample b are kept; queries[b]: seq. One warp for each sample. If the kept keys are not the first ones, or none
+// is kept, the device stops: no number of keys would be the same mask.
 template <class Count>
 __global__ void count_keys_of_samples(const std::uint8_t* keep, std::int64_t seq, Count* queries, Count* keys) {
   const std::int64_t sample = blockIdx.x;
@@ -38,8 +38,8 @@ void enqueue_count_keys(Stream& stream, std::string_view op, const ops::Attentio
   stream.launch(op, shape, count_keys_of_samples<std::int32_t>, pointer<std::uint8_t>(s.keep), s.seq, queries, keys);
 }
 
-// The gradients of hidden keys and their values are zero: written here, because what a fused kernel leaves
-// beyond a sample's keys is not documented. Row [s, b] has the heads' columns; all stored in 16 bits.
+// The gradients of hidden keys and their values are zero. They are written here, because it is not documented what a fused kernel leaves
+// beyond a sample's keys. Row [s, b] has the heads' columns; all are stored in 16 bits.
 struct ClearHiddenKeys {
   static constexpr int kWidth = 8;
   const std::uint8_t* keep;  // [batch, seq]

@@ -1,6 +1,6 @@
-// A GPU as a device: one compute stream, memory that grows in one range of addresses, copies through pinned
-// buffers. What is offloaded lies in page-locked memory and is copied on streams beside that one. What fails while kernels
-// run is found at the next wait; the error names the op enqueued last.
+// A GPU as a device: one compute stream, memory that grows in one range of addresses, copies through pinned buffers. Offloaded data lie in
+// page-locked memory and are copied on streams next to the compute stream. A failure of a running kernel is found at the next wait; the
+// error names the op enqueued last.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -24,20 +24,20 @@ class CudaDevice final : public StreamDevice {
   void write(const Tensor& to, std::span<const std::byte> source) override;
   float read(const Tensor& scalar, float declared) override;
   void read(const Tensor& from, std::span<std::byte> to) override;
-  // The stream's clock, by CUDA events: the difference of two calls is what the stream took between them.
+  // The stream's clock, by CUDA events: the difference of two calls is the stream's time between them.
   double synchronize() override;
-  // The host's clock: a stream does not tell when it will be done. Spans of phases are thus when the host
-  // enqueued them.
+  // The host's clock, since a stream does not report when it will be done. So spans of phases are the times at which the host enqueued
+  // them.
   double now() const override;
   bool immediate() const override { return false; }
   std::unique_ptr<Gauge> gauge() override { return options_.gauge ? options_.gauge() : nullptr; }
 
-  // As a CUDA graph: `step` is captured from the stream, with all that waits for it and that it waits for, and launched.
-  // Streams must have been used before: what a library makes at its first call is not made while it is captured.
+  // As a CUDA graph: `step` is captured from the stream, with all that waits for it or that it waits for, and launched. Streams must have
+  // been used before: what a library makes at its first call is not made during capture.
   std::unique_ptr<RecordedStep> record(const std::function<void()>& step) override;
 
   void* stream() const override { return stream_.get(); }
-  // What a graph does takes no time that the device's events could tell apart.
+  // The device's events cannot resolve the times inside a graph.
   int begin_interval() override { return capturing_ ? -1 : timer_.begin(); }
   void end_interval(int interval, Track track, std::string name, TimePart part, double* sum) override {
     if (interval >= 0) timer_.end(interval, track, std::move(name), {&at(meter().seconds, part), sum});
@@ -46,8 +46,8 @@ class CudaDevice final : public StreamDevice {
   void after_replay(std::function<void()> call) override { after_replay_ = std::move(call); }
   void while_waiting(std::function<void(double)> check) override { check_ = std::move(check); }
 
-  // As a backend of the table: its ops, remembered for errors, and timed while a trace is taken: two events around each are too
-  // many for a step that is a sample.
+  // The interface for the table of backends. It runs ops and remembers them for errors. It times them only while a trace is taken: two
+  // events around each op are too many for a step that is a sample.
   template <class Op>
   friend void compute(CudaDevice& device, const Op& op) {
     device.last_op_ = Op::name;
@@ -66,13 +66,13 @@ class CudaDevice final : public StreamDevice {
   void need_no_capture(std::string_view call) const;
   void wait();  // until the stream is idle
   template <class Ask>
-  void wait_until_ready(const Ask& ask);  // ask(): cudaErrorNotReady until what is waited for has come
+  void wait_until_ready(const Ask& ask);  // ask(): cudaErrorNotReady until the awaited event has come
 
   DeviceOptions options_;
   std::string name_;
   Stream stream_;
   Staging staging_;
-  std::unique_ptr<HostCopies> host_copies_;  // once the host is opened
+  std::unique_ptr<HostCopies> host_copies_;  // once the host device is opened
   EventTimer timer_;
   CudaOps ops_;
   TableOf<CudaDevice> table_;

@@ -1,5 +1,5 @@
-// Memory of a GPU in one range of addresses that grows at its top: addresses are reserved once, memory is
-// mapped behind them as it is asked for, and nothing moves.
+// Memory of a GPU in one range of addresses that grows at its top. Addresses are reserved once, memory is mapped to them on demand, and
+// nothing moves.
 #pragma once
 #include <cuda.h>
 
@@ -11,7 +11,7 @@ namespace mbench::cuda {
 
 class CudaMemory final : public RawMemory {
  public:
-  // Of the GPU that CUDA counts as `ordinal`, whose context must be there; `capacity`: bytes of addresses.
+  // Memory of the GPU that CUDA counts as `ordinal`, whose context must exist; `capacity`: bytes of addresses.
   CudaMemory(int ordinal, std::size_t capacity);
   ~CudaMemory() override;
   CudaMemory(const CudaMemory&) = delete;

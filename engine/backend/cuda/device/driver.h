@@ -1,5 +1,5 @@
-// The functions of the CUDA driver that growing memory needs, found in libcuda.so.1 when first asked for: a
-// binary that links the driver would not start on a machine without one.
+// The functions of the CUDA driver that growing memory needs, found in libcuda.so.1 at the first call. A binary linked against the driver
+// would not start on a machine without one.
 #pragma once
 #include <cuda.h>
 
@@ -19,7 +19,7 @@ struct Driver {
   decltype(&cuMemSetAccess) set_access;
 };
 
-// Throws unsupported where there is no driver or an old one lacks a function.
+// Throws unsupported if there is no driver, or an old one lacks a function.
 const Driver& driver();
 
 // Throws an internal error naming the call unless `code` is success.

@@ -1,5 +1,4 @@
-// Times intervals of a stream by CUDA events: begun and ended as the host enqueues, known once the stream
-// has run.
+// Times intervals of a stream by CUDA events. The host begins and ends them as it enqueues; times are known once the stream has run.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -19,14 +18,14 @@ class EventTimer {
   EventTimer& operator=(const EventTimer&) = delete;
 
   int begin();
-  // It is added to each of `sums` that is not null; where all are, it is for the trace alone.
+  // Its time is added to each of `sums` that is not null. If all are null, the interval is for the trace only.
   void end(int interval, Track track, std::string name, std::array<double*, 2> sums);
-  // A point of the stream whose time on the host's clock will be known: to be enqueued last, before a wait.
+  // A point of the stream for which the host's clock will be known. It must be enqueued last, before a wait.
   void anchor();
-  // After the wait: adds every interval to its sums and, if there is a timeline, to that. `time`: when the
-  // anchor passed, on the host's clock.
+  // After the wait: adds every interval to its sums and to the timeline, if there is one. `time`: when the anchor passed, on the host's
+  // clock.
   void settle(double time, Timeline* timeline);
-  // Of the last anchor that was settled: seconds since the first, by the stream's own clock.
+  // Of the last settled anchor: seconds since the first one, by the stream's own clock.
   double clock() const { return clock_; }
 
  private:

@@ -1,4 +1,4 @@
-// Copies between a GPU's memory and page-locked memory of its host: a stream for each way, beside the compute stream.
+// Copies between a GPU's memory and page-locked memory of its host. Each direction has a stream next to the compute stream.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -15,17 +15,17 @@ namespace mbench::cuda {
 
 class HostCopies {
  public:
-  // `wait` returns when an event has passed, or throws where it never will. What the device's compute stream waits for is told to its
+  // `wait` returns when an event has passed, or throws where it never will. The time that the compute stream waits is added to the device's
   // meter.
   HostCopies(StreamDevice& device, cudaStream_t compute, const PinnedMemory& memory,
              std::function<void(cudaEvent_t)> wait)
       : device_(device), compute_(compute), memory_(memory), wait_(std::move(wait)) {}
-  // Waits for what is under way.
+  // Waits for running copies.
   ~HostCopies();
   HostCopies(const HostCopies&) = delete;
   HostCopies& operator=(const HostCopies&) = delete;
 
-  // After all that the compute stream was given so far.
+  // Starts after all that the compute stream has been given so far.
   std::unique_ptr<HostCopy> start(CopyWay way, const Tensor& from, const Tensor& to);
 
  private:

@@ -1,7 +1,6 @@
-// What kernels are enqueued on: a CUDA stream, and memory for what one op leaves from a kernel to the
-// next (partial sums). That memory only grows, in stream order: an op still running keeps what it uses,
-// and after the first step nothing is allocated. It lies outside the engine's arena and counts as a
-// library's.
+// What kernels are enqueued on: a CUDA stream, and memory in which one kernel of an op leaves data for the next (partial sums). That memory
+// only grows, in stream order: a running op keeps what it uses, and after the first step nothing is allocated. It lies outside the engine's
+// arena and counts as library memory.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -17,7 +16,7 @@ namespace mbench::cuda {
 class KernelStream {
  public:
   KernelStream(cudaStream_t stream, Allocator& memory) : stream_(stream), charged_(memory) {}
-  // The device has waited for the stream by now; what a failed context says no longer matters.
+  // The device has waited for the stream by now, so errors of a failed context do not matter.
   ~KernelStream() {
     if (scratch_ != nullptr) static_cast<void>(cudaFree(scratch_));
   }
@@ -29,7 +28,7 @@ class KernelStream {
     cuda::launch(op, shape, stream_, kernel, std::forward<Args>(args)...);
   }
 
-  // For the kernels of one op, until its last; the next op may get the same memory.
+  // Memory for the kernels of one op, until its last; the next op may get the same memory.
   void* scratch(std::size_t bytes) {
     if (bytes <= size_) return scratch_;
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;

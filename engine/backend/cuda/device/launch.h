@@ -1,6 +1,5 @@
-// Launches kernels on a stream and turns CUDA's error codes into Errors that name the op. A failed launch
-// throws here; what goes wrong while the kernel runs shows at the next wait (CudaDevice names the op enqueued
-// last).
+// Launches kernels on a stream and turns CUDA's error codes into Errors that name the op. A failed launch throws here. A failure while the
+// kernel runs shows at the next wait (CudaDevice names the op enqueued last).
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -14,15 +13,14 @@
 
 namespace mbench::cuda {
 
-// Throws unless `code` is success: out_of_memory where the device is full, else internal. `where` is the op
-// or the call.
+// Throws unless `code` is success: out_of_memory if the device is full, else internal. `where` is the op or the call.
 inline void cuda_check(std::string_view where, cudaError_t code) {
   if (code == cudaSuccess) return;
   const ErrorKind kind = code == cudaErrorMemoryAllocation ? ErrorKind::out_of_memory : ErrorKind::internal;
   fail(kind, where, "CUDA call failed, got {} ({})", cudaGetErrorName(code), cudaGetErrorString(code));
 }
 
-// Shared memory that a block may have without asking.
+// Shared memory that a block may have without opting in.
 inline constexpr std::size_t kSharedUnasked = std::size_t{48} << 10;
 
 // kernel<<<...>>>(args...), the arguments converted to the kernel's parameters.

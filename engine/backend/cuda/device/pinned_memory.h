@@ -1,4 +1,4 @@
-// Host memory that is page-locked as it grows, so that copies to and from a GPU run beside the host and at the link's rate.
+// Host memory that is page-locked as it grows. So copies to and from a GPU overlap with the host's work and run at the link's rate.
 #pragma once
 #include <map>
 #include <memory>
@@ -16,9 +16,9 @@ class PinnedMemory final : public RawMemory {
 
   std::byte* base() const override { return memory_->base(); }
   std::size_t granule() const override { return memory_->granule(); }
-  // False too where the system locks no more pages.
+  // Also false if the system cannot lock more pages.
   bool commit(std::size_t bytes) override;
-  // So many of `bytes` from `at` on lie in the piece that was locked with it: one copy may not cross from one to the next.
+  // How many of the `bytes` from `at` on were locked as one piece: a copy may not cross from one piece to the next.
   std::size_t in_one_piece(const std::byte* at, std::size_t bytes) const;
 
  private:

@@ -1,9 +1,9 @@
-// Copies between pageable host memory and a GPU, through pinned buffers: an upload returns as soon as its bytes are in a buffer, a
-// download when they have arrived. There are buffers for the inputs of several micro batches: with fewer the host would wait, at the
-// next micro batch's inputs, for all that the GPU had been given before.
+// Copies between pageable host memory and a GPU, through pinned buffers. An upload returns as soon as its bytes are in a buffer, a download
+// when they have arrived. There are buffers for the inputs of several micro batches. With fewer, the next micro batch's inputs would make
+// the host wait for all earlier work of the GPU.
 //
-// A small upload crosses the link on a stream of its own, into a slot of the GPU's memory, while the compute stream does what it was
-// given before. That stream waits for the arrival and copies from the slot: the destination may be in use by its earlier work.
+// A small upload crosses the link on its own stream, into a slot of the GPU's memory. Meanwhile the compute stream does earlier work. The
+// compute stream waits for the arrival and copies from the slot: its earlier work may use the destination.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -19,8 +19,8 @@ namespace mbench::cuda {
 
 class Staging {
  public:
-  // `wait` returns when an event has passed, or throws where it never will: the stream may be held up by
-  // messages that do not come. The slots are charged to `memory`.
+  // `wait` returns when an event has passed, or throws where it never will: messages that do not come may block the stream. The slots are
+  // charged to `memory`.
   Staging(cudaStream_t stream, Allocator& memory, std::function<void(cudaEvent_t)> wait);
   ~Staging();
   Staging(const Staging&) = delete;

@@ -1,6 +1,6 @@
-// FP8 GEMMs by cuBLASLt, as ops/fp8_matmul.h defines them, with scales read from the device. Forward GEMMs with one scale a tensor
-// accumulate fast, which on Hopper keeps fewer bits; all others accumulate in f32 throughout. The heuristic's first algorithm is taken. It
-// depends on the GEMM alone, so two runs give the same bits. What a GEMM needs is made once for its shape and types, and kept.
+// FP8 GEMMs by cuBLASLt, as ops/fp8_matmul.h defines them, with scales read from the device. Forward GEMMs with one scale for each tensor
+// use fast accumulation, which on Hopper keeps fewer bits; all others accumulate in f32. The heuristic's first algorithm is used. It
+// depends only on the GEMM, so two runs give the same bits. A plan is made once for a GEMM's shape and types, and kept.
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@ namespace mbench::cuda {
 
 class Fp8Plans {
  public:
-  // `memory`: the device's, which the workspace is charged to, with the first product.
+  // `memory`: the device's. The workspace is charged to it with the first GEMM.
   Fp8Plans(cudaStream_t stream, Allocator& memory);
   ~Fp8Plans();
   Fp8Plans(const Fp8Plans&) = delete;

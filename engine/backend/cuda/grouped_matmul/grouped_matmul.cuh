@@ -1,4 +1,4 @@
-// The products over no rows, which cuBLASLt does not take: the weight gradients of experts that nobody visits are scaled.
+// GEMMs over no rows, which cuBLASLt does not take: the weight gradients of experts that get no tokens are scaled.
 #pragma once
 #include "engine/backend/cuda/matmul/matmul.cuh"
 #include "engine/ops/grouped_matmul.h"

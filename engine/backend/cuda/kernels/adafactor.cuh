@@ -1,4 +1,4 @@
-// The ops of an Adafactor step. Sums are taken in a fixed order, in two stages where blocks share them.
+// The ops of an Adafactor step. Sums are taken in a fixed order, in two stages where several blocks share them.
 #pragma once
 #include "engine/backend/cuda/kernels/add_squares.h"
 #include "engine/backend/cuda/kernels/column_sum.h"

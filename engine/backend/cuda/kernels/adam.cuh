@@ -67,7 +67,7 @@ void enqueue(Stream& stream, const ops::Adam& op) {
                                          v_scale, borders, pointer<float>(op.by_step)});
           });
         };
-        // Weights that are updated in bf16 have no copy, so that one type of it is enough.
+        // Weights updated in bf16 have no copy, so one type of copy is enough.
         if constexpr (std::is_same_v<TM, float>)
           if (op.param.dtype() == DType::bf16) return launch(bf16{});
         launch(float{});

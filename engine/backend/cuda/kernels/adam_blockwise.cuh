@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(256) adam_blockwise(AdamBlockwiseArguments<TG,
       a.param[i] = p;
       if (a.model != nullptr) a.model[i] = from_f32<TM>(p);
     }
-    // Its barriers also stand between the scales' being read and being written.
+    // Its barriers also separate reading the scales from writing them.
     const float m_scale = row_reduce(fabsf(m), 0.0f, parts, Max());
     const float v_scale = row_reduce(v, 0.0f, parts, Max());
     if (inside) {
@@ -67,7 +67,7 @@ void enqueue(Stream& stream, const ops::AdamBlockwise& op) {
       a.weight_decay = op.weight_decay, a.grad_scale = op.grad_scale;
       a.m_correction = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta1), t)));
       a.v_correction = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), t)));
-      // Pieces begin where ranges do, and so at a block.
+      // Pieces begin where ranges do, and so at the start of a block.
       for_pieces(op.undecayed, op.param.numel(), [&](std::int64_t at, std::int64_t n, const Borders& borders) {
         const std::int64_t block = at / 256;
         a.param = pointer<float>(op.param) + at, a.grad = pointer<TG>(op.grad) + at;

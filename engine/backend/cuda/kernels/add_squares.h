@@ -1,4 +1,4 @@
-// The second stage of a sum of squares, whose first left one for each of its blocks.
+// The second stage of a sum of squares. The first stage left one partial sum for each of its blocks.
 #pragma once
 #include "engine/backend/cuda/kernels/row.h"
 

@@ -1,5 +1,4 @@
-// Attention over two sets of keys merged into one: the outputs by rows, then the statistics, which the outputs need as they
-// were.
+// Merges attention over two sets of keys: first the outputs by rows, then the statistics, since the outputs need the old ones.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"

@@ -1,5 +1,4 @@
-// Attention sinks: a warp for each row of a head's output; of the gradient a block for each head, whose rows are summed in a fixed
-// order.
+// Attention sinks: one warp for each row of a head's output. The gradient has one block for each head and sums its rows in a fixed order.
 #pragma once
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
@@ -28,7 +27,7 @@ __global__ void __launch_bounds__(kWarp* kSinkRows) attention_sink(AttentionSink
   const float all = top + logf(expf(own - top) + expf(sink - top)), share = expf(own - all);
   T* out = a.out + row * a.v;
   for (std::int64_t i = threadIdx.x; i < a.v; i += kWarp) out[i] = from_f32<T>(to_f32(out[i]) * share);
-  // All lanes have read it: one of them waits for the others in the shuffle.
+  // All lanes have read it: the shuffle makes each wait for the others.
   const float written = from_lane_xor(all, 0);
   if (threadIdx.x == 0) *lse = written;
 }

@@ -1,5 +1,5 @@
-// Activations of x + bias by element, and their gradients; the bias may be missing. F<T> has the function and its slope for
-// results stored as T:
+// Activations of x + bias by element, and their gradients; the bias may be missing. F<T> has the function and its slope for results stored
+// as T:
 //   static __device__ float value(float z);
 //   static __device__ float slope(float z);
 #pragma once

@@ -1,5 +1,5 @@
-// Ranges of a flat tensor as the argument of a kernel, so that one launch serves tensors of two kinds (those
-// that decay and those that do not, those that count and those that do not) that lie in turn in one buffer.
+// Ranges of a flat tensor as the argument of a kernel. So one launch serves two kinds of tensors that alternate in one buffer: those with
+// and without weight decay, or those that count and those that do not.
 #pragma once
 #include <algorithm>
 
@@ -33,15 +33,14 @@ inline bool whole_vectors(const Borders& borders, int width) {
   return std::all_of(borders.at, borders.at + borders.count, [&](std::int64_t x) { return x % width == 0; });
 }
 
-// Calls use(first element, elements, borders counted from there) for pieces of [0, n) that hold at most kMost
-// borders.
+// Calls use(first element, elements, borders counted from there) for pieces of [0, n). Each piece has at most kMost borders.
 template <class Use>
 void for_pieces(ops::ElementRanges ranges, std::int64_t n, const Use& use) {
   std::int64_t begin = 0;
   do {
     Borders borders;
     const std::size_t taken = std::min<std::size_t>(ranges.size(), Borders::kMost / 2);
-    // Up to the next range: where a piece begins, vectors must fit as they do at a border.
+    // A piece ends at the next range: where a piece begins, vectors must fit as they do at a border.
     const std::int64_t end = taken < ranges.size() ? ranges[taken].begin : n;
     for (const ops::ElementRange& r : ranges.first(taken)) {
       borders.at[borders.count++] = r.begin - begin;

@@ -1,7 +1,8 @@
-// A tile of 128 x 128 elements that a block of threads casts to FP8 and writes as it stands and transposed. A thread has 8 columns of
-// 8 rows: it loads them by 16 bytes, 16 threads a row; writes 8 codes of a row at once, 128 bytes by 16 threads; and puts the codes of
-// 4 rows of a column into shared memory as one word, from which a warp writes the 128 bytes of a column. Words of a column stand in
-// another order for each group of 8 columns, so that neither way two lanes want one bank.
+// A tile of 128 x 128 elements that a block of threads casts to FP8 and writes both as it is and transposed. A thread has 8 columns of 8
+// rows. It loads them by 16 bytes, 16 threads to a row. It writes 8 codes of a row at once, 128 bytes by 16 threads.
+//
+// For the transpose, a thread puts the codes of 4 rows of a column into shared memory as one word. A warp then writes the 128 bytes of a
+// column. Each group of 8 columns has another order of words, so that in both directions no two lanes access the same bank.
 #pragma once
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/base/fp8.h"
@@ -66,8 +67,8 @@ struct CastPlace {
   __device__ std::int64_t col() const { return col0 + kCastWidth * group; }
 };
 
-// 8 elements of a row from the thread's first column on, zeros beyond the matrix. `Wide`: rows and columns are cut into whole vectors
-// and begin where vectors may.
+// 8 elements of a row from the thread's first column on, zeros beyond the matrix. `Wide`: rows and columns consist of whole, aligned
+// vectors.
 template <bool Wide, class T>
 __device__ inline Pack<T, kCastWidth> load_cast(const T* x, const CastPlace& p, std::int64_t row) {
   Pack<T, kCastWidth> pack{};
@@ -83,7 +84,7 @@ __device__ inline Pack<T, kCastWidth> load_cast(const T* x, const CastPlace& p, 
   return pack;
 }
 
-// The thread's elements of the tile, all loaded before one is used.
+// The thread's elements of the tile, all loaded before any is used.
 template <class T, bool Wide>
 struct CastPart {
   Pack<T, kCastWidth> x[kCastPasses][kCastRows];
@@ -93,7 +94,7 @@ struct CastPart {
 #pragma unroll
       for (int r = 0; r < kCastRows; ++r) x[pass][r] = load_cast<Wide>(from, p, p.row(pass, r));
   }
-  // The larger of `most` and all |x|; NaN is passed over.
+  // The larger of `most` and all |x|; NaN is skipped.
   __device__ float most(float most) const {
 #pragma unroll
     for (int pass = 0; pass < kCastPasses; ++pass)
@@ -123,12 +124,12 @@ __device__ inline void store_codes(std::uint8_t* y, const CastPlace& p, std::int
   }
 }
 
-// Where word `word` of column `col` of the tile stands.
+// The position of word `word` of column `col` of the tile.
 __device__ inline int place_of_word(int col, int word) {
   return col * kCastWords + (word ^ (2 * (col / kCastWidth)));
 }
 
-// Puts a thread's 4 rows of codes where store_turned() finds them.
+// Puts a thread's 4 rows of codes where store_turned() reads them.
 __device__ inline void turn(CastWords& words, const CastPlace& p, int pass, const Codes (&codes)[kCastRows]) {
 #pragma unroll
   for (int k = 0; k < kCastWidth; ++k)
@@ -136,7 +137,7 @@ __device__ inline void turn(CastWords& words, const CastPlace& p, int pass, cons
         codes[0].at(k) | codes[1].at(k) << 8 | codes[2].at(k) << 16 | codes[3].at(k) << 24;
 }
 
-// Writes the tile's columns, once all threads have put theirs there: y [cols, rows].
+// Writes the tile's columns, once all threads have put theirs into shared memory: y [cols, rows].
 template <bool Wide>
 __device__ inline void store_turned(CastWords& words, const CastPlace& p, std::uint8_t* y) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -156,7 +157,7 @@ __device__ inline void store_turned(CastWords& words, const CastPlace& p, std::u
   }
 }
 
-// Host: whether all of it is whole vectors.
+// Host: whether all of it consists of whole vectors.
 template <class T>
 bool cast_is_wide(const T* x, const std::uint8_t* y, const std::uint8_t* turned, std::int64_t rows, std::int64_t cols) {
   const auto fits = [](const void* at, std::size_t bytes) { return reinterpret_cast<std::uintptr_t>(at) % bytes == 0; };

@@ -1,5 +1,5 @@
-// The factor of a step's gradients from the norm, by one thread. What a contraction of the product and the sum could round
-// otherwise than the host does is exact: unscale is a power of two.
+// The factor of a step's gradients from the norm, by one thread. Contraction of a multiplication and an addition cannot round differently
+// from the host here, since the multiplication is exact: unscale is a power of two.
 #pragma once
 #include <cmath>
 
@@ -13,7 +13,7 @@ struct ClipScaleEach {
   static constexpr int kWidth = 1;
   const float* squares;
   float* step;
-  float clip, none;  // none: what stands for a step that is skipped
+  float clip, none;  // none: the value for a skipped step
   bool aligned() const { return true; }
   template <int V>
   __device__ void apply(std::int64_t) const {

@@ -1,6 +1,5 @@
-// The second stage of sums over rows, the gradients of what every row shares. The first stage leaves one
-// partial sum of every column for each of a number of chunks of rows, in scratch; here they are added in a
-// fixed order.
+// The second stage of sums over rows, the gradients of what every row shares. The first stage leaves one partial sum of every column for
+// each chunk of rows, in scratch. This stage adds them in a fixed order.
 #pragma once
 #include <algorithm>
 
@@ -10,13 +9,13 @@
 
 namespace mbench::cuda {
 
-// The first stage: which rows are a chunk.
+// The first stage: how rows are cut into chunks.
 struct ColumnSums {
   Launch shape;
   std::int64_t chunk_rows, chunks;
 };
 
-// Chunks by the shape alone: at least 16 rows each, and no more than keep the GPU busy.
+// Chunks depend on the shape only: at least 16 rows each, and no more than keep the GPU busy.
 inline ColumnSums column_sums(std::int64_t rows, std::int64_t cols, int width) {
   const std::int64_t vectors = (cols + width - 1) / width;
   ColumnSums plan;
@@ -41,8 +40,8 @@ inline Launch add_chunks_shape(std::int64_t cols, bool second) {
   return shape;
 }
 
-// first[j] += sum over chunks of partial[chunk * stride + j], j < cols; the blocks of grid row 1 do the same
-// for `second` with what lies `cols` further on.
+// first[j] += sum over chunks of partial[chunk * stride + j], j < cols. The blocks of grid row 1 do the same for `second`, with the partial
+// sums `cols` further on.
 template <class TA, class TB>
 __global__ void __launch_bounds__(kAddColumns* kAddLines)
     add_chunks(const float* partial, std::int64_t chunks, std::int64_t stride, std::int64_t cols, TA* first,

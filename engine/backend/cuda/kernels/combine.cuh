@@ -1,5 +1,5 @@
-// The tokens gathered from the rows of the experts, weighted; the gradient: a block (or a warp) for each row, which has one
-// pair, so that every weight's gradient is the sum of one block.
+// Gathers tokens from the rows of the experts, weighted. Of the gradient each row has one block (or one warp) and one pair. So every
+// weight's gradient is the sum of one block.
 #pragma once
 #include "engine/backend/cuda/kernels/gather_rows.h"
 #include "engine/backend/cuda/kernels/row.h"

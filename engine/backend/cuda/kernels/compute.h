@@ -1,5 +1,5 @@
-// Last of the includes of the sources that CMake writes for kernels/*.cuh (mbench_kernel_sources): compute() of the ops that have
-// their enqueue() there. Nothing else includes it.
+// The last include of the sources that CMake writes for kernels/*.cuh (mbench_kernel_sources). It has compute() of the ops that have their
+// enqueue() there. Nothing else includes it.
 #pragma once
 #include <tuple>
 
@@ -19,7 +19,7 @@ concept HasKernel = requires(KernelStream& stream, const Op& op) {
   enqueue(stream, op);
 };
 
-// Its address makes the compiler write the function out, for the table of ops to link with.
+// Taking its address makes the compiler emit the function, for the table of ops to link with.
 template <class Op>
 constexpr void (*compute_if_here())(CudaOps&, const Op&) {
   if constexpr (HasKernel<Op>) return &compute<Op>;

@@ -1,4 +1,4 @@
-// Blocks of rows x cols from one strided place to another, as they are stored.
+// Copies blocks of rows x cols from one strided place to another, in their storage type.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/types.h"

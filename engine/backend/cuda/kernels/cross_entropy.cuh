@@ -8,7 +8,7 @@
 namespace mbench::cuda {
 
 inline constexpr int kVocabularyThreads = 1024;
-// Of a kernel with more than 32 registers, three blocks of 512 threads are on a multiprocessor at once, and of 1024 one.
+// With more than 32 registers, three blocks of 512 threads fit a multiprocessor at once, but only one of 1024.
 inline constexpr int kMaxExpSumThreads = 512;
 
 template <class T, int V>
@@ -67,12 +67,12 @@ __global__ void __launch_bounds__(kVocabularyThreads) exp_sum(ExpSumArguments<T>
   }
 }
 
-// The largest of some logits, and the sum of their exponentials less it. Nothing: kLowest, and 0.
+// The largest of some logits, and the sum of the exponentials of logits less it. For no logits: kLowest and 0.
 struct TopSum {
   float top, sum;
 };
 
-// exp(z - top) where all may be kLowest, of which each counts nothing. Of NaN it is NaN.
+// exp(z - top), where all may be kLowest: then each is 0. Of NaN it is NaN.
 __device__ inline float exp_below(float z, float top) {
   return expf(top == kLowest ? z : z - top);
 }
@@ -88,7 +88,7 @@ __device__ inline TopSum from_lane_xor(TopSum x, int mask) {
   return {__shfl_xor_sync(kAllLanes, x.top, mask), __shfl_xor_sync(kAllLanes, x.sum, mask)};
 }
 
-// Each thread's sum is of what is left below its largest so far, and made smaller when a larger one comes.
+// Each thread's sum is relative to the largest logit that it has seen, and is scaled down when a larger one comes.
 template <class T, int V>
 __global__ void __launch_bounds__(kMaxExpSumThreads)
     max_exp_sum(const T* logits, const std::int64_t* targets, std::int64_t rows, std::int64_t cols, std::int64_t valid,

@@ -1,4 +1,4 @@
-// The rows of the experts gathered from the tokens, and the tokens' gradients from those of the rows.
+// Gathers the experts' rows from the tokens, and the tokens' gradients from the rows' gradients.
 #pragma once
 #include "engine/backend/cuda/kernels/gather_rows.h"
 #include "engine/backend/cuda/kernels/types.h"

@@ -1,8 +1,8 @@
-// The plan of a mixture of experts' dispatch: a stable counting sort in four kernels, without atomics. A block has a run of
-// pairs and walks it in tiles. In a tile every thread compares its pair with all others: how many of its expert stand
-// before it, and whether it is the last of its expert, who alone writes the expert's number of this block.
+// The plan of an MoE's dispatch: a stable counting sort in four kernels, without atomics. A block has consecutive pairs and walks them in
+// tiles. In a tile every thread compares its pair with all others: how many of its expert precede it, and whether it is the last. Only the
+// last writes the expert's number for this block.
 //   count_pairs    numbers[block, expert]: the block's pairs of each expert; pairs[row] = -1
-//   sum_blocks     numbers[block, expert]: those of all blocks before; counts
+//   sum_blocks     numbers[block, expert]: the pairs of all blocks before; counts
 //   add_experts    offsets
 //   place_pairs    rows and pairs
 #pragma once
@@ -28,11 +28,11 @@ struct DispatchPlanArguments {
   std::int64_t most_rows;  // elements of `pairs`
   std::int64_t capacity;   // 0: none
   std::int64_t multiple;
-  std::int64_t first;  // of all experts, that which comes first here
+  std::int64_t first;  // the expert, among all, that comes first here
 };
 
-// f(i, expert, how many of the tile's pairs before i have its expert, whether none after i has) for every pair of the
-// block's run that has an expert; -1 is no expert. f of a later tile sees what an earlier one's has written.
+// Calls f for every pair i of the block, with its expert (-1 is none). Of its tile, f gets how many earlier pairs have that expert, and
+// whether no later pair has it. f of a later tile sees what f of an earlier one has written.
 template <class F>
 __device__ inline void for_pairs(const DispatchPlanArguments& a, SharedArray<int, kPairTile>& tile, F&& f) {
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * a.run;
@@ -60,7 +60,7 @@ __device__ inline void for_pairs(const DispatchPlanArguments& a, SharedArray<int
   }
 }
 
-// A template only so that every source may have it.
+// A template only so that several sources may include it.
 template <int Threads>
 __global__ void __launch_bounds__(Threads) count_pairs(DispatchPlanArguments a) {
   __shared__ SharedArray<int, kPairTile> tile;
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(Threads) place_pairs(DispatchPlanArguments a) 
   for_pairs(a, tile, [&](std::int64_t i, bool mine, int expert, int before, bool last) {
     std::int64_t row = -1;
     const int place = expert >= 0 ? numbers[expert] + before : 0;
-    __syncthreads();  // all have read what the last of each expert moves on
+    __syncthreads();  // all have read what the last pair of each expert updates
     if (expert >= 0) {
       if (last) numbers[expert] = place + 1;
       if (a.capacity == 0 || place < a.capacity) {

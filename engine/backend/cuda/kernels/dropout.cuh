@@ -1,4 +1,4 @@
-// Dropout and its gradient, which reads the stored mask or draws the same words again.
+// Dropout and its gradient. The gradient reads the stored mask or draws the same words again.
 #pragma once
 #include "engine/backend/cuda/kernels/dropout_rows.h"
 #include "engine/backend/cuda/kernels/each.h"

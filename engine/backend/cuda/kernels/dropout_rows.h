@@ -1,5 +1,4 @@
-// Which random words the rows of a tensor take, and the factors they become; shared by the ops that drop
-// elements.
+// Which random words the rows of a tensor take, and how they become factors; for the ops that drop elements.
 #pragma once
 #include <limits>
 
@@ -9,9 +8,9 @@
 
 namespace mbench::cuda {
 
-// How a row of a local tensor lies in the global one: its first element there is a linear function of the
-// row's indices, for hidden tensors [seq, batch, width] as for probabilities [batch, heads, queries, keys]. Of two parts of a
-// sequence the second begins `jump` elements from where the first goes on.
+// Maps a row of a local tensor to the global tensor. Its first element there is a linear function of the row's indices, for hidden tensors
+// [seq, batch, width] and for probabilities [batch, heads, queries, keys]. If the tensor holds two parts of a sequence, the second part's
+// elements are shifted by `jump` from where the first would continue.
 struct RowElements {
   std::uint32_t inner = 1, middle = 1;                                      // row = (outer * middle + m) * inner + i
   std::int64_t outer_step = 0, middle_step = 0, inner_step = 0, first = 0;  // in elements
@@ -56,14 +55,14 @@ inline RowElements row_elements(std::string_view op, const ops::ElementMap& map,
   return rows;
 }
 
-// What decides the fate of the elements. scale = 1 and p = 0: nothing is dropped and nothing drawn.
+// Decides which elements are dropped. scale = 1 and p = 0: nothing is dropped and nothing drawn.
 struct Drops {
   RngKey key;
   std::uint32_t bound = 0;
   float scale = 1;
   bool draws = false;
   RowElements rows;
-  const std::int64_t* step = nullptr;  // where the step stands; null: in the key
+  const std::int64_t* step = nullptr;  // where the step is stored; null: in the key
 
   // 0 or the scale for V elements of row `row` from column `col` on.
   template <int V>

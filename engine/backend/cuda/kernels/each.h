@@ -1,10 +1,10 @@
-// Kernels that compute each element from the same element of other tensors, over flat tensors or over [rows,
-// cols]. An op is a small struct of pointers and constants:
+// Kernels that compute each element from the same element of other tensors, over flat tensors or over [rows, cols]. An op is a small struct
+// of pointers and constants:
 //
 //   struct MyOp {
 //     static constexpr int kWidth = width_of<T>();             // elements of a vector
 //     bool aligned() const;                                    // host: whether vectors may be used
-//     template <int V> __device__ void apply(int64 i) const;   // flat: elements i ... i + V - 1
+//     template <int V> __device__ void apply(int64 i) const;   // flat: elements i ... i + V - 1.
 //     // rows: what a thread keeps of its columns, and one row's part
 //     template <int V> __device__ auto column(int64 col) const;
 //     template <int V> __device__ void apply(const auto& kept, int64 row, int64 col) const;
@@ -19,7 +19,7 @@
 namespace mbench::cuda {
 
 inline constexpr int kFlatThreads = 256, kColumnThreads = 128;
-// Enough blocks to fill any GPU of today several times over; what is more is walked in strides.
+// Enough blocks to fill any current GPU several times over. Beyond this, blocks walk in strides.
 inline constexpr std::int64_t kEnoughBlocks = 4096;
 
 inline Launch flat_shape(std::int64_t n, int width) {
@@ -30,7 +30,7 @@ inline Launch flat_shape(std::int64_t n, int width) {
   return shape;
 }
 
-// A thread owns `width` columns and walks down the rows; narrow tensors put several rows into a block.
+// A thread owns `width` columns and walks down the rows; for narrow tensors, a block takes several rows.
 inline Launch column_shape(std::int64_t rows, std::int64_t cols, int width) {
   const std::int64_t vectors = (cols + width - 1) / width;
   Launch shape;

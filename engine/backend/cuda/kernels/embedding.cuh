@@ -1,12 +1,12 @@
 // Rows of a table picked by ids, and the gradient: the same bits every time, without atomics on numbers, linear in the ids.
 //
 // The gradient sorts the places of the ids by their rows (sort_rows.h) and cuts them into runs. A block adds a run's gradients, row after
-// row of the table, in f32 registers. A row whose places all lie in the run gets its sum at once; of one that goes on into the next run,
-// or comes from the one before, the part is kept. A second kernel adds the parts in order. So each row is written once, and an id that
-// fills the batch is the work of all blocks.
+// row of the table, in f32 registers. A row whose places all lie in the run gets its sum at once. If a row goes on into the next run, or
+// comes from the one before, the block keeps the part. A second kernel adds the parts in order. So each row is written once, and all blocks
+// share the work of an id that fills the batch.
 //
-// Where the table has few rows (token types) every id fills much of the batch. There the ids are cut into chunks, of which a block
-// for each row of the table adds those that are its own, and the chunks' sums are added in order.
+// Where the table has few rows (token types) every id fills much of the batch. There the ids are cut into chunks. In a chunk, a block for
+// each row of the table adds the gradients of that row. The chunks' sums are added in order.
 #pragma once
 #include <type_traits>
 
@@ -48,9 +48,10 @@ struct EmbeddingEach {
   }
 };
 
-inline constexpr int kRunIds = kWarp;              // of a run, or a multiple of it
-inline constexpr int kLoadedIds = 8;               // gradients that a thread loads before it adds one
-inline constexpr std::int64_t kRunSums = 8 << 20;  // f32 of the parts that runs keep, at most (but for two rows)
+inline constexpr int kRunIds = kWarp;  // of a run, or a multiple of it
+inline constexpr int kLoadedIds = 8;   // gradients that a thread loads before it adds one
+inline constexpr std::int64_t kRunSums =
+    8 << 20;  // the parts that runs keep have at most this many f32 values (except two rows)
 
 template <class TY, class TT>
 struct EmbeddingGradArguments {
@@ -58,7 +59,7 @@ struct EmbeddingGradArguments {
   const TY* dy;
   TT* dtable;
   float*
-      parts;  // [runs, 2, cols]: of the row that the run begins with where it comes from the run before, and of the one that goes on
+      parts;  // [runs, 2, cols]: of the run's first row if it comes from the run before, and of its last row if it goes on
   int count, run, runs;
   std::int64_t cols, local;
 
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(kColumnThreads) add_runs(EmbeddingGradArgument
   };
   for (int first = begin; first < end; first += kRunIds) {
     const int here = end - first < kRunIds ? end - first : kRunIds, lane = static_cast<int>(threadIdx.x);
-    __syncthreads();  // the ids before have been read
+    __syncthreads();  // the ids of the last round have been read
     if (lane < here) rows[lane] = a.row(first + lane), places[lane] = a.sorted.places[first + lane];
     __syncthreads();
     for (int from = 0; from < here; from += kLoadedIds) {
@@ -126,7 +127,7 @@ __global__ void __launch_bounds__(kColumnThreads) add_runs(EmbeddingGradArgument
   finish(row == after);
 }
 
-// Block (i, y): the row that run i ends with, if it begins there and goes on, and its y-th part of the columns.
+// Block (i, y): the last row of run i, if it begins there and goes on, and its y-th part of the columns.
 template <int V, class TY, class TT>
 __global__ void __launch_bounds__(kColumnThreads) add_parts(EmbeddingGradArguments<TY, TT> a) {
   const int run = static_cast<int>(blockIdx.x), begin = run * a.run, next = begin + a.run;
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(kColumnThreads) add_parts(EmbeddingGradArgumen
   if (next >= a.count || col >= a.cols) return;
   const int row = a.row(next - 1);
   if (row >= a.local || a.row(next) != row) return;
-  if (begin > 0 && a.row(begin - 1) == row) return;  // it comes from the run before
+  if (begin > 0 && a.row(begin - 1) == row) return;  // the row comes from the run before
   Floats<V> sum = load<V>(a.part(run, 1) + col);
 #pragma unroll 4
   for (int other = run + 1; other < a.runs && a.row(other * a.run) == row; ++other)
@@ -143,7 +144,7 @@ __global__ void __launch_bounds__(kColumnThreads) add_parts(EmbeddingGradArgumen
 }
 
 inline constexpr std::int64_t kSmallTable = 64;       // rows
-inline constexpr std::int64_t kSmallTableSums = 512;  // of chunks, over all rows: what is in scratch
+inline constexpr std::int64_t kSmallTableSums = 512;  // chunks, over all rows: their sums are in scratch
 
 template <class TY>
 struct SmallTableArguments {

@@ -1,5 +1,6 @@
-// The biases of experts, of rows that the host knows: where each expert's begin comes as an argument of the kernel, of so many experts
-// a launch. The bias's gradient is summed by chunks of an expert's rows, and these in order; that of a weight by its row.
+// The biases of experts, for rows that the host knows. The first row of each expert is an argument of the kernel, and a launch takes a
+// fixed number of experts. The bias's gradient is summed by chunks of an expert's rows, then over chunks in order. A router weight's
+// gradient is summed over its row.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"
@@ -10,11 +11,11 @@ namespace mbench::cuda {
 
 inline constexpr int kExpertsOfLaunch = 64, kExpertBiasThreads = 256;
 
-// Some neighbouring experts: where the rows of each begin, and behind the last where they end.
+// Some neighbouring experts: where the rows of each begin, and at the end where the last one's end.
 struct FirstRows {
   int experts = 0;
   std::int64_t at[kExpertsOfLaunch + 1] = {};
-  // The expert, of these, whose row it is.
+  // The expert, of these, that a row belongs to.
   __device__ int of(std::int64_t row) const {
     int low = 0, high = experts - 1;
     while (low < high) {
@@ -28,7 +29,7 @@ struct FirstRows {
   }
 };
 
-// f(the first expert, where they begin, the most rows that one of them has), of as many experts as a launch takes.
+// f(the first expert, where they begin, the most rows of one of them), for as many experts as a launch takes.
 template <class F>
 void for_launches(const ops::RowsOfExperts& rows, std::int64_t experts, F&& f) {
   for (std::int64_t first = 0; first < experts; first += kExpertsOfLaunch) {
@@ -79,7 +80,7 @@ struct ExpertBiasSums {
   FirstRows first;
 };
 
-// A thread owns V columns of a chunk of the rows of one expert, which may have no rows there.
+// A thread owns V columns of a chunk of the rows of one expert. The expert may have no rows there.
 template <int V, class T>
 __global__ void __launch_bounds__(kColumnThreads) sum_expert_rows(ExpertBiasSums<T> a) {
   const std::int64_t col = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V;
@@ -135,7 +136,7 @@ __global__ void __launch_bounds__(kExpertBiasThreads) expert_weight_grad(ExpertW
   if (threadIdx.x == 0) a.dweights[row] = a.share * sum;
 }
 
-// Chunks of an expert's rows, at least 16 rows each, and of all experts no more than keep the GPU busy.
+// Chunks of an expert's rows: at least 16 rows each, and over all experts no more than keep the GPU busy.
 struct ExpertSums {
   Launch shape;
   std::int64_t chunk_rows = 0, chunks = 0;

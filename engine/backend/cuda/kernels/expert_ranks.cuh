@@ -1,4 +1,4 @@
-// Which ranks a token visits: a thread for each chosen expert, which looks at those of its token before it.
+// Which ranks a token visits: a thread for each chosen expert, which looks at the earlier experts of its token.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/types.h"

@@ -1,5 +1,5 @@
-// Parts of matrices that are quantised by blocks of 128 x 128. A thread block finds the maximum of each block that a part has any of,
-// and nobody else writes it.
+// Parts of matrices that are quantised by blocks of 128 x 128. A thread block finds the maximum of each matrix block that overlaps a part,
+// and is the only one to write it.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"
@@ -12,7 +12,7 @@ template <class T>
 struct BlockMaximaArguments {
   const T* x;
   float* amax;
-  std::int64_t rows, cols, first, n, top, bottom, ld;  // rows of blocks from top to before bottom
+  std::int64_t rows, cols, first, n, top, bottom, ld;  // block rows from top to bottom, without bottom
 };
 template <class T>
 __global__ void __launch_bounds__(kFlatThreads) block_maxima(BlockMaximaArguments<T> a) {

@@ -1,4 +1,4 @@
-// Sums over the rows of a mixture's experts that belong to a token, in the order of the token's slots.
+// Sums over the rows of an MoE's experts that belong to a token, in the order of the token's slots.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 

@@ -8,7 +8,7 @@ namespace mbench::cuda {
 inline constexpr float kGeluTwoRoot = 1.5957691216f;  // 2 sqrt(2 / pi)
 inline constexpr float kGeluCubic = 0.044715f;
 
-// `T`: what the result is stored as.
+// `T`: the storage type of the result.
 template <class T>
 __device__ inline float gelu(float z) {
   return divide_for<T>(z, 1.0f + exp_for<T>(-kGeluTwoRoot * (z + kGeluCubic * z * z * z)));

@@ -1,5 +1,4 @@
-// How a kernel is launched: computed by host functions beside the kernels, so that tests see the same shape
-// the GPU gets. Plain C++, no CUDA.
+// How a kernel is launched. Host functions next to the kernels compute it, so tests see the same shape as the GPU. Plain C++, no CUDA.
 #pragma once
 #include <cstddef>
 

@@ -1,6 +1,5 @@
-// Layer normalisation: a block (or a warp) for each row, the row in registers. The gradient walks chunks of
-// rows, so that one pass over dy and x gives dx and partial sums of dgamma and dbeta, which are then added in
-// a fixed order.
+// Layer normalisation: a block (or a warp) for each row, the row in registers. The gradient walks chunks of rows. So one pass over dy and x
+// gives dx and partial sums of dgamma and dbeta. These are then added in a fixed order.
 #pragma once
 #include "engine/backend/cuda/kernels/column_sum.h"
 #include "engine/backend/cuda/kernels/norm_rows.h"
@@ -15,7 +14,7 @@ __global__ void __launch_bounds__(kNormThreads)
                std::int64_t n, float eps) {
   __shared__ SharedArray<float, kWarp> parts;
   const std::int64_t r = own_row();
-  if (r >= rows) return;  // a whole warp, and only where a row is one warp's
+  if (r >= rows) return;  // true for a whole warp, and only where one warp has a row
   const Row<T, V, Items> row(x + r * n, n);
   float sum = 0;
   for_row<V, Items>(n, [&](int item, std::int64_t col) {
@@ -62,10 +61,9 @@ struct LayerNormGradRow {
       : x(a.x + r * a.n, a.n), dy(a.dy + r * a.n, a.n), mean(a.mean[r]), rstd(a.rstd[r]) {}
 };
 
-// With xhat = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)). A block (or a
-// warp) takes the rows of one chunk, one after the other; each thread keeps the sums of its columns, in
-// registers or, for rows that do not fit there, in its own places of `partial`. `Ahead`: the next row is loaded before this one is
-// reduced, so that memory has work while the threads wait for each other.
+// With xhat = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean(g) - xhat mean(g xhat)). A block (or a warp) takes the rows of one
+// chunk, one after the other. Each thread keeps the sums of its columns in registers, or in its own places of `partial` if the rows do not
+// fit. `Ahead`: the next row is loaded before this one is reduced, so that memory is busy while the threads wait for each other.
 template <class T, int V, int Items, bool Ahead>
 __global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads)
     layer_norm_grad(LayerNormGradArguments<T> a) {

@@ -1,4 +1,4 @@
-// Muon's passes over a matrix: momentum, what makes its norm one, and the step with the 16-bit copy of the new weights.
+// Muon's passes over a matrix: momentum, normalisation, and the step with the 16-bit copy of the new weights.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/types.h"

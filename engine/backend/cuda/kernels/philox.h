@@ -1,4 +1,4 @@
-// Philox words of consecutive elements in a kernel: exactly Philox::word of each (engine/base/philox.h).
+// Philox words of consecutive elements in a kernel: equal to Philox::word of each (engine/base/philox.h).
 #pragma once
 #include "engine/backend/cuda/kernels/simt.h"
 #include "engine/base/philox.h"
@@ -27,8 +27,8 @@ __device__ inline Words philox_block(const RngKey& key, std::uint64_t index) {
   return {{c0, c1, c2, c3}};
 }
 
-// word[i] = the word of element `element` + i. A block serves four elements; where the vector does not start
-// at one's beginning, one block more is drawn.
+// word[i] = the word of element `element` + i. A block serves four elements. If the vector does not start at the beginning of a block, one
+// more block is drawn.
 template <int V>
 __device__ inline void draw(const RngKey& key, std::uint64_t element, std::uint32_t (&word)[V]) {
   const int lead = static_cast<int>(element & 3);

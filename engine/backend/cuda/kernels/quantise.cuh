@@ -1,5 +1,5 @@
-// FP8 operands: maxima, scales, casts and transposes. A maximum is the same in any order; what blocks of threads found goes through
-// scratch to a second kernel.
+// FP8 operands: maxima, scales, casts and transposes. A maximum is the same in any order. What blocks of threads found goes through scratch
+// to a second kernel.
 #pragma once
 #include <type_traits>
 
@@ -13,7 +13,7 @@ namespace mbench::cuda {
 
 static_assert(ops::QuantiseBlocks::kBlock == kCastTile, "a tile has one scale, or one for each of its rows or columns");
 
-// *to = the larger of it and what the blocks found. One block.
+// *to = the larger of *to and what the blocks found. One block.
 template <int Threads>
 __global__ void __launch_bounds__(Threads) merge_maxima(const float* partial, std::int64_t count, float* to) {
   __shared__ SharedArray<float, kWarp> parts;
@@ -56,7 +56,7 @@ struct Fp8ScaleEach {
   }
 };
 
-// A block for each tensor: the threads share its history out.
+// A block for each tensor: its threads share the tensor's history.
 struct UpdateScalesArguments {
   float *amax, *history, *scale, *inverse;
   float largest;
@@ -93,7 +93,7 @@ struct QuantiseArguments {
   std::int64_t rows, cols, tiles;
 };
 
-// The thread's codes by one scale, written both ways.
+// The thread's codes by one scale, written as they are and transposed.
 template <class E, bool Wide, class T>
 __device__ inline void cast_tile(const CastPart<T, Wide>& part, const CastPlace& p, float scale, std::uint8_t* y,
                                  std::uint8_t* transposed, CastWords& words) {
@@ -137,10 +137,10 @@ struct BlocksArguments {
   const T* x;
   std::uint8_t *y, *transposed;
   float *inverse, *transposed_inverse;
-  std::int64_t rows, cols, tiles, ld, transposed_ld;  // the last two: of the scales of squares
+  std::int64_t rows, cols, tiles, ld, transposed_ld;  // the last two: of the scales of square blocks
 };
 
-// A scale for 128 elements of a row, and of a column of what is transposed. The matrix is read once.
+// A scale for 128 elements of a row, and of a column of the transposed result. The matrix is read once.
 template <class T, class E, bool Wide>
 __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_vectors(BlocksArguments<T> a) {
   __shared__ CastWords words;
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_vectors(Bl
   }
 }
 
-// One scale for a tile.
+// One scale for each tile.
 template <class T, class E, bool Wide>
 __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_squares(BlocksArguments<T> a) {
   __shared__ CastWords words;

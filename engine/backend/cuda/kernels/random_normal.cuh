@@ -1,5 +1,5 @@
-// Normal draws that are a function of the global element: a thread computes one Philox block, four elements
-// of the whole tensor, and keeps those that are local.
+// Normal draws that are a function of the global element. A thread computes one Philox block (four elements of the whole tensor) and keeps
+// those that are local.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/philox.h"
@@ -70,7 +70,7 @@ void enqueue(Stream& stream, const ops::RandomNormal& op) {
                     op.stddev,
                     op.key};
   if (a.rows == 0 || a.cols == 0) return;
-  if (a.cols == a.global_cols) {  // whole rows lie one after the other: one long one
+  if (a.cols == a.global_cols) {  // whole rows are contiguous: they are one long row
     a.col0 += a.row0 * a.global_cols, a.row0 = 0;
     a.cols *= a.rows, a.rows = 1;
   }

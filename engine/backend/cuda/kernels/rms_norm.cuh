@@ -1,5 +1,5 @@
-// Root-mean-square normalisation: a block (or a warp) for each row, the row in registers. The gradient walks chunks of
-// rows as layer normalisation's does: one pass over dy and x, then the chunks' sums of dgamma in a fixed order.
+// Root-mean-square normalisation: a block (or a warp) for each row, the row in registers. The gradient walks chunks of rows as layer
+// normalisation's does. One pass reads dy and x; the chunks' sums of dgamma follow in a fixed order.
 #pragma once
 #include "engine/backend/cuda/kernels/column_sum.h"
 #include "engine/backend/cuda/kernels/norm_rows.h"
@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(kNormThreads)
              float eps) {
   __shared__ SharedArray<float, kWarp> parts;
   const std::int64_t r = own_row();
-  if (r >= rows) return;  // a whole warp, and only where a row is one warp's
+  if (r >= rows) return;  // true for a whole warp, and only where one warp has a row
   const Row<T, V, Items> row(x(r), n);
   float squares = 0;
   for_row<V, Items>(n, [&](int item, std::int64_t col) {
@@ -52,9 +52,8 @@ struct RmsNormGradRow {
       : x(a.x(r), a.n), dy(a.dy(r), a.n), rstd(a.rstd[r]) {}
 };
 
-// With xhat = x rstd and g = dy gamma: dx = rstd (g - xhat mean(g xhat)). A block (or a warp) takes the rows of one
-// chunk; each thread keeps the sums of its columns, in registers or, for rows that do not fit there, in `partial`. `Ahead`: as in
-// layer_norm_grad.
+// With xhat = x rstd and g = dy gamma: dx = rstd (g - xhat mean(g xhat)). A block (or a warp) takes the rows of one chunk. Each thread
+// keeps the sums of its columns in registers, or in `partial` if the rows do not fit. `Ahead`: as in layer_norm_grad.
 template <class T, int V, int Items, bool Ahead>
 __global__ void __launch_bounds__(Ahead ? kAheadThreads : kNormGradThreads) rms_norm_grad(RmsNormGradArguments<T> a) {
   __shared__ SharedArray<float, kWarp> parts;

@@ -1,4 +1,4 @@
-// Pairs of columns of heads turned by the angles of their position, in place.
+// Rotates pairs of columns of heads by the angles of their position, in place.
 #pragma once
 #include <limits>
 
@@ -8,8 +8,8 @@
 
 namespace mbench::cuda {
 
-// Pair p of all: pair p % half of head p / half; heads are counted within groups, groups within positions. `Count` holds p: a GPU
-// divides numbers of 32 bits several times as fast as those of 64, and a thread divides three times for 64 bytes.
+// Pair p of all is pair p % half of head p / half. Heads are counted within groups, groups within positions. `Count` holds p: a GPU divides
+// 32-bit numbers several times as fast as 64-bit ones, and a thread divides three times for 64 bytes.
 template <class T, class Count>
 struct RotaryEach {
   static constexpr int kWidth = width_of<T>();

@@ -1,5 +1,5 @@
-// The router of a mixture of experts: a warp for each token, which takes the best of its values again and again. The values
-// lie in shared memory; taken ones are NaN there, for what is no number has been made -infinity before.
+// The router of an MoE: a warp for each token, which repeatedly takes the best of its values. The values are in shared memory. Taken ones
+// become NaN there; other NaNs have been made -infinity before.
 #pragma once
 #include <algorithm>
 
@@ -18,7 +18,7 @@ __device__ inline float sigmoid(float x) {
   return 1.0f / (1.0f + expf(-x));
 }
 
-// Of a row of logits, the same in every lane.
+// Softmax statistics of a row of logits, the same in every lane.
 struct RowScores {
   float top, sum;
   bool is_softmax;
@@ -36,7 +36,7 @@ __device__ inline RowScores scores_of(const T* logits, std::int64_t n, bool is_s
   return scores;
 }
 
-// The first of the largest of values[begin ... begin + n) that are not taken yet, which it takes. The warp's.
+// Takes the largest of values[begin ... begin + n) that are not taken yet, the first of equal ones, for the warp.
 template <class Values>
 __device__ inline int take_best(Values values, int begin, int n) {
   float best = 0;
@@ -133,10 +133,10 @@ __global__ void __launch_bounds__(kRouteWarps* kWarp) route(RouteArguments<T> a)
     weights[j] = score;
   }
   const float factor = a.renormalise ? a.scale / (sum + kLeastSum) : a.scale;
-  for (int j = lane; j < a.k; j += kWarp) weights[j] *= factor;  // its own
+  for (int j = lane; j < a.k; j += kWarp) weights[j] *= factor;  // its own weights
 }
 
-// partial[warp]: of its rows the sums of counts * probability, and of logsumexp^2.
+// partial[warp]: sums, over its rows, of counts * probability and of logsumexp^2.
 template <class T>
 __global__ void __launch_bounds__(kRouteWarps* kWarp)
     router_loss(const T* all_logits, const std::int64_t* counts, std::int64_t rows, std::int64_t n, bool is_softmax,
@@ -195,7 +195,7 @@ struct RouteGradArguments {
   float scale, balance, z;
 };
 
-// With D the gradient to the scores: dlogits = score' * D, of a softmax p (D - sum of p D).
+// With D the gradient by the scores: dlogits = score' * D; for a softmax p, p (D - sum of p D).
 template <class T>
 __global__ void __launch_bounds__(kRouteWarps* kWarp) route_grad(RouteGradArguments<T> a) {
   const std::int64_t row = own_row(), lane = threadIdx.x;
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kRouteWarps* kWarp) route_grad(RouteGradArgume
   const RowScores scores = scores_of(logits, a.n, a.is_softmax);
   const float z = a.z * (scores.top + logf(scores.sum));
   const auto count_of = [&](std::int64_t e) { return a.balance * static_cast<float>(a.counts[e]); };
-  // What the balance loss adds: of a sigmoid the probability is the score over the sum of all.
+  // What the balance loss adds. With a sigmoid, the probability is the score over the sum of all scores.
   float all = 1, mean = 0;
   if (!a.is_softmax && a.counts != nullptr) {
     all = 0;
@@ -278,7 +278,7 @@ void enqueue(Stream& stream, const ops::Route& op) {
     a.renormalise = rule.renormalise;
     a.best_two = rule.group_score == ops::GroupScore::best_two;
     a.balanced = rule.balanced;
-    // The order of the scores is that of the logits, and of these nothing is lost by rounding.
+    // Scores have the same order as the logits, and logits lose nothing by rounding.
     a.by_score = op.correction || (rule.groups > 1 && a.best_two);
     a.scale = rule.scale;
     a.map = op.map;

@@ -1,4 +1,4 @@
-// The counts of a step summed, and the correction of a mixture's scores moved by them.
+// Sums the counts of a step, and moves the correction of an MoE's scores by them.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/types.h"

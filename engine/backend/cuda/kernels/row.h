@@ -1,5 +1,5 @@
-// One row of a [rows, cols] tensor in the registers of a block (or of a warp, where one is enough), and
-// reductions over it. Sums are taken in a fixed order: the same row gives the same bits every time.
+// One row of a [rows, cols] tensor in the registers of a block (or of a warp, where one is enough), and reductions over it. Sums are taken
+// in a fixed order: the same row gives the same bits every time.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -13,11 +13,11 @@ inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xFFFFFFFFu;
 inline constexpr float kLowest = -std::numeric_limits<float>::infinity();
 inline constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
-// Vectors of a row that a thread keeps. Rows too long, or too ragged for vectors, are read again for every
-// pass, one element at a time: Items = 0.
+// Vectors of a row that a thread keeps. Rows that are too long, or do not consist of whole vectors, have Items = 0: every pass reads them
+// again, one element at a time.
 inline constexpr int kItems = 4;
 
-// A block of at most `most` threads for each row, or a warp where that is enough, four warps to a block then.
+// A block of at most `most` threads for each row, or a warp if that is enough. Then a block has four warps.
 inline Launch row_shape(std::int64_t rows, std::int64_t cols, int width, int most) {
   const std::int64_t vectors = (cols + width - 1) / width, wanted = (vectors + kItems - 1) / kItems;
   const std::int64_t warps = std::clamp<std::int64_t>((wanted + kWarp - 1) / kWarp, 1, most / kWarp);
@@ -81,7 +81,7 @@ struct Sum {
   __device__ Pair operator()(Pair x, Pair y) const { return {x.a + y.a, x.b + y.b}; }
 };
 
-struct Max {  // NaN is passed over
+struct Max {  // NaN is skipped
   __device__ float operator()(float x, float y) const { return y > x ? y : x; }
 };
 
@@ -100,7 +100,7 @@ __device__ inline T warp_reduce(T x, Combine combine) {
   return x;
 }
 
-// Over the threads of a row; every one of them gets the result. `parts` may be used again at once.
+// Reduces over the threads of a row; each of them gets the result. `parts` may be reused at once.
 template <class T, class Combine>
 __device__ inline T row_reduce(T x, T nothing, SharedArray<T, kWarp>& parts, Combine combine) {
   x = warp_reduce(x, combine);

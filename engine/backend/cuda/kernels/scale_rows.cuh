@@ -1,4 +1,4 @@
-// Rows times a number each; the gradient: a block (or a warp) for each row, so that every number's gradient is the sum of one.
+// Multiplies each row by a number. Of the gradient each row has a block (or a warp), so every number's gradient is the sum of one block.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"

@@ -1,10 +1,8 @@
-// The words kernels are written in. nvcc has them built in; a C++ compiler takes them from the emulator of
-// the tests (test/simt/simt_host.h, found through the include path), so that every kernel also runs, and is
-// tested, without a GPU.
+// The vocabulary of kernels. nvcc has it built in. A C++ compiler takes it from the tests' emulator (test/simt/simt_host.h, found through
+// the include path). So every kernel also runs, and is tested, without a GPU.
 //
-// Kernels keep to what both have: 1-d or 2-d blocks of whole warps, __syncthreads, __syncwarp, full-mask
-// shuffles and ballots, SharedArray and dynamic_shared() for shared memory, integer atomics whose result is
-// the same in any order.
+// Kernels use only what both have. Blocks are 1-d or 2-d and of whole warps. There are __syncthreads, __syncwarp, full-mask shuffles and
+// ballots, SharedArray and dynamic_shared() for shared memory. Integer atomics must give the same result in any order.
 #pragma once
 #include <cstdint>
 
@@ -16,7 +14,7 @@
 
 namespace mbench::cuda {
 
-// One stored element as f32, and an f32 rounded to nearest even.
+// Converts one stored element to f32, and an f32 to a stored element, rounded to nearest even.
 __device__ inline float to_f32(float x) {
   return x;
 }
@@ -56,8 +54,8 @@ __device__ T* dynamic_shared() {
   return reinterpret_cast<T*>(bytes);
 }
 
-// `Bytes` from registers to memory that is aligned for it, as few instructions as can be. Written out because
-// nvcc, left alone, takes some vector stores apart (it does not the loads).
+// Stores `Bytes` from registers to aligned memory, in as few instructions as possible. Written out because nvcc otherwise splits some
+// vector stores (but not loads).
 template <int Bytes>
 __device__ inline void store_bytes(void* to, const void* from) {
   static_assert(Bytes <= 4 || Bytes == 8 || Bytes % 16 == 0);
@@ -81,7 +79,7 @@ __device__ inline void store_bytes(void* to, const void* from) {
 template <int Bytes>
 __device__ inline void need_aligned(const void*) {}
 
-// Within 2 ulp or so, in a few instructions: for results that are rounded to 16 bits.
+// Precise to about 2 ulp, in a few instructions: for results that are rounded to 16 bits.
 __device__ inline float quick_exp(float x) {
   return __expf(x);
 }
@@ -96,7 +94,7 @@ __device__ inline float quick_divide(float a, float b) {
 
 namespace mbench::cuda {
 
-// exp and division as exactly as results stored as T need them.
+// exp and division, as precise as results stored as T need them.
 template <class T>
 __device__ inline float exp_for(float x) {
   if constexpr (sizeof(T) == 2) return quick_exp(x);

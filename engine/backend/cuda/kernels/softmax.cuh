@@ -1,5 +1,5 @@
-// Scaled, masked softmax of rows of scores, and its gradient: a block (or a warp) for each row, the row in
-// registers. What a causal row cannot see is neither read nor computed, only written as zero.
+// Scaled, masked softmax of rows of scores, and its gradient: a block (or a warp) for each row, the row in registers. Keys that a causal
+// row cannot see are neither read nor computed, only written as zero.
 #pragma once
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
@@ -22,7 +22,7 @@ struct SoftmaxShape {
   }
 };
 
-// Which keys are hidden from one row: those from `visible` on, and what the bytes say.
+// Which keys are hidden from one row: those from `visible` on, and those that the bytes hide.
 struct RowMask {
   const std::uint8_t *hidden, *keep;  // of this row, may be null
   std::int64_t visible;

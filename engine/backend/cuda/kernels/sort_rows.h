@@ -1,8 +1,9 @@
-// Places of ids sorted by the row of a table that each names: those of one row stand together, in the order in which they came. A radix
-// sort by 9 bits at a time; each pass is three kernels, linear in the ids, and gives the same result every time:
-//   count_digits   numbers[block, digit]: how many of the block's run have that digit
-//   sum_digits     numbers[block, digit]: where the block's first of that digit goes
-//   place_digits   the run's rows and places, there
+// Places of ids sorted by the row of a table that each id names. Places of one row are adjacent, in their original order.
+//
+// It is a radix sort by 9 bits at a time. Each pass is three kernels, linear in the ids, and gives the same result every time.
+//   count_digits   numbers[block, digit]: how many ids of the block have that digit.
+//   sum_digits     numbers[block, digit]: where the block's first id with that digit goes.
+//   place_digits   the block's rows and places, at these positions
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -29,7 +30,7 @@ struct SortPass {
   int* numbers;  // [blocks, kDigits]
   int count, shift;
 
-  // Ids of no row here come last.
+  // Ids of rows that are not here come last.
   __device__ int row(int i) const {
     if (ids == nullptr) return from.rows[i];
     const std::int64_t row = ids[i] - first_row;
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(Threads) place_digits(SortPass a) {
   for (int d = lane; d < kDigits; d += Threads) next[d] = a.numbers[blockIdx.x * kDigits + d];
   for (int first = a.begin(); first < a.end(); first += Threads) {
     const int i = first + lane, row = i < a.end() ? a.row(i) : 0, digit = i < a.end() ? a.digit(row) : -1;
-    __syncthreads();  // what the last tile moved on is there, and it has been read
+    __syncthreads();  // the last tile's updates are there, and it has been read
     tile[lane] = digit;
     __syncthreads();
     int before = 0, after = 0;
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(Threads) place_digits(SortPass a) {
       after += j > lane ? same : 0;
     }
     const int to = digit >= 0 ? next[digit] + before : 0;
-    __syncthreads();  // all have read what the last of each digit moves on
+    __syncthreads();  // all have read what the last id of each digit updates
     if (digit < 0) continue;
     if (after == 0) next[digit] = to + 1;
     a.to.rows[to] = row;
@@ -105,12 +106,12 @@ __global__ void __launch_bounds__(Threads) place_digits(SortPass a) {
   }
 }
 
-// Integers of scratch that sorted() wants.
+// Number of integers of scratch that sorted() needs.
 inline std::size_t sort_scratch(std::int64_t count) {
   return static_cast<std::size_t>(4 * count + (count + kSortRun - 1) / kSortRun * kDigits);
 }
 
-// Enqueues the sort; where its result will stand. `first_row`, `local`: the table's rows here; `scratch`: sort_scratch() integers.
+// Enqueues the sort, and returns where its result will be. `first_row`, `local`: the table's rows here; `scratch`: sort_scratch() integers.
 template <class Stream>
 SortedRows sorted(Stream& stream, std::string_view name, const std::int64_t* ids, std::int64_t count,
                   std::int64_t first_row, std::int64_t local, int* scratch) {

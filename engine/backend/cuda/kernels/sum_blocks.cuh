@@ -1,4 +1,4 @@
-// The sum of a batch of blocks of rows x cols: a thread owns a vector of columns of a row and walks the batch in its order.
+// The sum of a batch of blocks of rows x cols. A thread owns a vector of columns of a row and walks the batch in order.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/types.h"

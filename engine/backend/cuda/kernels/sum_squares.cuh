@@ -9,8 +9,7 @@
 
 namespace mbench::cuda {
 
-// partial[block]; a vector's squares are added in f32, the vectors in f64. Elements count that lie in a
-// range.
+// partial[block]: a vector's squares are added in f32, the vectors in f64. Only elements in a range count.
 template <int V, class T>
 __global__ void __launch_bounds__(kFlatThreads) sum_squares(const T* x, std::int64_t n, Borders only, double* partial) {
   __shared__ SharedArray<double, kWarp> parts;

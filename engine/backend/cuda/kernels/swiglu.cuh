@@ -1,5 +1,6 @@
-// y = f(gate) up of pairs (gate, up), f silu, GELU or ReLU, and the gradient of the pairs; a bias may be added to them first, and each row of y
-// multiplied by its weight: then the gradient has a block (or a warp) for each row, whose sum is that of the weight.
+// y = f(gate) up of pairs (gate, up), with f silu, GELU or ReLU, and the gradient of the pairs. A bias may be added to the pairs first.
+// Each row of y may be multiplied by its weight. Then the gradient has a block (or a warp) for each row, whose sum is the weight's
+// gradient.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/gelu_math.h"
@@ -14,7 +15,7 @@ __device__ inline float sigmoid_for(float z) {
   return divide_for<T>(1.0f, 1.0f + exp_for<T>(-z));
 }
 
-// A gate: d times its value, and d times its slope. And what an up becomes, and d times the slope of that.
+// A gate: d times its value, and d times its slope. Also what an up becomes, and d times the slope of that.
 struct PlainUp {
   static __device__ float up(float u) { return u; }
   static __device__ float through_up(float d, float) { return d; }
@@ -78,13 +79,13 @@ void with_gate(ops::Gate gate, F&& f) {
   }
 }
 
-// V pairs. A single one may lie where no vector of two fits.
+// V pairs. A single pair may lie where no vector of two fits.
 template <int V, class T>
 __device__ inline Floats<2 * V> load_pairs(const T* from) {
   if constexpr (V > 1) return load<2 * V>(from);
   return {{load<1>(from).v[0], load<1>(from + 1).v[0]}};
 }
-// The same of gates and ups that lie apart, if there is an `up`; `at`: the first output.
+// The same with gates and ups in separate tensors if there is an `up`; `at`: the first output.
 template <int V, class T>
 __device__ inline Floats<2 * V> load_gates(const T* x, const T* up, std::int64_t at) {
   if (up == nullptr) return load_pairs<V>(x + 2 * at);
@@ -142,7 +143,7 @@ struct SwiGluEach {
   }
 };
 
-// Of silu, with s = 1 / (1 + e^-gate): dup = dy gate s, dgate = dy up s (1 + gate (1 - s)).
+// For silu, with s = 1 / (1 + e^-gate): dup = dy gate s, dgate = dy up s (1 + gate (1 - s)).
 template <class T, class G>
 struct SwiGluGradEach {
   static constexpr int kWidth = width_of<T>();

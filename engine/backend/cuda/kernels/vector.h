@@ -9,13 +9,13 @@ struct Floats {
   float v[V];
 };
 
-// V stored elements, aligned as one access of at most 16 bytes wants it.
+// V stored elements, aligned for one access of at most 16 bytes.
 template <class T, int V>
 struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Pack {
   T v[V];
 };
 
-// Elements of a vector of an op on these storage types: the narrowest fills 16 bytes.
+// Elements of a vector for an op on these storage types: the narrowest type fills 16 bytes.
 template <class... T>
 constexpr int width_of() {
   return (... || (sizeof(T) == 2)) ? 8 : 4;
@@ -65,7 +65,7 @@ __device__ inline Floats<V> filled(float value) {
   return x;
 }
 
-// Whether vectors of V elements may be accessed at each of the addresses; a null pointer is no hindrance.
+// Whether vectors of V elements may be accessed at each of the addresses. Null pointers are allowed.
 template <int V, class... T>
 bool aligned(const T*... pointer) {
   return (... && (reinterpret_cast<std::uintptr_t>(pointer) % alignof(Pack<T, V>) == 0));

@@ -1,5 +1,5 @@
-// Tells whether two results are the same to the bit, without keeping either: a sum over the elements of a
-// hash of each one's place and bits. Integer sums have no order, so equal results give equal prints.
+// A fingerprint shows whether two results are equal bit by bit, without keeping either. It is a sum over elements of a hash of position and
+// bits. Integer sums have no order, so equal results give equal fingerprints.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"
@@ -47,8 +47,8 @@ inline Launch print_shape(std::int64_t n) {
   return shape;
 }
 
-// Leaves in `partial` one print (Fingerprint of fingerprint.h: hash, informative) for each block, at most
-// kPrintBlocks: their sums are the print of the n elements at `x`.
+// Leaves in `partial` one Fingerprint (fingerprint.h: hash, informative) for each block, at most kPrintBlocks. Their sums are the
+// fingerprint of the n elements at `x`.
 template <class Stream, class Print>
 void enqueue_fingerprint(Stream& stream, std::string_view name, const void* x, DType type, std::int64_t n,
                          Print* partial) {

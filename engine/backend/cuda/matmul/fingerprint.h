@@ -1,4 +1,4 @@
-// Prints of results on the GPU, to see whether two algorithms give the same bits (kernels/fingerprint.cuh).
+// Fingerprints of results on the GPU, to see whether two algorithms give the same bits (kernels/fingerprint.cuh).
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -9,7 +9,7 @@
 
 namespace mbench::cuda {
 
-// Of a range of elements: a hash of all their bits, and how many of them are numbers other than zero.
+// Of a range of elements: a hash of all their bits, and the count of numbers other than zero.
 struct Fingerprint {
   std::uint64_t hash = 0, informative = 0;
   bool operator==(const Fingerprint&) const = default;

@@ -1,4 +1,4 @@
-// A product over no terms, which cuBLASLt does not take: c = beta * c.
+// A GEMM over no terms (k = 0), which cuBLASLt does not take: c = beta * c.
 #pragma once
 #include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/types.h"
@@ -6,7 +6,7 @@
 
 namespace mbench::cuda {
 
-// c: [batch, rows, cols] of strides batch_stride, ld, 1. Where beta is 0, what was there is not looked at.
+// c: [batch, rows, cols] of strides batch_stride, ld, 1. Where beta is 0, c is not read.
 template <class T>
 __global__ void __launch_bounds__(kFlatThreads)
     scale_matrices(T* c, std::int64_t rows, std::int64_t cols, std::int64_t ld, std::int64_t batch_stride,

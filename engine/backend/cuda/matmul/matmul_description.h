@@ -1,4 +1,4 @@
-// cuBLASLt's descriptions of a matrix product, and its epilogues by the names they have here.
+// cuBLASLt's descriptions of a GEMM, and its epilogues by the names they have here.
 #pragma once
 #include <cublasLt.h>
 
@@ -9,23 +9,23 @@
 
 namespace mbench::cuda {
 
-// Throws unless it is success: out_of_memory where the GPU is full, else internal.
+// Throws unless `status` is success: out_of_memory if the GPU is full, else internal.
 void need(cublasStatus_t status, const char* call);
 
-// Where element (0, 0) of the batch's first matrix is.
+// The address of element (0, 0) of the batch's first matrix.
 std::byte* address_of(const ops::Matrix& m);
-// The largest power of two up to 256 that divides the address: what a kernel may assume of it.
+// The largest power of two up to 256 that divides the address: the alignment that a kernel may assume.
 std::int64_t alignment_of(const void* address);
-// cuBLASLt's word for the op's epilogue.
+// cuBLASLt's name for the op's epilogue.
 cublasLtEpilogue_t epilogue_of(const ops::Matmul& op);
-// [m, n] tensor that the epilogue writes or reads beside the result; empty where it has none.
+// The [m, n] tensor that the epilogue writes or reads in addition to the result; empty if none.
 const Tensor& auxiliary_of(const ops::Matmul& op);
-// Whether the epilogue's tensors are as cuBLASLt wants them: the leading dim of the auxiliary one a multiple
-// of 8 elements (cublasLt.h), addresses multiples of 16 bytes. A GELU of f32 operands is not to be cuBLASLt's unless they are
-// rounded to TF32 (`tf32`): it may take a tanh of fewer bits than f32 has.
+// Whether the epilogue's tensors suit cuBLASLt. The leading dim of the auxiliary one must be a multiple of 8 elements (cublasLt.h),
+// addresses multiples of 16 bytes. cuBLASLt must not compute a GELU of f32 operands unless they are rounded to TF32 (`tf32`): its tanh may
+// have fewer bits than f32.
 bool epilogue_fits(const ops::Matmul& op, bool tf32);
 
-// A row-major matrix is its transpose in the column-major order that cuBLAS counts in.
+// A row-major matrix is its transpose in cuBLAS's column-major order.
 class Layout {
  public:
   Layout(const ops::Matrix& m, std::int64_t batch);
@@ -41,14 +41,13 @@ class Layout {
 // C^T = B^T A^T: cuBLAS's first operand is b, its second is a.
 class Description {
  public:
-  // `tf32`: f32 operands are rounded to TF32. With its epilogue, if it has one and `inside`.
+  // `tf32`: f32 operands are rounded to TF32. Includes the epilogue, if there is one and `inside` is set.
   Description(const ops::Matmul& op, bool tf32, bool inside);
   ~Description() { cublasLtMatmulDescDestroy(description_); }
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
   cublasLtMatmulDesc_t get() const { return description_; }
-  // Where this call's bias (or gradient of a bias) and auxiliary tensor are. Their types are c's, cuBLASLt's
-  // default.
+  // Sets the addresses of this call's bias (or gradient of a bias) and auxiliary tensor. Their types are c's, cuBLASLt's default.
   void point_to(const void* bias, const void* auxiliary);
 
  private:
@@ -59,7 +58,7 @@ class Description {
   cublasLtMatmulDesc_t description_ = nullptr;
 };
 
-// What may be chosen for operands at these addresses.
+// Which algorithms may be chosen for operands at these addresses.
 class Preference {
  public:
   Preference(const ops::Matmul& op, std::size_t workspace);

@@ -1,15 +1,15 @@
-// Matrix products and their epilogues by cuBLASLt. What a product needs is made once for its shape, strides,
-// types, alignment and epilogue, and kept.
+// GEMMs and their epilogues by cuBLASLt. A plan is made once for a GEMM's shape, strides, types, alignment and epilogue, and kept.
 //
-// The algorithm: of those that cuBLASLt's heuristic puts first, all that give the very bits of its first on
-// the operands at hand are timed, and the fastest is kept. The heuristic's first depends on the product
-// alone, so what the clock decides is only how long a product takes, never its result: two runs give the same
-// bits.
+// The algorithm: candidates are the first ones of cuBLASLt's heuristic that give exactly the bits of its first one on the operands at hand.
+// They are timed, and the fastest is kept. The heuristic's first depends only on the GEMM. So timing decides only how long a GEMM takes,
+// never its result: two runs give the same bits.
 //
-// The epilogue: inside the product's kernel where cuBLASLt has one for the shape and types, else the product,
-// and then our own kernels (ops/epilogue.h): it is the same op, rounded where the op's header says. Of products that cost something the
-// clock compares the two once for each shape, before any step is a sample. Because they round differently, only a difference that is
-// beyond its noise counts (kClearly), small products stay fused, and what was chosen is kept for the record (choices()).
+// The epilogue: it runs inside the GEMM's kernel where cuBLASLt has one for the shape and types. Otherwise our own kernels (ops/epilogue.h)
+// follow the GEMM. It is the same op, rounded where the op's header says. For GEMMs that are not small, both ways are timed once for each
+// shape, before any step is a sample.
+//
+// The two ways round differently. So only a difference beyond the noise of timing counts (kClearly), small GEMMs stay fused, and the choice
+// is kept for the record (choices()).
 #pragma once
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -33,20 +33,19 @@ struct CudaOps;  // device/cuda_ops.h
 
 class MatmulPlans {
  public:
-  // `ops`: our kernels, on the same stream, and workspace for the length of a call. `memory`: the
-  // device's, which the workspace of cuBLASLt is charged to. `tf32`: f32 operands are rounded to TF32,
-  // for the tensor cores. `candidates`: how many algorithms to measure for a shape, which is done once
-  // `idle` has waited for the stream to be; 1 takes the heuristic's first without a look at the clock.
+  // `ops`: our kernels, on the same stream, and workspace for the length of a call. `memory`: the device's, to which cuBLASLt's workspace
+  // is charged. `tf32`: f32 operands are rounded to TF32, for the tensor cores. `candidates`: how many algorithms to measure for a shape.
+  // They are measured once `idle` has waited for the stream to be idle. 1 takes the heuristic's first without timing.
   MatmulPlans(cudaStream_t stream, CudaOps& ops, Allocator& memory, bool tf32, std::function<void()> idle,
               int candidates = 8);
   ~MatmulPlans();
   MatmulPlans(const MatmulPlans&) = delete;
   MatmulPlans& operator=(const MatmulPlans&) = delete;
-  // A product over at least one term.
+  // A GEMM over at least one term.
   void run(const ops::Matmul& op);
-  // The same without an epilogue, for one of which the number of rows (m) or of terms (k) is the data's and another in every step: to
-  // measure would take longer than the products. Takes the heuristic's first for the number rounded up, which depends on the
-  // product alone too, and keeps a bounded number of them.
+  // The same without an epilogue, for a GEMM whose rows (m) or terms (k) depend on the data and change in every step. Timing would take
+  // longer than the GEMMs. It takes the heuristic's first for the number rounded up, which also depends only on the GEMM. It keeps a
+  // bounded number of plans.
   enum class Varying { rows, terms };
   void run_varying(const ops::Matmul& op, Varying what);
   const std::vector<GemmChoice>& choices() const { return choices_; }
@@ -58,7 +57,7 @@ class MatmulPlans {
   using Algorithm = cublasLtMatmulAlgo_t;
   using Key = std::array<std::int64_t, 21>;
   static Key key_of(const ops::Matmul& op);
-  // Of at most `most` algorithms each.
+  // With at most `most` algorithms each.
   std::unique_ptr<Plan> make(const ops::Matmul& op, int most);
   std::vector<Algorithm> heuristic(Plan& plan, Variant& variant, const ops::Matmul& op, int most,
                                    cublasStatus_t& status);
