@@ -1,4 +1,4 @@
-// What came of a simulated step: a row of a table.
+// The result of a simulated step: a row of a table.
 #pragma once
 #include <map>
 #include <memory>
