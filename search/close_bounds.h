@@ -1,7 +1,8 @@
 // Closer lower bounds than those of bounds.h, for the layouts that these leave undecided.
 //
 // The engine's code is recorded with all that the layout asks for, sharding and offload of state too. The recorded models have one to
-// four layers a stage, in as many stages as give them both ends and a middle. From these follow the figures of a chunk of any number of layers.
+// four layers a stage, in as many stages as give them both ends and a middle. From these follow the figures of a chunk of any number of
+// layers.
 //
 //   - The time that each action on a micro batch takes without waiting.
 //   - The memory that it keeps, and its peak.
