@@ -22,7 +22,7 @@ struct CheckRequest {
   double timeout_s = 600;
   bool quiet = false;
 };
-// launch_failed or timed_out with the reason where the ranks tell nothing.
+// Throws launch_failed or timed_out, with the reason, where the ranks report nothing.
 health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& launcher, Interrupt* interrupt);
 
 // The meshes of points that run on ranks, each once; of those that cannot be, none.

@@ -10,7 +10,7 @@ namespace mbench::cli {
 // Whether the path is a file that holds a check or a fleet.
 bool is_check_file(const std::string& path);
 health::Health read_check(const std::string& path);
-// A fleet as it stands, or that of one check file.
+// A stored fleet, or the fleet of one check file.
 health::Fleet read_fleet(const std::string& path);
 
 // mbench report CHECK...: as text, markdown or JSON.
@@ -33,7 +33,7 @@ struct FleetRequest {
 int run_fleet(const FleetRequest& request);
 // mbench check --fleet FLEET: what of a check falls out of it, as lines; empty: nothing.
 std::vector<std::string> against_fleet(const FleetRequest& request, const health::Health& check);
-// Whether --fleet has check files, of which a fleet is made, and not a stored fleet to be held against. bad_input for a mix of both.
+// Whether --fleet has check files to make a fleet, and not a stored fleet to compare with. Throws bad_input for a mix of both.
 bool makes_fleet(const FleetRequest& request);
 
 }  // namespace mbench::cli

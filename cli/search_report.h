@@ -17,8 +17,8 @@ std::string describe_search(const search::Space& space, const search::Place& pla
                             const search::SearchOptions& options, const search::SearchEnd& end, const ResultFile& file,
                             const api::MemoryMargin& margin);
 
-// What a search found, for its result file (environment.search), from which its page says it: the answer in a sentence, the front, and the
-// layouts that were left out, with the reason.
+// What a search found, for its result file (environment.search), from which its page shows it. It has the answer in a sentence, the
+// front, and the layouts that were left out, with the reason.
 nlohmann::ordered_json search_record(const search::Space& space, const search::SearchOptions& options,
                                      const search::SearchEnd& end, const api::MemoryMargin& margin);
 

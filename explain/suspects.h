@@ -1,5 +1,6 @@
-// What could hold the gap between a measured and an expected step, most likely first: what the run's own figures show, then changes of the spec or the machine
-// that are simulated and held against what was measured, then what only another measurement can tell. Changes are data (changes.json).
+// What could cause the gap between a measured and an expected step, most likely first. First come causes that the run's own figures
+// show. Then come changes of the spec or the machine that are simulated and compared with the measurement. Last come those that only
+// another measurement can show. Changes are data (changes.json).
 #pragma once
 #include <functional>
 #include <optional>

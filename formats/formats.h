@@ -34,8 +34,8 @@ Imported import_files(const std::vector<std::string>& paths, const ImportOptions
 // spec's folder. The precision, attention and dropout of the config.json are the spec's, unless it has its own. Nothing for other specs.
 std::optional<Imported> with_model_of_config(std::string_view text, const std::string& path);
 
-// What a file that is given as a SPEC says where it is no plain spec: a trainer's file, or a spec with the model of a config.json.
-// Nothing for a plain spec and for what is no file, of which the reader of specs says what it is.
+// The spec in a file that is given as a SPEC but is no plain spec: a trainer's file, or a spec with the model of a config.json. Nothing
+// for a plain spec, and for a missing file; the reader of specs reports that.
 std::optional<Imported> spec_of_file(const std::string& path);
 
 // What a trainer is given to run the point: a script, or the config of its model.

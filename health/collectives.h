@@ -1,9 +1,9 @@
 // The collectives that a check and a bench measure, with what they count and what they must give.
 //
-// Sizes and rates are nccl-tests' (its PERFORMANCE.md): `bytes` of the whole buffer, of all-gather the gathered one and of
-// reduce-scatter the one that is scattered; algorithm bandwidth is bytes over time, bus bandwidth that times a factor which makes
-// it comparable to the speed of the links: of all-reduce 2 (k - 1) / k, of all-gather, reduce-scatter and all-to-all
-// (k - 1) / k, of send 1. Send is a round of the ring: every rank sends its buffer to the next.
+// Sizes and rates are those of nccl-tests (its PERFORMANCE.md). `bytes` are of the whole buffer: of all-gather the gathered one, of
+// reduce-scatter the one that is scattered. Algorithm bandwidth is bytes over time. Bus bandwidth is that times a factor which makes it
+// comparable to the speed of the links. The factor is 2 (k - 1) / k for all-reduce, (k - 1) / k for all-gather, reduce-scatter and
+// all-to-all, and 1 for send. Send is a round of the ring: every rank sends its buffer to the next.
 #pragma once
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
-// What a check of a machine has measured, and what of it stands out. Data, and JSON in and out.
+// What a check of a machine has measured, and which of it stands out. Data, and JSON in and out.
 //
-// A figure is one measure of many: of every rank ("f32 GEMM", "memory", "launch"), or of every group of ranks that does a
+// A figure is one measure, taken on many. It is of every rank ("f32 GEMM", "memory", "launch"), or of every group of ranks that does a
 // collective at the same time as the others of its scope.
 #pragma once
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Figure {
   std::string scope;       // "rank"; of collectives "all", "pairs", or the axes whose groups these are: "tp"
   std::string unit;        // "TFLOP/s", "GB/s", "us"
   std::int64_t bytes = 0;  // of a collective, as nccl-tests counts its size
-  bool rate = true;        // more is better; else a time, of which less is
+  bool rate = true;        // more is better; else it is a time, and less is better
   bool judged = true;      // against peers and what is expected: not collectives of fewer bytes than the largest
   std::vector<Measured> of;
 };
@@ -40,7 +40,7 @@ struct Health {
   std::vector<std::string> devices;  // of each rank, as its host calls it: "NVIDIA H200 at 0000:1b:00.0"
   std::vector<Figure> figures;
   std::string machine;                      // that `expected` is of; empty: none
-  std::vector<DeviceSignature> signatures;  // of each rank's device; empty: not told
+  std::vector<DeviceSignature> signatures;  // of each rank's device; empty: not reported
   std::string date;                         // when it was measured, "2026-11-27"; empty: not said
 };
 
@@ -72,12 +72,13 @@ struct Finding {
 };
 std::string_view name_of(Finding::Kind kind);  // "wrong", "slow", "below"
 
-// What of a figure's measurements their peers reach: the median of the others, those of groups over as many hosts alone.
+// What the peers of each measurement of a figure reach: the median of the others. For a group only those over as many hosts count.
 // Nothing without any. In the order of `of`.
 std::vector<std::optional<double>> peers_of(const Health& health, const Figure& figure);
 
-// Whatever computed or brought wrong data, and whatever is worse than its peers, or than a machine file says, by more than
-// `tolerance` (0.1: a rate below 90 % of theirs, a time above 1 / 90 %). Of a repeated check that is in two of three repeats.
+// Whatever computed or brought wrong data, and whatever is worse than its peers or than a machine file says by more than `tolerance`.
+// With 0.1 that is a rate below 90 % of theirs, or a time above 1 / 90 %. In a repeated check, a finding must be in two of three
+// repeats.
 std::vector<Finding> judge(const Health& health, double tolerance);
 
 // {"schema": "mbench.check/1", "device", "hosts", "devices", "machine", "figures": [{"what", "scope", "unit", "bytes", "rate",

@@ -23,7 +23,7 @@ struct Way {
   std::string_view field;  // of a point; "model.bias": of its model
   // Joined by "|", the most fitting first; empty: numbers. Of recompute "-moe+mlp" too, which takes one region out and puts one in.
   std::string_view values;
-  // Whole numbers from low to high, multiples of `multiple_of`, divisors of `divides` unless that is 0. The nearest are told.
+  // Whole numbers from low to high, multiples of `multiple_of`, divisors of `divides` unless that is 0. The nearest are reported.
   std::int64_t low = 0, high = kAnyNumber, multiple_of = 1, divides = 0;
 };
 

@@ -22,10 +22,9 @@ struct Refusal {
 };
 using MaybeRefusal = std::optional<Refusal>;
 
-// Values of one field that the strategy can take where the other fields stand as they do, and `devices` are at hand. Fields
-// that go together alone are joined by commas, as a sweep joins them ("schedule,virtual_stages"), and a value is then an
-// array of theirs. A search takes a strategy's choices in the order in which they are given, each with those before it
-// made: what decides about another comes first.
+// Values of one field that the strategy can take, given the other fields and `devices`. Fields that only go together are joined by
+// commas, as in a sweep ("schedule,virtual_stages"); a value is then an array of theirs. A search takes a strategy's choices in the
+// given order, each after those before it are made. So what decides about another comes first.
 struct Choice {
   std::string field;
   std::vector<nlohmann::json> values;

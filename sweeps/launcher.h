@@ -64,7 +64,7 @@ struct Command {
   std::map<std::string, std::string> env;
 };
 
-// How the ranks of a point lie: so many on each node but perhaps the last. `told`: the launcher is told so.
+// How the ranks of a point are spread: so many on each node, but perhaps the last. `reported`: the launcher is given this number.
 struct Spread {
   std::int64_t nodes = 1, per_node = 1;
   bool reported = false;

@@ -1,7 +1,6 @@
-// Runs the points of a sweep one after another, each with a session of its own and a hard time-out (simulated ones in
-// this process, where they take milliseconds), and keeps what came of every one: results.json and results.md are
-// rewritten after each point. An OOM, a hang or a crash is a row; only Ctrl-C or a disk that cannot be written ends a
-// sweep early, and then what was measured stands.
+// Runs the points of a sweep one after another, and keeps the result of each. Every point has a session of its own and a hard time-out.
+// Simulated points run in this process, where they take milliseconds. results.json and results.md are rewritten after each point. An
+// OOM, a hang or a crash is a row. Only Ctrl-C or a disk that cannot be written ends a sweep early, and then the measured rows stay.
 #pragma once
 #include <functional>
 #include <iosfwd>

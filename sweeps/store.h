@@ -48,11 +48,11 @@ class ResultStore {
   // The same for a row that costs nothing to make again: on disk now and then, and with the next write().
   void keep_simulated(const PointResult& result);
   void write();
-  // What the ranks of a point say of their host, which takes the place of what the sweep had said of its own: the first of them
-  // counts, since rows have the hosts of each.
+  // What the ranks of a point report of their host. It replaces what the sweep recorded of its own host. The first report counts, since
+  // rows have the hosts of each.
   void learn(const nlohmann::ordered_json& environment);
   const ResultFile& file() const { return file_; }
-  // What is to be told since the last call.
+  // The notes since the last call.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
   std::string results_path() const;
 

@@ -15,7 +15,7 @@ struct PointResult;
 
 namespace mbench::formats {
 
-// bad_input if no trainer's steps are in it. `program`: one trainer's alone; empty: whoever's there is.
+// Throws bad_input if no trainer's steps are in it. `program`: read only that trainer's lines; empty: whichever trainer's are there.
 Log read_log(std::istream& in, const std::string& file, const std::string& program = "");
 // Names that `program` may have.
 std::vector<std::string> log_programs();

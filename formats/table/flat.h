@@ -1,5 +1,5 @@
-// A point with every part of its model named, so that what a table says can be asked for by a dotted path: "model.rope.base"; and the way
-// back to a spec that says no more than it must.
+// A point with every part of its model named, so that a table can ask for a part by a dotted path such as "model.rope.base". Also the
+// way back, to a spec that says no more than it must.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,5 +1,5 @@
-// A trainer's config as a table: each row is one of its keys, the field of a spec that it says, and how the values map. Import and export
-// both come from it. The tables are JSON files (formats/*/*.json), so that a key is one line there; what one key alone cannot say is a
+// A trainer's config as a table: each row is one of its keys, the field of a spec for it, and the mapping of its values. Import and
+// export both use it. The tables are JSON files (formats/*/*.json), so a key is one line there. What a single key cannot express is a
 // rule (rules.h).
 #pragma once
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
-// What one key alone cannot say: several that are one thing together. A rule has both directions side by side, and tables name it.
+// What a single key cannot express: several keys that mean one thing together. A rule has both directions side by side, and tables name
+// it.
 #pragma once
 #include <string_view>
 
