@@ -6,10 +6,9 @@
 //    "history": [{"date", "revision", "sweep", "environment": {software}, "outcome", "peak_memory_mib",
 //    "losses", "samples_ms", "time_anatomy_ms", ..., "pinned": true}]}
 //
-// One entry of a point may be pinned: what later ones are held against where a user asks for that. Keys are sorted and an array or an
-// object of numbers is one line, so that a new entry is a diff of a few lines. All
-// samples are kept: time is compared by samples. Where memory alone is stored, it belongs to a kind of device
-// and not to a machine: the allocator counts the same bytes on every CPU.
+// One entry of a point may be pinned: later ones are compared with it where a user asks for that. Keys are sorted, and an array or an
+// object of numbers is one line, so a new entry is a diff of a few lines. All samples are kept: time is compared by samples. Where only
+// memory is stored, it belongs to a kind of device and not to a machine: the allocator counts the same bytes on every CPU.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

@@ -27,7 +27,7 @@ struct AddOptions {
   bool with_losses = false;    // and the losses, where `memory_only`
   bool force = false;          // whatever disturbed the measurement
   std::string revision, date;  // instead of the result's own
-  std::size_t keep = 0;        // at most so many entries of a point, the newest, and the pinned one beside them; 0: all
+  std::size_t keep = 0;        // keep only so many newest entries of a point, and the pinned one as well; 0: all
 };
 struct Added {
   std::vector<std::string> written;  // paths
@@ -41,15 +41,16 @@ std::vector<std::string> disturbed_points(const ResultFile& results);
 // twice changes nothing. The folder is made and locked meanwhile: of several who add at once, one waits for the other.
 Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options);
 
-// Which entry of a point: the newest, the oldest, the pinned one, the one with the least mean step (reports/records/slow_steps.h:
-// paid_mean) or, where no time is stored, with the least memory. `revision`: only of entries whose revision begins so.
+// Which entry of a point: the newest, the oldest, the pinned one, or the best. The best has the least mean step
+// (reports/records/slow_steps.h: paid_mean) or, where no time is stored, the least memory. `revision`: only entries whose revision
+// begins with it.
 enum class Stand { newest, oldest, pinned, best, pinned_or_oldest };
 Stand stand_named(const std::string& name, const std::string& where);  // bad_input if there is none
 struct Choice {
   Stand stand = Stand::newest;
   std::string revision;
   std::vector<std::string> allow_different =
-      {};  // a point that differs in these fields alone will do where there is no other
+      {};  // a point that differs only in these fields will do where there is no other
 };
 
 // What `now` is compared with: for each of its points the chosen entry of its machine, and the points of the same sweep that `now`
@@ -65,8 +66,8 @@ Chosen choose_baseline(const std::string& folder, const ResultFile& now, bool me
 ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool memory_only,
                         const std::string& revision);
 
-// Pins the newest entry of each selected file whose revision begins with `revision`, and no other of the file; the paths of those that
-// have one, where files without it stay as they are. `unpin`: none is pinned any more.
+// Pins the newest entry of each selected file whose revision begins with `revision`, and no other of the file. Files without such an
+// entry stay as they are. Returns the paths of those with one. `unpin`: none is pinned any more.
 std::vector<std::string> pin_entries(const std::vector<StoredBaseline>& selected, const std::string& revision);
 std::vector<std::string> unpin_entries(const std::vector<StoredBaseline>& selected);
 

@@ -33,7 +33,7 @@ std::string render_trends(const std::vector<Trend>& trends, const std::string& f
 // All of them in one picture: a line each, over the number of the entry. At least one, of one metric.
 Plot trend_plot(const std::vector<Trend>& trends);
 
-// The fields in which stored points differ, by which people tell them apart; one for each.
+// The fields in which stored points differ, as a label for each.
 std::vector<std::string> labels_of(const std::vector<StoredBaseline>& stored);
 
 }  // namespace mbench::reports

@@ -1,9 +1,9 @@
-// What all changes together may cost: an allowance for time or memory since one stored entry, beside the threshold of each single
+// What all changes together may cost: an allowance for time or memory since one stored entry, as well as the threshold of each single
 // change. Thirteen revisions of 1 % each pass a threshold of 5 % one by one, and no budget of 5 %.
 //
-//   slower, larger   over the budget: the change since that entry is beyond doubt, and as large as the budget or larger
-//   ambiguous        it may be over the budget
-//   same             within it; the reason tells how much is used
+//   slower, larger   Over the budget: the change since that entry is beyond doubt, and at least as large as the budget.
+//   ambiguous        It may be over the budget.
+//   same             Within it; the reason says how much is used.
 #pragma once
 #include <map>
 #include <optional>

@@ -1,8 +1,9 @@
-// What of a step and of its memory changed, so that a reviewer sees where to look: "tp communication +38.0 ms, the rest the same".
+// Which parts of a step and of its memory changed, so that a reviewer sees where to look: "tp communication +38.0 ms, the rest the
+// same".
 //
-// Time parts are those of the mean step's anatomy on the slowest rank (engine/base/time_part.h), memory those of the fullest rank at its
-// peak. Parts have no samples: a measured one is told if it moved by a fifth of the threshold of the whole step. Memory and simulated
-// times have no noise, and every change of theirs is told.
+// Parts of time are of the mean step's anatomy on the slowest rank (engine/base/time_part.h), parts of memory of the fullest rank at
+// its peak. Parts have no samples, so a measured one is reported if it moved by a fifth of the whole step's threshold. Memory and
+// simulated times have no noise, and their every change is reported.
 #pragma once
 #include <string>
 #include <vector>

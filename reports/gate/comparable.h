@@ -10,8 +10,8 @@
 namespace mbench::reports {
 
 struct Matches {
-  // For each point of NEW the baseline's point of the same id, or else the one that differs in device, model
-  // and precision alone; both null where there is neither.
+  // For each point of NEW the baseline's point of the same id, or else the one that differs only in device, model and precision. Both
+  // are null where there is neither.
   std::vector<const PointResult*> same, alike;
   std::vector<std::size_t> missing;  // points of the baseline that NEW has nothing for
 };
@@ -21,10 +21,9 @@ Matches match_points(const ResultFile& now, const ResultFile& baseline,
 // What point_id would be if these fields stood at their defaults.
 std::string id_without(const Point& point, const std::vector<std::string>& fields);
 
-// Why two points may not be compared, or nothing. Needed to be equal: simulated or measured, the kind of
-// device (of a simulation the whole of it), the model, the precision, the device's name, the FLOP formula,
-// and for what is measured, unless only memory is compared, the machine's CPU and cores too, and over how many
-// hosts the point was spread, with how many ranks on each.
+// Why two points may not be compared, or nothing. These must be equal: simulated or measured, the kind of device (the whole device if
+// simulated), the model, the precision, the device's name, and the FLOP formula. For measured points more must be equal, unless only
+// memory is compared: the machine's CPU and cores, the number of hosts, and the ranks on each.
 class Comparability {
  public:
   Comparability(const nlohmann::ordered_json& now, const nlohmann::ordered_json& baseline, bool same_machine);
@@ -39,8 +38,8 @@ class Comparability {
 void refuse_unlike_files(const ResultFile& now, const ResultFile& baseline, const Matches& matches,
                          const Comparability& comparability);
 
-// The hardware that a measured point belongs to, and its name as a folder:
-// "amd-epyc-7742-64-cores-v100-x-8-1f3a09c2". Of a simulated point the simulated machine alone.
+// The hardware that a measured point belongs to, and its name as a folder: "amd-epyc-7742-64-cores-v100-x-8-1f3a09c2". For a simulated
+// point only the simulated machine.
 nlohmann::json machine_of(const nlohmann::ordered_json& environment, const PointResult& point);
 std::string fingerprint_of(const nlohmann::json& machine);
 

@@ -46,7 +46,7 @@ Verdict verdict_named(const std::string& name, const std::string& where);  // ba
 struct CompareOptions {
   Thresholds thresholds;
   std::vector<std::string> metrics = compared_metrics();
-  std::vector<Verdict> fail_on;                   // verdicts that fail a comparison besides the regressions
+  std::vector<Verdict> fail_on;                   // verdicts that fail a comparison, in addition to regressions
   std::vector<std::string> allow_different = {};  // fields in which the two sides of a point may differ
   bool has(const std::string& metric) const;
   // Memory and losses do not depend on the machine: they are counted, and agree to rounding.

@@ -1,6 +1,6 @@
-// From results to plots, by the declarations. A plot is drawn only where the data supports it: lines need two
-// values of x, samples four steps, and neither more lines nor more bars than can be told apart. What is left
-// out for another reason than having no data is said in a note.
+// From results to plots, by the declarations. A plot is drawn only where the data support it: lines need two values of x, samples four
+// steps. More lines or bars than a reader can distinguish are not drawn either. A note reports what is left out for another reason than
+// having no data.
 #pragma once
 #include <string>
 #include <vector>

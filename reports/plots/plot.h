@@ -34,7 +34,7 @@ struct PlotSeries {
 struct Plot {
   std::string name;  // of its files, without extension: lower-case letters, digits and dashes
   PlotShape shape = PlotShape::lines;
-  std::string title, heading;  // what is shown, and of which points
+  std::string title, heading;  // what is shown, and for which points
   std::string x_label, y_label;
   std::string note;                // how to read it
   std::vector<PlotSeries> series;  // at least one

@@ -17,9 +17,8 @@ namespace mbench::reports {
 BuiltPlots report_plots(const ResultFile& file, const ReportOptions& options);
 TimelinePlot read_timeline(const std::string& path);
 
-// The plots of a sweep drawn into the folder "plots" beside its tables, and the lines of markdown that show
-// them there. Of very many the first hundred. Empty if there are none; `notes` says why where something is
-// missing or left out. An interrupt ends the drawing.
+// The plots of a sweep, drawn into the folder "plots" next to its tables, and the lines of markdown that show them there. At most the
+// first hundred. Empty if there are none; `notes` says why something is missing or left out. An interrupt ends the drawing.
 std::string plots_next_to(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
                           Interrupt* interrupt = nullptr);
 

@@ -1,7 +1,7 @@
-// Whether a series stays at one level, changes it once, or goes on rising or falling: three models by least squares, and how much
-// evidence there is for each by the Bayesian information criterion (Schwarz, 1978). Less is better; a difference of 10 is very strong
-// evidence (Kass and Raftery, 1995). The criterion counts parameters, of which the place of a change is one, so that a model that fits
-// anything does not win by that. It takes the values' noise for independent.
+// Whether a series stays at one level, changes it once, or goes on rising or falling. These are three models by least squares. The
+// Bayesian information criterion (Schwarz, 1978) says how much evidence there is for each. Less is better; a difference of 10 is very
+// strong evidence (Kass and Raftery, 1995). The criterion counts parameters, also the place of a change, so a model does not win by
+// fitting anything. It assumes that the values' noise is independent.
 #pragma once
 #include <cstddef>
 #include <vector>
