@@ -1,5 +1,5 @@
-// A communicator of the fake GPUs' NCCL. Its operations run in the order they were called in, each when its
-// stream comes to it; sums are taken in the order of the ranks, in f32 for 16-bit types, and rounded once.
+// A communicator of the fake GPUs' NCCL. Its operations run in the order of their calls, each when its stream comes to it. Sums are
+// taken in the order of the ranks, in f32 for 16-bit types, and rounded once.
 #pragma once
 #include <nccl.h>
 
@@ -17,7 +17,7 @@ namespace fake_cuda {
 
 enum class Call : int { all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, receive };
 
-// What every rank must say alike.
+// The arguments in which all ranks must agree.
 struct Terms {
   Call call;
   int type = 0, op = 0, root = 0;
