@@ -11,7 +11,7 @@
 
 namespace mbench::cli {
 
-// The whole answer in markdown: the best layouts with time and memory, what the next best would need, the front, and how
+// The whole answer in markdown: the best layouts with time and memory, what the next best would need, and the front. It also says how
 // many layouts were left out for which reason. `file` is api::result_file_of() with its environment.
 std::string describe_search(const search::Space& space, const search::Place& place,
                             const search::SearchOptions& options, const search::SearchEnd& end, const ResultFile& file,

@@ -1,5 +1,5 @@
-// How far simulations are from published runs of the same kind: the interval of an expected step time. The errors are data, explain/published_errors.json, which
-// scripts/write-published-errors writes.
+// How far simulations are from published runs of the same kind: the interval of an expected step time. The errors are data in
+// explain/published_errors.json, written by scripts/write-published-errors.
 #pragma once
 #include <cstddef>
 #include <string>

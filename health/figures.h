@@ -1,7 +1,7 @@
 // What a check of a machine has measured, and which of it stands out. Data, and JSON in and out.
 //
-// A figure is one measure, taken on many. It is of every rank ("f32 GEMM", "memory", "launch"), or of every group of ranks that does a
-// collective at the same time as the others of its scope.
+// A figure is one measure, taken on many. Some are of every rank ("f32 GEMM", "memory", "launch"). The others are of every group of
+// ranks that does a collective at the same time as the others of its scope.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -55,8 +55,8 @@ double shortfall(const Figure& figure, double value, double reference);
 // "all_reduce of 1024 bytes over tp", "memory".
 std::string label_of(const Figure& figure);
 
-// Names a rank with its host and device, several ranks by their numbers with their hosts: "rank 3 on h2 (NVIDIA H200 at
-// 0000:1b:00.0)", "ranks 2 3 on h2".
+// Names a rank with its host and device: "rank 3 on h2 (NVIDIA H200 at 0000:1b:00.0)". Names several ranks by their numbers with their
+// hosts: "ranks 2 3 on h2".
 std::string ranks_text(const Health& health, const std::vector<int>& ranks);
 // On how many hosts they are; 1 where that is not known.
 int hosts_of(const Health& health, const std::vector<int>& ranks);

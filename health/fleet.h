@@ -1,7 +1,7 @@
 // A fleet: what many nodes reach in a check, and which of them fall out. The baseline of a node is the fleet without its outliers.
 //
-// A node's value of a figure is the worst of what its ranks, or groups of ranks within it, measured; of several checks of one node the
-// median. Groups over several hosts say nothing of one node and are left out.
+// A node's value of a figure is the worst that its ranks, or groups of ranks within it, measured. For several checks of one node it is
+// the median. Groups over several hosts say nothing about one node and are left out.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -72,8 +72,8 @@ struct FallenOut {
 std::vector<FallenOut> fallen_out(const Fleet& fleet, const std::vector<Health>& checks,
                                   const std::vector<Rule>& rules);
 
-// {"schema": "mbench.fleet/1", "device", "hardware", "date", "nodes", "figures": [{"what", "scope", "unit", "bytes", "ranks", "rate", "median", "spread",
-// "least", "most", "nodes", "cut"}]}
+// {"schema": "mbench.fleet/1", "device", "hardware", "date", "nodes", "figures": [{"what", "scope", "unit", "bytes", "ranks", "rate",
+// "median", "spread", "least", "most", "nodes", "cut"}]}
 nlohmann::ordered_json to_json(const Fleet& fleet);
 Fleet fleet_from_json(const nlohmann::json& json, const std::string& where);
 bool is_fleet(const nlohmann::json& json);

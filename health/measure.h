@@ -24,8 +24,8 @@ struct Scope {
   std::string name;
   std::vector<std::vector<int>> groups;  // disjoint, of two ranks or more
 };
-// All ranks; neighbours in pairs, from the even and from the odd ranks on; and the groups of every axis of the meshes, once for each
-// way they lie. The pairs show which rank of a ring is slow. Equal groups are measured under the first name.
+// All ranks; neighbours in pairs, from the even and from the odd ranks on; and the groups of every axis of the meshes. Of these groups
+// there is a scope for each way they lie. The pairs show which rank of a ring is slow. Equal groups are measured under the first name.
 std::vector<Scope> scopes_of(int ranks, const std::vector<Mesh>& meshes);
 
 struct MeasureOptions {

@@ -54,8 +54,8 @@ class Bounds {
 
   // Figures that they are made of, first the chunks of each stage.
   const std::vector<std::vector<ChunkPlan>>& chunks_of(const Point& point) const;
-  // The stages that may be the fullest: the first, the last, and the first of those with the most layers, or with the most experts'
-  // layers where there are such.
+  // The stages that may be the fullest: the first, the last, and the first of those with the most layers. If there are layers with
+  // experts, these count.
   std::vector<int> fuller_stages(const Point& point) const;
   // Only the state of a rank of a stage; zero where no layers can be recorded.
   std::array<double, kCategories> state(const Point& point, int stage) const;

@@ -1,10 +1,11 @@
 // A lower bound of the time of every layout on a mesh, whatever its micro batch, schedule, recompute and sharding of state.
 //
 // A step is no shorter than the work of its samples on a stage's device stream, one after the other. Only waits within a micro batch
-// count (bounds.h). The machine is idealized: no latencies, tiles, hosts or switches of algorithm. There an op's time is the maximum of
-// figures that are proportional to the samples (FLOPs, bytes of activations, bytes on links) or constant (bytes of weights). So time
-// per sample falls as the micro batch grows, and is least for one micro batch of the whole batch. The longest stage of a pipeline takes
-// no less than their mean.
+// count (bounds.h). The machine is idealized: no latencies, tiles, hosts or switches of algorithm.
+//
+// There an op's time is the maximum of figures. Some are proportional to the samples: FLOPs, bytes of activations, bytes on links. The
+// others are constant: bytes of weights. So time per sample falls as the micro batch grows, and is least for one micro batch of the
+// whole batch. The longest stage of a pipeline takes no less than their mean.
 #pragma once
 #include "search/bounds.h"
 

@@ -1,5 +1,5 @@
-// Why a point cannot be run, and which of its fields could mend that. A strategy names the fields and the values that its own
-// rule takes, as data; what of them the whole point takes is found out where somebody reads it (strategies/advice.h).
+// Why a point cannot be run, and which of its fields could mend that. A strategy names, as data, the fields and the values that its own
+// rule accepts. strategies/advice.h finds out, for a reader, which of them the whole point accepts.
 #pragma once
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-// Strategies: each owns some fields of a point, says which of their values can be, and writes its part of the Plan from
-// them. None reads what another wrote but for the mesh and the flow of hidden activations, which are complete, axis by
-// axis, before linear layers are laid out on them. To add one: a file here and a line in the table.
+// Strategies. Each owns some fields of a point, says which of their values are possible, and writes its part of the Plan from them.
+// None reads what another wrote, except the mesh and the flow of hidden activations. These are complete, axis by axis, before linear
+// layers are laid out on them. To add a strategy, add a file here and a line in the table.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,8 +28,8 @@ using MaybeRefusal = std::optional<Refusal>;
 struct Choice {
   std::string field;
   std::vector<nlohmann::json> values;
-  // Of no search that does not name one of the fields: what is worth a look for a layout that is nearly settled, and would
-  // multiply all others.
+  // Only for searches that name one of the fields. Such values are worth a look for a layout that is nearly settled, but would multiply
+  // all others.
   bool by_name = false;
 };
 

@@ -1,6 +1,6 @@
-// How the ranks of a point are started: mpirun or mpiexec (Open MPI, MPICH and what shares its Hydra), srun, flux, or directly
-// where there is one rank. Which one and with what options is found out once (find_launcher.cpp); the command of a point
-// follows from it (launcher.cpp).
+// How the ranks of a point are started: mpirun or mpiexec (Open MPI, MPICH and relatives with its Hydra), srun, or flux. A single rank
+// is started directly. find_launcher.cpp finds out once which launcher to use, with which options. launcher.cpp makes the command of a
+// point from that.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -72,8 +72,8 @@ struct Spread {
 // The field ranks_per_node; else as few nodes as have room, alike. launch_failed where it cannot be.
 Spread spread_of(const Launcher& launcher, const Point& point);
 
-// The command that starts `program` with its arguments on every rank of the point, one thread pool of cores /
-// ranks each, and the point's own env, which wins. launch_failed if the launcher cannot start so many.
+// The command that starts `program` with its arguments on every rank of the point. Each rank has a thread pool of cores / ranks, and
+// the point's own env, which wins. Throws launch_failed if the launcher cannot start so many.
 Command command_for(const Launcher& launcher, const Point& point, const std::vector<std::string>& program);
 // The same for one rank on each node.
 Command command_on_nodes(const Launcher& launcher, const std::vector<std::string>& program);

@@ -1,4 +1,4 @@
-// After a point whose end says that hosts may be lost: which of a host file still answer, so that the points that follow can run on
+// After the end of a point suggests that hosts are lost: which hosts of a host file still answer, so that later points can run on
 // those.
 #pragma once
 #include <optional>

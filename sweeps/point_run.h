@@ -1,8 +1,8 @@
 // Runs one point under its launcher and reports its result. Files of a point, below the folder of the sweep:
 //
-//   points/<id>.point.json  what `mbench run` reads
-//   points/<id>.json        its result: written by rank 0 and completed here, or written here if the run could not
-//   points/<id>.log         what the ranks and the launcher printed
+//   points/<id>.point.json  What `mbench run` reads.
+//   points/<id>.json        Its result: written by rank 0 and completed here, or written here if the run could not.
+//   points/<id>.log         What the ranks and the launcher printed.
 #pragma once
 #include <functional>
 #include <optional>

@@ -42,9 +42,9 @@ bool keeps_session_here(const Launcher& launcher);
 std::map<std::string, std::string> session_variables(const std::string& folder,
                                                      const std::map<std::string, std::string>& point_env);
 
-// For a rank. Once the sweep that holds the folder is gone, a stopped launcher is woken, so that it ends its ranks: it was asked to
-// when the sweep died. This process ends 2 s later if it is still there. A thread sleeps in the kernel until then. Throws bad_input if
-// there is no such folder.
+// For a rank. Once the sweep that holds the folder is gone, it wakes a stopped launcher. The launcher then ends its ranks, as it was
+// asked to when the sweep died. This process ends 2 s later if it is still there. A thread sleeps in the kernel until then. Throws
+// bad_input if there is no such folder.
 void end_with(const std::string& folder);
 
 }  // namespace mbench::sweeps

@@ -5,10 +5,9 @@
 // `sweep` crosses its entries in the order written, the last one fastest; a comma-joined key zips its fields
 // ("tp,pp": [[4, 2], [8, 1]]). A field stands in one place only, and no two points may be the same.
 //
-// --set field=value puts a value at the top level and takes the field out of `sweep`, out of a zip too; what
-// the zip then has twice stands once. An array sweeps over its values; "tp,pp=[[1,2],[2,1]]" zips. Values are
-// JSON where they parse as such, text otherwise. --filter field=value keeps the points with that value; the
-// same field twice keeps either.
+// --set field=value puts a value at the top level. It takes the field out of `sweep`, out of a zip too; values that the zip then
+// repeats are kept once. An array sweeps over its values; "tp,pp=[[1,2],[2,1]]" zips. Values are JSON where they parse as such, text
+// otherwise. --filter field=value keeps the points with that value; the same field twice keeps either.
 //
 // A result file, or the folder of a sweep that holds one, may stand for a spec: the one inside it is read. So what was measured can be
 // run again. A search's result file gives a sweep over the layouts that were found.

@@ -21,12 +21,11 @@ class ResultStore {
  public:
   using Render = std::function<std::string(const ResultFile&)>;
 
-  // Makes the folder and takes its lock, so that no second sweep writes there. Without `resume` a folder that
-  // holds results is refused. With it, done rows (ok, oom, infeasible, unsupported) are taken over, from
-  // results.json and, where it is missing, cut short or lacks them, from points/*.json; the notes say so. Rows that are not done and hold
-  // steps or windows stay until their point has run again.
-  // Refused: results of points the spec does not expand to, rows whose fields do not make their id, and
-  // results measured on another processor.
+  // Makes the folder and takes its lock, so that no second sweep writes there. Without `resume` a folder with results is refused. With
+  // it, done rows (ok, oom, infeasible, unsupported) are taken over from results.json. Where that is missing, cut short or lacks rows,
+  // they come from points/*.json; the notes say so. Rows that are not done but have steps or windows stay until their point has run
+  // again. Refused: results of points the spec does not expand to, rows whose fields do not make their id, and results measured on
+  // another processor.
   ResultStore(const std::string& out, const Spec& spec, nlohmann::ordered_json environment, bool resume, Render render);
 
   bool has(const std::string& id);  // a row of this point that need not run again
@@ -42,8 +41,8 @@ class ResultStore {
       return what();
     }
   }
-  // Adds a row, or replaces the one of the same id, and writes everything. A partial one does not replace one taken over that has more. Error if the disk is full; the row
-  // is kept in memory then, and the older files stand.
+  // Adds a row, or replaces the one of the same id, and writes everything. A partial row does not replace one taken over that has more.
+  // Throws Error if the disk is full; then the row is kept in memory, and the older files stay.
   void keep(const PointResult& result);
   // The same for a row that costs nothing to make again: on disk now and then, and with the next write().
   void keep_simulated(const PointResult& result);

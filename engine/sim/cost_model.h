@@ -7,9 +7,9 @@
 // Everything else, and a lower bound for GEMMs: bytes at the bandwidth that a large kernel reaches, FLOPs at the f32 peak. The
 // machine's kernel latency is added to every kernel.
 //
-// Host memory. A copy between it and a device runs at the link's rate, or at a rank's share of the host memory's bandwidth on a full
-// node, whichever is less. What the host computes there streams at that share times the part of it that Adam reaches. Where the device
-// is the host, both take what its own kernels take.
+// Host memory. A copy between it and a device runs at the link's rate, or at a rank's share of the host memory's bandwidth, whichever
+// is less. The share is that on a full node. What the host computes there streams at that share times the part of it that Adam reaches.
+// Where the device is the host, both take what its own kernels take.
 //
 // The machine's file may have tables measured on it (measured.h). They replace the model for the ops in them and for GEMMs of a dtype
 // in them, at the number of ranks on the node.

@@ -1,9 +1,9 @@
 // What was measured on a machine itself, as `mbench calibrate` writes it. These tables replace the models of cost_model.h and links.h
 // for what they hold. They are read from the key `measured` of a machine file (machines/README.md).
 //
-// A curve is the time of a call by the size of its work. Between two points it is a straight line on logarithmic axes. Above its last
-// point, and below its first, time is proportional to the work, but no call takes less than half of the first point's time. Rates of
-// GEMMs lie on a grid of m, n and k. Between its points they are linear in the logarithms; beyond it they stay.
+// A curve is the time of a call by the size of its work. Between two points it is a straight line on logarithmic axes. Outside its
+// points time is proportional to the work, but no call takes less than half of the first point's time. Rates of GEMMs lie on a grid of
+// m, n and k. Between its points they are linear in the logarithms; beyond it they stay.
 #pragma once
 #include <map>
 #include <nlohmann/json_fwd.hpp>

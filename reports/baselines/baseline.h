@@ -1,5 +1,5 @@
-// Stored baselines: a folder made for git. Each machine has a folder, named by its fingerprint
-// (comparable.h), and in it each point has a file, named by its id, with what was measured over time:
+// Stored baselines: a folder made for git. Each machine has a folder, named by its fingerprint (comparable.h). In it each point has a
+// file, named by its id, with what was measured over time:
 //
 //   baselines/amd-epyc-7742-64-cores-1f3a09c2/989632457b6336d2.json
 //   {"schema": "mbench.baseline/1", "id", "machine": {...}, "point": {its configuration},

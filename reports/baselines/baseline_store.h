@@ -1,5 +1,5 @@
-// The folder of baselines as a whole (the files: baseline.h): adding results to it, choosing from it what a
-// result is compared with, and taking things out.
+// The folder of baselines as a whole (the files: baseline.h). Adds results to it, chooses from it what a result is compared with, and
+// removes entries.
 #pragma once
 #include <functional>
 #include <map>
@@ -53,9 +53,9 @@ struct Choice {
       {};  // a point that differs only in these fields will do where there is no other
 };
 
-// What `now` is compared with: for each of its points the chosen entry of its machine, and the points of the same sweep that `now`
-// does not have. Where time is not compared, another machine's with the same device will do. bad_input if the folder has nothing for
-// this machine, naming what it has.
+// What `now` is compared with. For each of its points it is the chosen entry of its machine; further points are those of the same sweep
+// that `now` does not have. Where time is not compared, another machine with the same device will do. Throws bad_input if the folder
+// has nothing for this machine, naming what it has.
 struct Chosen {
   ResultFile results;
   std::map<std::string, std::string> origins;  // of a point, by its id: "abc1234 (2026-01-02)"

@@ -1,5 +1,5 @@
-// Whether a series of entries drifts: a straight line, from its first entry or from a later one, explains it as well as levels with
-// steps between them. Fourteen revisions of 1 % each have no revision to blame, but a search for steps names one in their middle.
+// Whether a series of entries drifts. It does if a straight line, from its first entry or from a later one, explains it as well as
+// levels with steps do. Fourteen revisions of 1 % each have no revision to blame, but a search for steps names one in their middle.
 //
 // The Bayesian information criterion (reports/records/levels.h) compares the models on the logarithms: a line, one step, and the steps
 // that change_point.h finds. A line is reported on two conditions. There is very strong evidence for it against one level (by 10), and

@@ -1,5 +1,5 @@
-// A stored point over time: what was measured at each revision, a line drawn of text, where the level changed (change_point.h), and
-// whether it drifts instead (drift.h).
+// A stored point over time: what was measured at each revision, and a line of text characters. Also where the level changed
+// (change_point.h), and whether it drifts instead (drift.h).
 #pragma once
 #include <optional>
 #include <string>

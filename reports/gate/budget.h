@@ -23,8 +23,8 @@ void set_budget(Budget& budget, const std::string& text);
 // What to compare NEW with the entry by.
 CompareOptions budget_options(const Budget& budget);
 
-// Adds a row "time budget" or "memory budget" to each point of `comparison`, from what `since` says, which compared NEW with the entry by
-// these options. `origins`: what the entry of a point is called, by its id.
+// Adds a row "time budget" or "memory budget" to each point of `comparison`. `since` compared NEW with the entry by these options.
+// `origins`: the name of a point's entry, by its id.
 void add_budget(Comparison& comparison, const Comparison& since, const Budget& budget,
                 const std::map<std::string, std::string>& origins);
 

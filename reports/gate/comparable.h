@@ -22,8 +22,8 @@ Matches match_points(const ResultFile& now, const ResultFile& baseline,
 std::string id_without(const Point& point, const std::vector<std::string>& fields);
 
 // Why two points may not be compared, or nothing. These must be equal: simulated or measured, the kind of device (the whole device if
-// simulated), the model, the precision, the device's name, and the FLOP formula. For measured points more must be equal, unless only
-// memory is compared: the machine's CPU and cores, the number of hosts, and the ranks on each.
+// simulated), the model, and the precision. So must the device's name and the FLOP formula. For measured points more must be equal,
+// unless only memory is compared: the machine's CPU and cores, the number of hosts, and the ranks on each.
 class Comparability {
  public:
   Comparability(const nlohmann::ordered_json& now, const nlohmann::ordered_json& baseline, bool same_machine);

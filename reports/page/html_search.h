@@ -1,4 +1,4 @@
-// What a search found, on the page of its results: the answer in a sentence, the front of time and memory, and what was left out.
+// What a search found, on the page of its results: the answer in a sentence, the front of time and memory, and the layouts left out.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -1,5 +1,5 @@
-// Draws plots by running gnuplot, which is looked for when it is needed: without it there are no plots, and
-// the notes say what to install. No shell is involved; gnuplot's own start-up files are not read.
+// Draws plots by running gnuplot, which is searched for only when needed. Without it there are no plots, and the notes say what to
+// install. No shell is involved, and gnuplot's own start-up files are not read.
 #pragma once
 #include <string>
 #include <vector>

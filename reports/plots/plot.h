@@ -1,5 +1,5 @@
-// A plot as data: what is to be drawn, and nothing of how. Builders (build_plot.h, timeline.h) make it from
-// results or a trace by a declaration (plot_declaration.h), or from a history (baselines/trend.h); plot_script.h says it in gnuplot's words.
+// A plot as data: what to draw, but not how. Builders (build_plot.h, timeline.h) make it from results or a trace by a declaration
+// (plot_declaration.h), or from a history (baselines/trend.h). plot_script.h writes it for gnuplot.
 #pragma once
 #include <optional>
 #include <string>

@@ -35,8 +35,8 @@ struct TimelinePlot {
   std::vector<std::string> notes;  // what was left out
 };
 
-// A row for each rank and track. Spans of category "phase" are grouped by the first word of their name ("F 3", "B 3" are F and B), all
-// others by their category. Those too short to see are drawn as one with their neighbours.
+// A row for each rank and track. Spans of category "phase" are grouped by the first word of their name: "F 3" and "B 3" are F and B.
+// All others are grouped by their category. Those too short to see are drawn as one with their neighbours.
 TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaration);
 
 }  // namespace mbench::reports

@@ -31,8 +31,8 @@ struct Levels {
 // least 4 values.
 Levels levels_of(const std::vector<double>& values, std::size_t least, bool may_begin_later);
 
-// Of a model that leaves so much of the squares of n values, with so many parameters; `scale`: of the values, below whose rounding
-// nothing is left.
+// The criterion of a model with so many parameters that leaves so much of the squares of n values. `scale`: the size of the values;
+// what is below its rounding counts as nothing left.
 double information(double squares_left, std::size_t n, double parameters, double scale);
 
 }  // namespace mbench::reports

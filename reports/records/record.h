@@ -132,8 +132,8 @@ void require_name(const std::vector<Record>& records, std::string_view name, std
 // file.
 std::vector<std::string> metric_names(const std::vector<const Record*>& records);
 
-// The fields in which the points differ. First those of the spec's "sweep" in its order, then any other whose value does not follow
-// from the ones before (a strategy decides recompute and sequence_parallel).
+// The fields in which the points differ. First come those of the spec's "sweep" in its order. Then comes any other whose value does not
+// follow from the ones before (a strategy decides recompute and sequence_parallel).
 std::vector<std::string> swept_fields(const nlohmann::ordered_json& spec, const std::vector<const Record*>& records);
 
 // A condition "field=value" on records: fields that are named twice may have either value.

@@ -32,8 +32,8 @@ struct SoakFindings {
 };
 SoakFindings soak_findings(const Soak& soak);
 
-// "drift: the last third of the soak is 4.2 % slower than the first, clock 2450 to 2300 MHz", and "dips: ...", the deepest first;
-// empty where there is nothing to say.
+// "drift: the last third of the soak is 4.2 % slower than the first, clock 2450 to 2300 MHz". Then "dips: ...", the deepest first.
+// Empty where there is nothing to say.
 std::string soak_text(const Soak& soak);
 
 }  // namespace mbench::reports

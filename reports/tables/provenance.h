@@ -1,5 +1,5 @@
-// What every report says next to its numbers: the machine they were measured on, how FLOPs are counted, and which peak MFU refers to,
-// with the source of that peak.
+// What every report says next to its numbers: the machine they were measured on, how FLOPs are counted, and the peak of MFU with its
+// source.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

@@ -19,8 +19,8 @@ struct ReportOptions {
   std::vector<std::string> filters;  // field=value; a field twice: either value
 };
 
-// Refuses a spec whose "tables" could not be printed or whose "gates" could not be judged, so that it is found before a sweep and not after
-// it.
+// Refuses a spec whose "tables" could not be printed or whose "gates" could not be judged. So such a fault is found before a sweep and
+// not after it.
 void check_tables(const nlohmann::ordered_json& spec);
 
 // How the points meet the spec's "gates".

@@ -56,8 +56,8 @@ class Communicator {
   // To be run on a stream, all of these as one operation.
   void give(const std::shared_ptr<Communicator>& self, const std::shared_ptr<Queue>& queue,
             std::vector<Operation> operations);
-  // Calls of a communicator that does not block get on when it is asked for errors, one after the other,
-  // until they say that they are done.
+  // Calls of a nonblocking communicator progress when it is asked for errors, one after the other, until they report that they are
+  // done.
   void defer(std::function<bool()> call) { deferred_.push_back(std::move(call)); }
 
   ncclResult_t state();

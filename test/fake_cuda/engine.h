@@ -29,8 +29,8 @@ struct Queue {
   std::shared_ptr<Capture> capture;  // where what is enqueued goes instead; asked only by the host
 };
 
-// One recording of an event. An event may be recorded anew, in another stream too, before the recording
-// before has passed; who waits for that one goes on waiting for it.
+// One recording of an event. An event may be recorded again, in another stream too, before its earlier recording has passed. Who waits
+// for the earlier one goes on waiting for it.
 struct Recording {
   std::atomic<bool> passed{false};
   std::atomic<double> time{0};       // when it passed, seconds

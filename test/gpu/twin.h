@@ -1,5 +1,5 @@
-// The same work on the CPU and on the GPU: equal tensors, drawn once for each, and all of them compared afterwards, those
-// that the work must not change too.
+// The same work on the CPU and on the GPU, on equal tensors that are drawn once for each. All of them are compared afterwards, also
+// those that the work must not change.
 #pragma once
 #include <cmath>
 #include <functional>

@@ -1,4 +1,4 @@
-// The cases of the ops: everything that any test or benchmark needs to know about an op, in one file for each, NAME_cases.cpp in this
+// The cases of the ops: everything that any test or benchmark needs to know about an op. Each op has one file, NAME_cases.cpp in this
 // folder. It serves
 //
 //   test/engine/ops/cases_test.cpp            The CPU's op against the plain reference, and finite differences.

@@ -51,8 +51,8 @@ class ModuleTest {
     return p;
   }
 
-  // Weights as they are in no initial state, so that every term of a gradient counts; gradients not zero, so
-  // that a backward that overwrites them shows.
+  // Weights unlike any initial state, so that every term of a gradient counts. Gradients are not zero, so that a backward that
+  // overwrites them is found.
   void allocate_parameters() {
     store.close_unit();  // of what was added since the last
     store.allocate_and_initialise();
