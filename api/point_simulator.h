@@ -14,7 +14,7 @@ void add_interval(PointResult& simulated, const Machine& machine);
 
 class PointSimulator {
  public:
-  // bad_input where the point's machine or framework cannot be read.
+  // Throws bad_input where the point's machine or framework cannot be read.
   void check(const Point& point);
   // The result, its outcome oom, infeasible or unsupported where the step cannot be.
   PointResult run(const Point& point) { return attempt(point).result; }

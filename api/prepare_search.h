@@ -13,7 +13,7 @@ struct PreparedSearch {
   MemoryMargin margin;
   search::Place place;
 };
-// `margin` as --memory-margin. bad_input for a space, machine or framework that cannot be read.
+// `margin` as --memory-margin. Throws bad_input for a space, machine or framework that cannot be read.
 PreparedSearch prepare_search(const search::SpaceOptions& options, const std::string& margin, PointSimulator& simulator,
                               sim::Recordings& recordings);
 

@@ -16,7 +16,7 @@ struct Spec::State {
   sweeps::Spec spec;
   std::vector<std::string> notes;
 
-  // bad_input where there is no such point.
+  // Throws bad_input where there is no such point.
   const sweeps::SpecPoint& at(std::size_t point) const;
 };
 

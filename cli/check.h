@@ -28,7 +28,7 @@ health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& 
 // The meshes of points that run on ranks, each once; of those that cannot be, none.
 std::vector<Mesh> meshes_of(const std::vector<Point>& points);
 
-// "10%" or "0.1"; bad_input at `where` for what is no share from 0 to 1.
+// "10%" or "0.1"; throws bad_input at `where` for what is no share from 0 to 1.
 double read_tolerance(const std::string& text, const std::string& where);
 
 }  // namespace mbench::cli

@@ -22,7 +22,7 @@ JobHosts gather_hosts(Job& job, const std::string& device);
 //   {"hosts": [...], "variables": {...}, "environment": {...}}
 nlohmann::ordered_json reported_hosts(const JobHosts& hosts, const std::string& device);
 
-// launch_failed if a host has another number of ranks than was asked for (0: any will do).
+// Throws launch_failed if a host has another number of ranks than was asked for (0: any will do).
 void check_ranks_per_node(const std::vector<Host>& hosts, std::int64_t asked);
 
 }  // namespace mbench::cli

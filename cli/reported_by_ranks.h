@@ -23,7 +23,7 @@ struct RankJob {
   std::string if_interrupted = "interrupted";  // what is said then
 };
 
-// bad_input where the launcher cannot start so many.
+// Throws bad_input where the launcher cannot start so many.
 void check_ranks_can_start(const RankJob& job, const sweeps::Launcher& launcher);
 
 // Starts the ranks as a sweep starts those of a point, with a separate folder for the files of their MPI. Returns what `tell_as_rank`

@@ -25,10 +25,10 @@ nlohmann::ordered_json search_record(const search::Space& space, const search::S
 // The front of time and memory, drawn; nothing where it is a single layout.
 std::optional<reports::Plot> front_plot(const search::Space& space, const search::SearchEnd& end);
 
-// bad_input for what cannot be asked of explain_layout(), as far as that is known without a search.
+// Throws bad_input for what cannot be asked of explain_layout(), as far as that is known without a search.
 void check_layout(const search::Space& space, const std::string& layout);
 
-// Why the layout "tp=8,pp=2" is not the best. Where it leaves fields open, the best of those that are left is meant.
+// Why the layout "tp=8,pp=2" is not the best. Where it leaves fields open, the best of those that are left is meant. Throws
 // bad_input for what is no layout of the space.
 std::string explain_layout(const search::Space& space, const search::Place& place, const search::SearchOptions& options,
                            const search::SearchEnd& end, const std::string& layout);

@@ -43,7 +43,7 @@ std::optional<Imported> spec_of_file(const std::string& path);
 enum class Target { hugging_face, megatron, megatron_bridge, torchtitan, deepspeed };
 Target read_target(const std::string& name, const std::string& where);
 
-// unsupported naming every field that the target cannot say. What is written is read again first, and is the same point.
+// Throws unsupported naming every field that the target cannot say. What is written is read again first, and is the same point.
 std::string export_point(const Point& point, Target target);
 
 }  // namespace mbench::formats

@@ -44,7 +44,8 @@ struct Health {
   std::string date;                         // when it was measured, "2026-11-27"; empty: not said
 };
 
-// One check of several of the same job: medians, their values as repeats, and wrong elements of all. bad_input for other figures.
+// One check of several of the same job: medians, their values as repeats, and wrong elements of all. Throws bad_input for other
+// figures.
 Health merge_repeats(const std::vector<Health>& checks);
 // In how many of so many repeats a figure must stand out to be an outlier: two of three.
 constexpr std::size_t needed_of(std::size_t repeats) {
@@ -85,7 +86,7 @@ std::vector<Finding> judge(const Health& health, double tolerance);
 // "judged", "of": [{"ranks", "value", "seconds", "wrong", "expected", "repeats"}]}], "tolerance", "findings": [text]}; and
 // "date" and "signatures" (signature.h) where known
 nlohmann::ordered_json to_json(const Health& health, double tolerance);
-// bad_input naming the JSON path for what is not as above; tolerance and findings are not read.
+// Throws bad_input naming the JSON path for what is not as above; tolerance and findings are not read.
 Health health_from_json(const nlohmann::json& json, const std::string& where);
 
 }  // namespace mbench::health

@@ -49,7 +49,7 @@ struct NodeFigure {
   std::vector<NodeValue> nodes;
   std::int64_t wrong = 0;
 };
-// bad_input for checks of different devices, and for none.
+// Throws bad_input for checks of different devices, and for none.
 std::vector<NodeFigure> values_by_node(const std::vector<Health>& checks);
 
 // Cut are values that lie further from the median than 3.5 spreads and 1 %.

@@ -21,7 +21,7 @@ enum class LauncherKind { mpirun, mpiexec, srun, flux, local };
 enum class MpiFlavour { open_mpi, mpich };  // the second: whatever is started by Hydra and its like
 
 std::string_view name_of(LauncherKind);
-// The kind of a launcher by its name or path: "mpirun", "/opt/mpich/bin/mpirun", "mpirun.mpich"; bad_input at `where` for
+// The kind of a launcher by its name or path: "mpirun", "/opt/mpich/bin/mpirun", "mpirun.mpich"; throws bad_input at `where` for
 // any other.
 LauncherKind read_launcher(const std::string& name, const std::string& where);
 
@@ -55,8 +55,8 @@ struct LauncherOptions {
   std::string mpiexec;    // the launcher that its build found, for a message
 };
 // Asks the launcher for its version, Slurm for its PMI, this machine for its cores and the batch system for its hosts. A missing
-// program is no error here: each point then fails to launch with that as its reason. bad_input for one that cannot
-// start this program: another MPI's, or a Slurm without the PMI that it speaks.
+// program is no error here: each point then fails to launch with that as its reason. Throws bad_input for one that cannot start
+// this program: another MPI's, or a Slurm without the PMI that it speaks.
 Launcher find_launcher(const LauncherOptions& options);
 
 struct Command {
@@ -69,7 +69,7 @@ struct Spread {
   std::int64_t nodes = 1, per_node = 1;
   bool reported = false;
 };
-// The field ranks_per_node; else as few nodes as have room, alike. launch_failed where it cannot be.
+// The field ranks_per_node; else as few nodes as have room, alike. Throws launch_failed where it cannot be.
 Spread spread_of(const Launcher& launcher, const Point& point);
 
 // The command that starts `program` with its arguments on every rank of the point. Each rank has a thread pool of cores / ranks, and
@@ -80,8 +80,8 @@ Command command_on_nodes(const Launcher& launcher, const std::vector<std::string
 
 // A command as a shell would take it.
 std::string shell_text(const Command& command);
-// The words of a command line, as a shell splits them: blanks, quotes and backslashes, nothing else. bad_input at `where` for
-// a quote that is not closed.
+// The words of a command line, as a shell splits them: blanks, quotes and backslashes, nothing else. Throws bad_input at `where`
+// for a quote that is not closed.
 std::vector<std::string> split_words(std::string_view text, const std::string& where);
 
 // What of it is for communication and libraries: NCCL_*, UCX_*, FI_*, CUDA_*, OPENBLAS_*, LD_LIBRARY_PATH, PATH. Forwarded to

@@ -14,7 +14,7 @@ struct Assignment {
   std::string text;                 // as given, for messages
 };
 
-// Splits "field=value"; bad_input naming `option` if there is no "=" or a field is unknown.
+// Splits "field=value"; throws bad_input naming `option` if there is no "=" or a field is unknown.
 Assignment parse_assignment(const std::string& text, const std::string& option);
 
 // "tp,pp" -> {"tp", "pp"}, blanks around the commas aside.

@@ -48,7 +48,7 @@ struct Spec {
   std::vector<std::string> all_ids;  // of every point, those outside the filter too, in order
 };
 
-// bad_input naming the file and JSON path, or the option, for anything that is not as above.
+// Throws bad_input naming the file and JSON path, or the option, for anything that is not as above.
 Spec read_spec(const SpecOptions& options);
 
 // The file that a path of results means: the results.json of a sweep's folder, else the path itself.

@@ -20,7 +20,7 @@ Log read_log(std::istream& in, const std::string& file, const std::string& progr
 // Names that `program` may have.
 std::vector<std::string> log_programs();
 
-// What was trained, by the arguments that Megatron-LM prints as it starts. bad_input for a log without.
+// What was trained, by the arguments that Megatron-LM prints as it starts. Throws bad_input for a log without.
 nlohmann::ordered_json spec_of(const Log& log, const std::string& file);
 
 struct LogOptions {

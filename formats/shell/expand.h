@@ -34,7 +34,7 @@ class ShellVariables {
   // What a function or the script was called with.
   std::vector<ShellWord> arguments;
 
-  // The fields that a word becomes: none, one or several. bad_input naming the line for what has no end or grows without bounds.
+  // The fields that a word becomes: none, one or several. Throws bad_input naming the line for what has no end or grows without bounds.
   std::vector<ShellWord> expand(const ShellToken& word);
   // The same without splitting, as in an assignment or a test.
   ShellWord expand_whole(const ShellToken& word);

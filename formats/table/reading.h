@@ -43,7 +43,7 @@ class Reading {
   void note(const std::string& text) { notes_.push_back(text); }
   void ignore(std::string_view key);  // known, and without meaning for cost
 
-  // Rows, rules, then what is left. unsupported naming all that mbench lacks.
+  // Rows, rules, then what is left. Throws unsupported naming all that mbench lacks.
   void read();
 
   const Table& table() const { return table_; }

@@ -35,7 +35,7 @@ struct BaselineFile {
   const BaselineEntry& newest() const { return history.back(); }
 };
 
-// bad_input naming the file and JSON path for whatever is not as above.
+// Throws bad_input naming the file and JSON path for whatever is not as above.
 BaselineFile read_baseline_file(const std::string& path);
 void write_baseline_file(const std::string& path, const BaselineFile& file);
 // The text that write_baseline_file writes.

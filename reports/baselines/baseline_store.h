@@ -16,7 +16,7 @@ struct StoredBaseline {
   BaselineFile file;
 };
 
-// Every file, sorted by machine and id. bad_input if there is no such folder or a file in it cannot be read.
+// Every file, sorted by machine and id. Throws bad_input if there is no such folder or a file in it cannot be read.
 std::vector<StoredBaseline> read_baselines(const std::string& folder);
 // A machine by a part of its name, a point by the beginning of its id; empty: all.
 std::vector<StoredBaseline> select_baselines(std::vector<StoredBaseline> all, const std::string& machine,
@@ -45,7 +45,7 @@ Added add_baselines(const std::string& folder, const ResultFile& results, const 
 // (reports/records/slow_steps.h: paid_mean) or, where no time is stored, the least memory. `revision`: only entries whose revision
 // begins with it.
 enum class Stand { newest, oldest, pinned, best, pinned_or_oldest };
-Stand stand_named(const std::string& name, const std::string& where);  // bad_input if there is none
+Stand stand_named(const std::string& name, const std::string& where);  // throws bad_input if there is none
 struct Choice {
   Stand stand = Stand::newest;
   std::string revision;

@@ -24,7 +24,7 @@ struct Trend {
   bool has_noise() const { return metric != "memory"; }
 };
 
-// One for each stored point that has at least one value. bad_input for another metric.
+// One for each stored point that has at least one value. Throws bad_input for another metric.
 std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const std::string& metric);
 
 // `format`: md (for people) or json.

@@ -17,7 +17,7 @@ struct Budget {  // fractions
   std::optional<double> time, memory;
   bool empty() const { return !time && !memory; }
 };
-// "time=5%"; bad_input naming --budget otherwise.
+// "time=5%"; throws bad_input naming --budget otherwise.
 void set_budget(Budget& budget, const std::string& text);
 
 // What to compare NEW with the entry by.

@@ -34,7 +34,7 @@ class Comparability {
   std::string formula_, hardware_;  // reasons that hold for all points; for all measured ones
 };
 
-// bad_input with the reason if nothing in the two files can be compared.
+// Throws bad_input with the reason if nothing in the two files can be compared.
 void refuse_unlike_files(const ResultFile& now, const ResultFile& baseline, const Matches& matches,
                          const Comparability& comparability);
 

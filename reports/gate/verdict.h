@@ -16,9 +16,9 @@ struct Thresholds {  // fractions: 0.05 is 5 %
 const std::vector<std::string>& compared_metrics();
 // What can be: energy too.
 const std::vector<std::string>& comparable_metrics();
-void check_metrics(const std::vector<std::string>& metrics);  // bad_input naming --metric if one is none
+void check_metrics(const std::vector<std::string>& metrics);  // throws bad_input naming --metric if one is none
 
-// "time=5%": sets one of time, memory, loss, energy; bad_input naming the option otherwise.
+// "time=5%": sets one of time, memory, loss, energy; throws bad_input naming the option otherwise.
 void set_threshold(Thresholds& thresholds, const std::string& text, const std::string& option = "--threshold");
 
 enum class Verdict {
@@ -41,7 +41,7 @@ inline constexpr Verdict kVerdicts[] = {Verdict::same,   Verdict::faster,    Ver
 std::string name_of(Verdict verdict);  // "not comparable", "loss changed", "new"
 bool is_regression(Verdict verdict);
 
-Verdict verdict_named(const std::string& name, const std::string& where);  // bad_input if there is none
+Verdict verdict_named(const std::string& name, const std::string& where);  // throws bad_input if there is none
 
 struct CompareOptions {
   Thresholds thresholds;

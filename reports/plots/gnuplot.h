@@ -25,7 +25,7 @@ struct PlotFiles {
   std::vector<std::string> notes;
 };
 
-// Makes the folder if it is not there. bad_input if it cannot be written. An interrupt ends the drawing.
+// Makes the folder if it is not there. Throws bad_input if it cannot be written. An interrupt ends the drawing.
 PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program = "gnuplot",
                       Interrupt* interrupt = nullptr);
 

@@ -26,7 +26,7 @@ struct Trace {
   bool simulated = false;                         // the name of a process says so
 };
 
-// bad_input naming the file and JSON path for what is no trace, or has no span.
+// Throws bad_input naming the file and JSON path for what is no trace, or has no span.
 Trace read_trace(const std::string& path);
 Trace trace_from_json(const nlohmann::ordered_json& json, const std::string& where);
 

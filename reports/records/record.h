@@ -125,7 +125,7 @@ std::string text_of(const nlohmann::ordered_json& value);
 // "OOM", "launch failed": an outcome as a table says it.
 std::string outcome_text(Outcome outcome);
 
-// bad_input with the nearest choice unless some record could have a value of that name.
+// Throws bad_input with the nearest choice unless some record could have a value of that name.
 void require_name(const std::vector<Record>& records, std::string_view name, std::string_view where);
 
 // Every metric that some record has, parts of one ("iteration_ms.p95") by themselves, in the order of the
