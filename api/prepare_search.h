@@ -1,4 +1,4 @@
-// A search as the commands and the library begin it.
+// How the commands and the library begin a search.
 #pragma once
 #include "api/memory_margin.h"
 #include "api/point_simulator.h"
@@ -7,7 +7,7 @@
 
 namespace mbench::api {
 
-// What a search looks through, bounded by what the space's framework can, and where. `simulator` and `recordings` outlive it.
+// The space of a search, limited to what its framework supports, and the machine to search on. `simulator` and `recordings` outlive it.
 struct PreparedSearch {
   search::Space space;
   MemoryMargin margin;

@@ -1,4 +1,4 @@
-// What the values of the public face hold.
+// The state behind the values of the public API.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

@@ -26,7 +26,7 @@ struct Acceptance {
   std::vector<AcceptedStep> steps;
 };
 
-// One figure against what it should be.
+// One figure and its expected value.
 struct Compared {
   std::string what, measured, reference;
   double share = 0;  // by how much it is worse; negative: better

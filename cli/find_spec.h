@@ -1,4 +1,4 @@
-// Specs by name, those that come with the program; and what is no spec yet but can be read as one.
+// Finds the specs that come with the program by name, and reads files of other formats as specs.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -15,7 +15,8 @@ std::string find_spec(const std::string& path);
 // error. Nothing where the file is another spec, or no file. `of_trainer`: whether it was a trainer's file.
 std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, bool* of_trainer = nullptr);
 
-// What --on means, a machine by its whole name. Where a short name is taken as one of several machines, standard error says so.
+// What --on means, with the machine's full name. Where a short name matches several machines, standard error reports which one is
+// taken.
 std::string device_asked(const std::string& device);
 
 }  // namespace mbench::cli

@@ -20,7 +20,7 @@ class Heartbeat {
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
-  // From now on until its end, so often that a watch with that limit (seconds) hears several before it gives a rank up.
+  // From now on until its end. It is frequent enough that a watch with that limit (seconds) hears several before it gives a rank up.
   void start(std::shared_ptr<const Pulse> pulse, int rank, double limit_s);
 
  private:

@@ -30,7 +30,7 @@ void check_ranks_can_start(const RankJob& job, const sweeps::Launcher& launcher)
 // printed. Throws launch_failed or timed_out, with the reason and the command, where nothing was printed or the ranks did not end well.
 nlohmann::ordered_json reported_by_ranks(const RankJob& job, const sweeps::Launcher& launcher);
 
-// By rank 0, once.
+// Called by rank 0, once.
 void tell_as_rank(const nlohmann::ordered_json& found);
 
 }  // namespace mbench::cli

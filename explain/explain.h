@@ -9,7 +9,7 @@
 
 namespace mbench::explain {
 
-// In markdown. `run.expected` has the time of the step.
+// The answer in markdown. `run.expected` has the time of the step.
 std::string explain(const Run& run, const Interval& interval, const std::string& measured_where,
                     const Simulate& simulate);
 

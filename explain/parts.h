@@ -25,7 +25,7 @@ struct MeasuredParts {
 std::string name_of(const PartGroup& group);
 double expected_ms(const PartGroup& group, const TimeAnatomy& expected);
 
-// Of a result that has an anatomy, each part is a group.
+// The parts of a result with an anatomy, each a group of its own.
 std::optional<MeasuredParts> parts_of(const PointResult& result);
 
 // How far two anatomies differ over the groups, in ms.

@@ -11,7 +11,7 @@
 
 namespace mbench::explain {
 
-// Nothing where the point cannot be on the machine.
+// Nothing where the point is impossible on the machine.
 using Simulate = std::function<std::optional<PointResult>(const Point&)>;
 
 struct Run {
@@ -42,7 +42,7 @@ std::vector<Suspect> shown_by_figures(const Run& run);
 std::vector<Suspect> shown_by_simulation(const Run& run, const Simulate& simulate);
 std::vector<Suspect> not_shown(const Run& run);
 
-// Of changes.json: whether the condition of a row holds for the run.
+// Whether the condition of a row of changes.json holds for the run.
 bool holds(const std::string& condition, const Run& run);
 
 }  // namespace mbench::explain

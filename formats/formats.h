@@ -24,7 +24,7 @@ struct Imported {
   bool of_trainer = false;         // from what a trainer is given, which says its layout; not from a spec
 };
 
-// What a file's content is; a spec where it is nothing else, whose reader will say what is wrong with it.
+// The format of a file's content. It is a spec where it is nothing else; the reader of specs then reports what is wrong with it.
 Format recognise(std::string_view text, const std::string& path);
 
 // Merges several files (a model's config and a run's); a later one overrides those before it. Throws bad_input, or unsupported naming
@@ -39,7 +39,7 @@ std::optional<Imported> with_model_of_config(std::string_view text, const std::s
 // Nothing for a plain spec, and for a missing file; the reader of specs reports that.
 std::optional<Imported> spec_of_file(const std::string& path);
 
-// What a trainer is given to run the point: a script, or the config of its model.
+// The trainer's files that run the point: a script, or the config of its model.
 enum class Target { hugging_face, megatron, megatron_bridge, torchtitan, deepspeed };
 Target read_target(const std::string& name, const std::string& where);
 

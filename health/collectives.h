@@ -37,10 +37,10 @@ struct Collective {
 };
 const std::vector<Collective>& collectives();
 
-// What a rank gives as element `i` of its input: small integers, so that sums of them over 2^17 ranks are exact in f32.
+// Element `i` of a rank's input: small integers, so that sums of them over 2^17 ranks are exact in f32.
 float sample(int rank, std::int64_t i);
 
-// Does the collective once on f32 samples and counts the elements of this rank's result that are not what they must be.
+// Does the collective once on f32 samples and counts the wrong elements of this rank's result.
 std::int64_t wrong_elements(const Collective& collective, Group& group, Device& device, const Buffers& buffers);
 
 }  // namespace mbench::health

@@ -51,7 +51,7 @@ Health merge_repeats(const std::vector<Health>& checks);
 constexpr std::size_t needed_of(std::size_t repeats) {
   return (2 * repeats + 2) / 3;
 }
-// By how much less it does in a time than `reference` does, as a share; negative if it does more.
+// By what share it does less in a time than `reference` does; negative if it does more.
 double shortfall(const Figure& figure, double value, double reference);
 // "all_reduce of 1024 bytes over tp", "memory".
 std::string label_of(const Figure& figure);
@@ -59,7 +59,7 @@ std::string label_of(const Figure& figure);
 // Names a rank with its host and device: "rank 3 on h2 (NVIDIA H200 at 0000:1b:00.0)". Names several ranks by their numbers with their
 // hosts: "ranks 2 3 on h2".
 std::string ranks_text(const Health& health, const std::vector<int>& ranks);
-// On how many hosts they are; 1 where that is not known.
+// How many hosts they are on; 1 where that is not known.
 int hosts_of(const Health& health, const std::vector<int>& ranks);
 
 struct Finding {

@@ -52,7 +52,7 @@ struct NodeFigure {
 // Throws bad_input for checks of different devices, and for none.
 std::vector<NodeFigure> values_by_node(const std::vector<Health>& checks);
 
-// Cut are values that lie further from the median than 3.5 spreads and 1 %.
+// A value is cut if it differs from the median by more than 3.5 spreads and 1 %.
 Fleet make_fleet(const std::vector<Health>& checks);
 
 struct Deviation {
@@ -62,7 +62,7 @@ struct Deviation {
   double share = 0;    // by how much it is worse
   double spreads = 0;  // so many of the fleet's spreads; 0: it has none
 };
-// Of every node and figure that both have, the worst first.
+// Compares every node and figure that both have, the worst first.
 std::vector<Deviation> deviations(const Fleet& fleet, const std::vector<Health>& checks);
 
 struct FallenOut {

@@ -38,7 +38,7 @@ struct MeasureOptions {
 std::vector<Figure> measure(Device& device, World& world, const std::vector<Scope>& scopes,
                             const MeasureOptions& options);
 
-// 4 KiB, and 16 times as many up to `most`.
+// 4 KiB, then 16 times as many each time, up to `most`.
 std::vector<std::int64_t> sizes_up_to(std::int64_t most);
 
 }  // namespace mbench::health

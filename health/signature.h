@@ -20,7 +20,7 @@ std::vector<DeviceSignature> gather_signatures(Group& all, const DeviceSignature
 // Xids. So are a PCIe link narrower than both ends, and fewer active links than most devices have.
 std::vector<std::string> faults_of(const Health& health);
 
-// A table of every device: what it said. Markdown; empty where none said anything.
+// A table of every device with what it reported. Markdown; empty where none reported anything.
 std::string signatures_markdown(const Health& health);
 
 }  // namespace mbench::health

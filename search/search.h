@@ -51,7 +51,7 @@ struct SearchEnd {
   std::vector<Tried> front;  // of time and memory, fastest first
   // The one that takes the least memory of those that are too large but faster than the best; nothing if none was found.
   std::optional<Tried> larger;
-  std::map<std::string, Refused> refused;     // layouts that cannot be, by reason
+  std::map<std::string, Refused> refused;     // impossible layouts, by reason
   std::map<std::string, TooLarge> too_large;  // "rank 0, activations"
   std::size_t meshes = 0, meshes_opened = 0;  // the others' lower bounds are above the best and the front
   std::size_t layouts = 0;                    // that are possible and were looked at

@@ -59,7 +59,7 @@ Strategy pipeline();
 
 // Whether no strategy refuses the point.
 bool can_be(const Point& point);
-// The first fault; one that no machine could mend goes before one of this binary.
+// The first fault. One that no machine could mend comes before one of this binary.
 MaybeFault first_fault(const Point& point);
 // The same in words, with advice that was tried (strategies/advice.h), which takes longer than to find the fault.
 MaybeRefusal why_not(const Point& point);

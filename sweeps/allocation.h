@@ -30,7 +30,7 @@ struct Allocation {
   int ranks_per_node = 0;  // the least of what they get; 0: not said
 };
 
-// Of this process: `get` is getenv. `hostfile` (--hostfile) comes before what a batch system says.
+// The allocation of this process. `get` is getenv. `hostfile` (--hostfile) goes before what a batch system says.
 Allocation find_allocation(const std::string& hostfile, const std::function<const char*(const char*)>& get);
 
 }  // namespace mbench::sweeps

@@ -1,4 +1,5 @@
-// A host file in the words of the launcher that is to read it: Open MPI knows "h1 slots=2", Hydra (MPICH) "h1:2", neither the other's.
+// A host file in the format of the launcher that is to read it. Open MPI reads "h1 slots=2", Hydra (MPICH) "h1:2"; neither reads the
+// other's.
 #pragma once
 #include <memory>
 #include <string>

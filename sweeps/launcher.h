@@ -69,7 +69,7 @@ struct Spread {
   std::int64_t nodes = 1, per_node = 1;
   bool reported = false;
 };
-// The field ranks_per_node; else as few nodes as have room, alike. Throws launch_failed where it cannot be.
+// The field ranks_per_node; else as few nodes as have room, each with as many. Throws launch_failed where that is impossible.
 Spread spread_of(const Launcher& launcher, const Point& point);
 
 // The command that starts `program` with its arguments on every rank of the point. Each rank has a thread pool of cores / ranks, and

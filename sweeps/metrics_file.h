@@ -51,9 +51,9 @@ class MetricsFile {
   void take(const std::map<std::int64_t, double>& silence, const std::vector<Host>& hosts);
   void end(const PointResult& result);
 
-  // Writes the file where the last time is a second ago.
+  // Writes the file if the last time is a second ago.
   void write_if_due();
-  // Error where it cannot be written.
+  // Throws Error where it cannot be written.
   void write();
   // `updated`: seconds since 1970.
   std::string text(double updated) const;

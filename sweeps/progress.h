@@ -1,5 +1,4 @@
-// What a sweep says while it runs: on a terminal one line redrawn, elsewhere one plain line per finished
-// point.
+// What a sweep prints while it runs: on a terminal one line that is redrawn, elsewhere one plain line for each finished point.
 #pragma once
 #include <chrono>
 #include <iosfwd>

@@ -23,7 +23,7 @@ class RankWatch {
  public:
   explicit RankWatch(double limit_s) : limit_s_(limit_s) {}
   void on_hosts(const std::vector<Host>& hosts) { hosts_ = hosts, up_ = true; }
-  // Something that only a rank says was heard.
+  // A line that only a rank prints was heard.
   void on_rank() { up_ = true; }
   // Whether the line was a sign of life. One within a line that the launcher has changed shows at least that ranks came up.
   bool take(std::string_view line);

@@ -56,7 +56,7 @@ SweepEnd run_sweep(const Spec& spec, const RunnerOptions& options);
 // What --dry-run prints: each point, its command, whether it can run and how long. Writes nothing.
 std::string describe_sweep(const Spec& spec, const RunnerOptions& options);
 
-// What the preflight says. What it throws is the point's outcome.
+// The preflight's forecast. What it throws becomes the point's outcome.
 Forecast forecast_of(const Point& point, const RunnerOptions& options);
 
 }  // namespace mbench::sweeps

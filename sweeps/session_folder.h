@@ -38,7 +38,7 @@ class SessionFolder {
 // a job of a batch system its end removes what a job leaves.
 bool keeps_session_here(const Launcher& launcher);
 
-// The variables that put Open MPI's files (4 and 5) there, but for those that this process's environment or `point_env` has.
+// The variables that put Open MPI's files (4 and 5) there, except those that this process's environment or `point_env` has.
 std::map<std::string, std::string> session_variables(const std::string& folder,
                                                      const std::map<std::string, std::string>& point_env);
 

@@ -29,8 +29,8 @@ class ResultStore {
   ResultStore(const std::string& out, const Spec& spec, nlohmann::ordered_json environment, bool resume, Render render);
 
   bool has(const std::string& id);  // a row of this point that need not run again
-  // Does what writes into the folder, which is made again if it was moved away or removed before or meanwhile. The
-  // writers below do so themselves.
+  // Runs `what`, which writes into the folder. The folder is made again if it was moved away or removed. The writers below do so
+  // themselves.
   template <class F>
   auto in_folder(F&& what) {
     restore_folder();
@@ -44,7 +44,7 @@ class ResultStore {
   // Adds a row, or replaces the one of the same id, and writes everything. A partial row does not replace one taken over that has more.
   // Throws Error if the disk is full; then the row is kept in memory, and the older files stay.
   void keep(const PointResult& result);
-  // The same for a row that costs nothing to make again: on disk now and then, and with the next write().
+  // The same for a row that costs nothing to make again. It goes to disk now and then, and with the next write().
   void keep_simulated(const PointResult& result);
   void write();
   // What the ranks of a point report of their host. It replaces what the sweep recorded of its own host. The first report counts, since

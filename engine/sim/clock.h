@@ -67,7 +67,7 @@ class VirtualClock {
   explicit VirtualClock(const HostTimes& times) : times_(times) {}
   const HostTimes& times() const { return times_; }
 
-  // When all that was enqueued will be done.
+  // When all work that was enqueued will be done.
   double now() const { return std::max(host_, compute_); }
   void host(double seconds) {
     const double before = now();

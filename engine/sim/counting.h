@@ -31,7 +31,7 @@ struct MemoryForecast {
     host_peak_by_stage.push_back(peak);
     host_reserved_by_stage.push_back(reserved);
   }
-  // A class of so many ranks.
+  // Adds a class of so many ranks.
   void add(const MemoryUse& peak, std::size_t reserved, int ranks, double flops, std::uint64_t step_launches);
 };
 // `memory_limit`: bytes a rank may hold, 0 for no limit. Throws OutOfMemory, naming the allocation, where it is too small.

@@ -41,7 +41,7 @@ class MemoryListener {
   virtual void given(std::size_t block) = 0;
 };
 
-// Of one class.
+// The same for one class.
 ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
                                 Arena& memory, MemoryListener* listener);
 ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& of,

@@ -9,7 +9,7 @@
 
 namespace mbench::formats {
 
-// A value that depends on what is not known: it matters only if it is asked for.
+// A value that depends on something unknown. It matters only if it is read.
 struct Arguments {
   std::vector<Item> items;
   std::vector<std::string> notes;

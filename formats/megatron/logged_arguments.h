@@ -13,7 +13,7 @@ std::string flag_of(std::string_view name);
 // none.
 std::string flag_against(std::string_view name);
 
-// "num_layers", "24" is "--num-layers 24"; what is False or None is not said, but for flags that turn something off.
+// "num_layers", "24" is "--num-layers 24". False and None give no flag, except for flags that turn something off.
 std::string script_of(const std::vector<std::pair<std::string, std::string>>& arguments);
 
 }  // namespace mbench::formats

@@ -11,8 +11,7 @@
 
 namespace mbench::formats {
 
-// Stands in a word's text where a part is not known, so that what it is split into is known but for that. None is in what
-// shell_commands() gives.
+// Marks an unknown part in a word's text, so that the rest of the word can still be split. shell_commands() returns none.
 constexpr char kUnknownPart = '\x01';
 std::string without_unknown(std::string text);
 

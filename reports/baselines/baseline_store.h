@@ -18,7 +18,7 @@ struct StoredBaseline {
 
 // Every file, sorted by machine and id. Throws bad_input if there is no such folder or a file in it cannot be read.
 std::vector<StoredBaseline> read_baselines(const std::string& folder);
-// A machine by a part of its name, a point by the beginning of its id; empty: all.
+// Selects a machine by a part of its name, a point by the beginning of its id; empty: all.
 std::vector<StoredBaseline> select_baselines(std::vector<StoredBaseline> all, const std::string& machine,
                                              const std::string& point);
 
@@ -34,11 +34,11 @@ struct Added {
   std::size_t unchanged = 0;         // entries that stood there already
   std::vector<std::string> refused;  // points that are no baseline: they crashed, hung or were wrong
 };
-// The measured points whose times are those of a disturbed machine (flags.h: starved, throttled), with what disturbed them: no level
-// to hold later ones against.
+// The measured points whose times come from a disturbed machine (flags.h: starved, throttled), with the disturbance. They are no level
+// to compare later ones with.
 std::vector<std::string> disturbed_points(const ResultFile& results);
-// All files are read before the first is written, each is written atomically, and adding the same result
-// twice changes nothing. The folder is made and locked meanwhile: of several who add at once, one waits for the other.
+// All files are read before the first is written, each is written atomically, and adding the same result twice changes nothing. The
+// folder is made, and locked meanwhile, so concurrent writers wait for each other.
 Added add_baselines(const std::string& folder, const ResultFile& results, const AddOptions& options);
 
 // Which entry of a point: the newest, the oldest, the pinned one, or the best. The best has the least mean step
@@ -67,12 +67,12 @@ ResultFile baseline_for(const std::string& folder, const ResultFile& now, bool m
                         const std::string& revision);
 
 // Pins the newest entry of each selected file whose revision begins with `revision`, and no other of the file. Files without such an
-// entry stay as they are. Returns the paths of those with one. `unpin`: none is pinned any more.
+// entry stay as they are. Returns the paths of those with one. unpin_entries() leaves none pinned.
 std::vector<std::string> pin_entries(const std::vector<StoredBaseline>& selected, const std::string& revision);
 std::vector<std::string> unpin_entries(const std::vector<StoredBaseline>& selected);
 
-// Removes the entries that `takes` of the selected files, as they stand now, in the locked folder; a file without entries
-// goes. The number of entries removed.
+// Removes the entries that `takes` selects from the selected files, as they are now, in the locked folder. A file without entries is
+// deleted. Returns the number of entries removed.
 std::size_t remove_entries(const std::vector<StoredBaseline>& selected,
                            const std::function<bool(const BaselineEntry&)>& takes);
 

@@ -18,7 +18,7 @@ inline constexpr std::size_t kLeastForChangePoint = 6;
 
 std::vector<ChangePoint> find_change_points(const std::vector<double>& values);
 
-// For values without noise, as memory: every change.
+// For values without noise, such as memory: every change.
 std::vector<ChangePoint> find_exact_changes(const std::vector<double>& values);
 
 }  // namespace mbench::reports

@@ -22,7 +22,7 @@ struct Drift {
   ChangePoint step;                                  // the best single one, for comparison
   bool instead_of_steps = false;                     // the line is better than the steps, by 2 or more
 };
-// Of positive values, oldest first; `steps`: what find_change_points says of them.
+// Positive values, oldest first. `steps`: the result of find_change_points for them.
 std::optional<Drift> find_drift(const std::vector<double>& values, const std::vector<ChangePoint>& steps);
 
 }  // namespace mbench::reports

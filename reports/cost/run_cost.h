@@ -20,7 +20,7 @@
 
 namespace mbench::reports {
 
-// Of the step.
+// Facts of the step.
 struct StepFacts {
   double seconds = 0, tokens = 0;  // on average, on the slowest rank; of the global batch
   std::int64_t devices = 1;
@@ -28,7 +28,7 @@ struct StepFacts {
   std::optional<double> joules;  // of all devices
 };
 
-// Of the run, as it was asked for.
+// What was asked for the run.
 struct RunAsked {
   Range tokens;
   std::optional<Range> price;                 // of a device for an hour
@@ -41,7 +41,7 @@ struct RunAsked {
 struct RunCost {
   Range steps, work;                          // seconds of only training
   std::optional<Range> job_mtbf, checkpoint;  // seconds; of one checkpoint
-  // Where all three of failures, restarts and checkpoints are known: the best interval, seconds of work between two checkpoints;
+  // The best interval, in seconds of work between two checkpoints. Known where failures, restarts and checkpoints all are.
   std::optional<Range> interval;
   std::optional<Range> failures;  // how many the run meets on average
   std::optional<Range> goodput;   // the share of the time that is training
@@ -53,9 +53,9 @@ struct RunCost {
 
 RunCost cost_of(const StepFacts& step, const RunAsked& asked);
 
-// The parts of it, all seconds. The best interval between checkpoints of d seconds where the job fails every M on average;
+// The parts of it, all in seconds. The best interval between checkpoints of d seconds where the job fails every M on average.
 double best_interval(double checkpoint, double job_mtbf);
-// and how long work of that many seconds takes on average.
+// How long work of that many seconds takes on average.
 double expected_seconds(double work, double interval, double checkpoint, double restart, double job_mtbf);
 
 }  // namespace mbench::reports

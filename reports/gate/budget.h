@@ -20,7 +20,7 @@ struct Budget {  // fractions
 // "time=5%"; throws bad_input naming --budget otherwise.
 void set_budget(Budget& budget, const std::string& text);
 
-// What to compare NEW with the entry by.
+// The options for comparing NEW with the entry.
 CompareOptions budget_options(const Budget& budget);
 
 // Adds a row "time budget" or "memory budget" to each point of `comparison`. `since` compared NEW with the entry by these options.

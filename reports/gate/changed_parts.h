@@ -17,14 +17,14 @@ struct PartChange {
   double baseline = 0, now = 0;  // ms, MiB
 };
 
-// The largest change first; empty where none changed or a side does not say.
+// The largest change first; empty where none changed or a side has no parts.
 std::vector<PartChange> changed_time_parts(const PointResult& now, const PointResult& baseline, double threshold);
 std::vector<PartChange> changed_memory_parts(const PointResult& now, const PointResult& baseline);
 
 // "tp communication +38.0 ms, bubble -2.10 ms, the rest the same". `in_bytes`: parts are memory.
 std::string parts_text(const std::vector<PartChange>& parts, bool in_bytes);
 
-// "+4,096 bytes": of two sizes in MiB.
+// "+4,096 bytes", from two sizes in MiB.
 std::string byte_change(double now_mib, double baseline_mib);
 
 }  // namespace mbench::reports

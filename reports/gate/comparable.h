@@ -15,10 +15,10 @@ struct Matches {
   std::vector<const PointResult*> same, alike;
   std::vector<std::size_t> missing;  // points of the baseline that NEW has nothing for
 };
-// `allow_different`: fields in which a point of NEW and one of the baseline that has no other may differ and are the same point.
+// `allow_different`: fields in which a point of NEW may differ from the same point of the baseline, where the baseline has no other.
 Matches match_points(const ResultFile& now, const ResultFile& baseline,
                      const std::vector<std::string>& allow_different = {});
-// What point_id would be if these fields stood at their defaults.
+// The point's id with these fields at their defaults.
 std::string id_without(const Point& point, const std::vector<std::string>& fields);
 
 // Why two points may not be compared, or nothing. These must be equal: simulated or measured, the kind of device (the whole device if
@@ -43,10 +43,10 @@ void refuse_unlike_files(const ResultFile& now, const ResultFile& baseline, cons
 nlohmann::json machine_of(const nlohmann::ordered_json& environment, const PointResult& point);
 std::string fingerprint_of(const nlohmann::json& machine);
 
-// Which fields keep every point of one file from being one of the other, for a message: "seq is 64 here and 128 there".
+// Which fields differ between all points of the two files, for a message: "seq is 64 here and 128 there".
 std::string nothing_in_common(const ResultFile& now, const ResultFile& baseline);
 
-// What of the environment differs and may: versions of drivers and libraries, the host's name.
+// Differences of the environment that are allowed: versions of drivers and libraries, the host's name.
 std::vector<std::string> environment_changes(const ResultFile& now, const ResultFile& baseline);
 
 }  // namespace mbench::reports

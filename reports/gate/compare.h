@@ -34,7 +34,7 @@ namespace mbench::reports {
 struct MetricComparison {
   std::string metric;  // "time", "memory", "loss", or "point" for what concerns the whole of it
   Verdict verdict = Verdict::same;
-  // ms, MiB, J; of time the medians, of turns those of pairs; of a loss those of the step that differs most.
+  // ms, MiB, J. For time the medians, for turns those of pairs; for a loss the values of the step that differs most.
   std::optional<double> baseline, now, ratio;
   std::optional<Interval> interval;  // of the ratio
   std::optional<double> p_value;     // corrected

@@ -59,7 +59,7 @@ class TimeTest {
  public:
   // Samples in the order they were taken, at least 5 on either side, positive.
   TimeEvidence weigh(const std::vector<double>& now, const std::vector<double>& baseline);
-  // The same where what was paid is not the samples themselves: of a soak, whose samples are medians.
+  // The same where the user paid for something else than the samples, as in a soak, whose samples are medians.
   TimeEvidence weigh(const std::vector<double>& now, const std::vector<double>& baseline,
                      const std::vector<double>& paid_now, const std::vector<double>& paid_baseline);
 
@@ -72,7 +72,7 @@ struct TimeJudgement {
   TimeVerdict verdict = TimeVerdict::same;
   std::string reason;  // of what is not plain: why ambiguous, a change below the threshold, what slow steps look like
 };
-// `p_value`, `mean_p`: of the rank test and of the mean, each corrected for the number of comparisons.
+// `p_value` is of the rank test, `mean_p` of the mean. Each is corrected for the number of comparisons.
 TimeJudgement judge_time(const TimeEvidence& evidence, double p_value, double mean_p, double threshold);
 // Without a correction.
 TimeJudgement judge_time(const TimeEvidence& evidence, double threshold);

@@ -28,7 +28,7 @@ struct TurnsEvidence {
   std::string pattern;                           // of the slow steps of the first round, where they recur (pattern.h)
 };
 
-// Whether these can be held against each other turn by turn: both took turns of as many steps, and enough of them.
+// Whether these can be compared turn by turn: both took turns of as many steps, and enough of them.
 bool took_turns(const PointResult& now, const PointResult& base);
 
 class TurnsTest {

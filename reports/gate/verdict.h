@@ -12,9 +12,9 @@ struct Thresholds {  // fractions: 0.05 is 5 %
   std::optional<double> loss;  // by precision unless set
 };
 
-// What is compared unless something else is asked for: time, memory, loss.
+// The metrics that are compared by default: time, memory, loss.
 const std::vector<std::string>& compared_metrics();
-// What can be: energy too.
+// All metrics that can be compared: energy too.
 const std::vector<std::string>& comparable_metrics();
 void check_metrics(const std::vector<std::string>& metrics);  // throws bad_input naming --metric if one is none
 
@@ -49,7 +49,7 @@ struct CompareOptions {
   std::vector<Verdict> fail_on;                   // verdicts that fail a comparison, in addition to regressions
   std::vector<std::string> allow_different = {};  // fields in which the two sides of a point may differ
   bool has(const std::string& metric) const;
-  // Memory and losses do not depend on the machine: they are counted, and agree to rounding.
+  // Memory and losses do not depend on the machine: memory is counted, and losses agree to rounding.
   bool needs_same_machine() const { return has("time") || has("energy"); }
   bool fails(Verdict verdict) const;
 };

@@ -5,7 +5,7 @@
 
 namespace mbench::reports {
 
-// `environment`: of the result file; empty where it is not of a search. `level`: of the headings.
+// `environment`: of the result file; empty where that is not a search's. `level`: of the headings.
 std::string html_search(const nlohmann::ordered_json& environment, int level);
 
 }  // namespace mbench::reports

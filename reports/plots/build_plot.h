@@ -16,7 +16,7 @@ struct BuiltPlots {
   std::vector<std::string> notes;
 };
 
-// Every declaration's plots; timelines are not made of results and not among them.
+// The plots of every declaration. Timelines are not made of results, so they are not among them.
 BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations, const std::vector<const Record*>& records,
                        const std::vector<std::string>& swept);
 

@@ -29,8 +29,8 @@ struct PlotFiles {
 PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program = "gnuplot",
                       Interrupt* interrupt = nullptr);
 
-// One plot into a file whose ending names the kind: svg, png or pdf. bad_input, said of `where`, for another ending
-// and if it could not be drawn.
+// Draws one plot into a file whose ending names the kind: svg, png or pdf. Throws bad_input at `where` for another ending and if it
+// could not be drawn.
 void draw_file(const Plot& plot, const std::string& file, const std::string& where,
                const std::string& program = "gnuplot");
 

@@ -45,7 +45,7 @@ struct Plot {
   bool simulated = false;          // some of it is
 };
 
-// A name for files from any text.
+// Makes a name for files from any text.
 std::string plot_slug(std::string_view text);
 // Appends -2, -3, ... to names that stand twice.
 void make_names_unique(std::vector<Plot>& plots);

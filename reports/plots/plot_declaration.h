@@ -51,7 +51,7 @@ struct PlotDeclaration {
 
 PlotDeclaration plot_from_json(const std::string& name, const nlohmann::ordered_json& json, const std::string& where);
 
-// Those of reports/plots/declarations/, by place.
+// The declarations of reports/plots/declarations/, by place.
 const std::vector<PlotDeclaration>& plot_declarations();
 
 }  // namespace mbench::reports

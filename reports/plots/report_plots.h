@@ -13,7 +13,7 @@ class Interrupt;
 
 namespace mbench::reports {
 
-// Of the points that the options' filters leave.
+// The plots of the points that the options' filters leave.
 BuiltPlots report_plots(const ResultFile& file, const ReportOptions& options);
 TimelinePlot read_timeline(const std::string& path);
 

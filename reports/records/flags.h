@@ -31,7 +31,8 @@ std::vector<Flag> flags_of(const std::vector<double>& samples);
 std::string text_of(Flag flag);
 std::string name_of(Flag flag);  // its first word
 
-// What made all times of a measured point longer than the program takes: starved or throttled, as the texts here; usually nothing.
+// What made all times of a measured point longer than the program takes: starved or throttled, with the texts used here; usually
+// nothing.
 std::vector<std::string> what_disturbed(const PointResult& result);
 
 // "starved: rank 1 had a core for 48 % of the time, ..."; empty if none was.

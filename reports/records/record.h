@@ -83,7 +83,7 @@ class Record {
   // The same for each window of a soak, with the names window.*.
   std::vector<Record> by_window() const;
 
-  // This one with a value more.
+  // This record with one more value.
   Record with(const std::string& name, nlohmann::ordered_json value) const;
   Record with_all(const nlohmann::ordered_json& values) const;  // the same for each member of an object
 

@@ -17,7 +17,7 @@ struct Interval {
   double low = 0, high = 0;
 };
 
-// Of sorted samples, at least one; the mean of the middle two where their number is even.
+// The samples are sorted, at least one. Of an even number it is the mean of the middle two.
 double median_of_sorted(const std::vector<double>& sorted);
 double median_of(std::vector<double> samples);  // in any order
 
@@ -58,8 +58,8 @@ class RankTest {
 // samples are replaced by the means of blocks of neighbours.
 double autocorrelation_time(const std::vector<double>& samples);
 
-// The median of all ratios x[i] / y[j] (Hodges and Lehmann): the shift to which the rank test belongs. It
-// holds still where samples have two states and the median jumps between them. Both sorted, y positive.
+// The median of all ratios x[i] / y[j] (Hodges and Lehmann): the shift that belongs to the rank test. It is stable where samples have
+// two states and the median jumps between them. Both sorted, y positive.
 double shift_ratio(const std::vector<double>& x, const std::vector<double>& y);
 
 // Whether the middle of differences is zero (Wilcoxon, 1945), by the normal approximation; `widening` as above. The estimate is the

@@ -17,8 +17,8 @@ struct BuiltTable {
   std::set<const Record*> shown;
 };
 
-// `swept` are the fields in which the points differ (swept_fields). Rows are sorted within their section, by
-// `sort` if it names something; what a comparison refers to does not depend on it.
+// `swept`: the fields in which the points differ (swept_fields). Rows are sorted within their section, by `sort` if it names something.
+// Comparisons do not depend on that order.
 BuiltTable build_table(const TableDeclaration& declaration, const std::vector<const Record*>& records,
                        const std::vector<std::string>& swept, const SortBy& sort);
 

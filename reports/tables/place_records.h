@@ -1,5 +1,5 @@
-// Where each point stands in a table: its section, its row's labels and the columns that show it. The first
-// half of build_table.h; the second, fill, turns places into text.
+// Where each point goes in a table: its section, its row's labels and the columns that show it. This is the first half of
+// build_table.h; the second, fill, turns places into text.
 #pragma once
 #include <set>
 #include <string>

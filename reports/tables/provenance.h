@@ -10,8 +10,7 @@
 
 namespace mbench::reports {
 
-// "Measured on: ...", "Software: ...": one line each, without a trailing newline. What the file does not say
-// is named as not recorded.
+// "Measured on: ...", "Software: ...": one line each, without a trailing newline. What the file lacks is named as not recorded.
 std::vector<std::string> measured_on(const ResultFile& file);
 
 // The fields that all points share: those that say what was trained, and any other that is not at its

@@ -32,8 +32,8 @@ GateSummary gate_summary(const ResultFile& file);
 
 std::string render_report(const ResultFile& file, const ReportOptions& options);
 
-// Below the reports of several files: how all of them together compare with what was published (markdown).
-// Empty unless each has published figures.
+// Follows the reports of several files: how all of them together compare with the published figures (markdown). Empty unless each has
+// published figures.
 std::string render_overall(const std::vector<ResultFile>& files, const ReportOptions& options);
 
 }  // namespace mbench::reports

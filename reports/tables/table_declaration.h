@@ -49,7 +49,7 @@
 
 namespace mbench::reports {
 
-// A metric of this point (v) and of another (r), said in one of these ways.
+// A metric of this point (v) and of another (r), combined in one of these ways.
 enum class Relation {
   overhead,         // (v - r) / r, "+18.1 %"
   saved,            // (r - v) / r, "14.2 %"

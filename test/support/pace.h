@@ -1,4 +1,4 @@
-// How long work takes, held against what the machine is worth at that moment.
+// How long work takes, relative to the speed of the machine at that moment.
 #pragma once
 #include <functional>
 

@@ -30,12 +30,12 @@ class CachingAllocator {
   std::size_t take(std::size_t bytes, Category category, std::string_view what);
   void give(std::size_t block, std::size_t bytes, Category category);
 
-  // Of the bytes that were asked for, as an Arena counts them.
+  // Counts requested bytes, as an Arena does.
   const MemoryUse& peak() const { return peak_; }
-  // Of the bytes in blocks: torch.cuda.max_memory_allocated().
+  // Counts the bytes of blocks: torch.cuda.max_memory_allocated().
   std::size_t peak_allocated() const { return peak_allocated_; }
   std::size_t allocated() const { return allocated_; }
-  // Of the bytes in all segments: torch.cuda.max_memory_reserved() and memory_reserved().
+  // Counts the bytes of all segments: torch.cuda.max_memory_reserved() and memory_reserved().
   std::size_t reserved() const { return peak_reserved_; }
   std::size_t reserved_now() const { return reserved_; }
   // How often it had to return segments to have room: torch.cuda.memory_stats()["num_alloc_retries"].
