@@ -1,4 +1,4 @@
-// A trainer's file as a space to search: it says what is trained, and its own layout is one of those that are looked for.
+// Turns a trainer's file into a space to search. The file says what is trained; its own layout is one of the candidates.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace mbench::api {
 
-// What a trainer's file says of its layout.
+// The layout in a trainer's file.
 struct FreedLayout {
   std::vector<std::string> was;        // "tp=4"
   nlohmann::ordered_json spec_as_was;  // with it
 };
 
-// Takes the layout (sizes of the mesh, micro batch, schedule, recompute) out of the spec and frees all that strategies offer values of,
-// and gives what it was; nothing where stages by hand fix it.
+// Takes the layout out of the spec: sizes of the mesh, micro batch, schedule, recompute. All fields that strategies offer values for
+// become free. Returns the layout that was there; nothing where stages set by hand fix it.
 FreedLayout free_layout(nlohmann::ordered_json& spec);
 
 }  // namespace mbench::api

@@ -12,8 +12,8 @@ struct MemoryMargin {
   std::string about;  // "5 % for fragments of megatron-core's allocator"; empty: none
 };
 
-// "5%" of what the allocator could have, or bytes: "4GiB"; empty: the framework's own share, or none where the point has a memory_limit. bad_input for what is
-// neither, and for all there is.
+// `given`: "5%" of what the allocator could have, or bytes such as "4GiB". Empty: the framework's own share, or none where the point
+// has a memory_limit. Throws bad_input for any other text, and for a margin that takes all memory.
 MemoryMargin memory_margin(const std::string& given, const Point& point, const Machine& machine);
 
 }  // namespace mbench::api

@@ -14,12 +14,12 @@ void add_interval(PointResult& simulated, const Machine& machine);
 
 class PointSimulator {
  public:
-  // bad_input where the point's machine or framework cannot be read.
+  // Throws bad_input where the point's machine or framework cannot be read.
   void check(const Point& point);
-  // The result, its outcome oom, infeasible or unsupported where the step cannot be.
+  // The result. Its outcome is oom, infeasible or unsupported where the step is impossible.
   PointResult run(const Point& point) { return attempt(point).result; }
   Simulation attempt(const Point& point, const SimulateOptions& options = {});
-  // Throws instead.
+  // The same, but it throws where there is no step.
   Simulation simulate(const Point& point, const SimulateOptions& options = {});
   const Machine& machine_of(const Point& point);
 

@@ -1,4 +1,4 @@
-// A search as the commands and the library begin it.
+// How the commands and the library begin a search.
 #pragma once
 #include "api/memory_margin.h"
 #include "api/point_simulator.h"
@@ -7,13 +7,13 @@
 
 namespace mbench::api {
 
-// What a search looks through, bounded by what the space's framework can, and where. `simulator` and `recordings` outlive it.
+// The space of a search, limited to what its framework supports, and the machine to search on. `simulator` and `recordings` outlive it.
 struct PreparedSearch {
   search::Space space;
   MemoryMargin margin;
   search::Place place;
 };
-// `margin` as --memory-margin. bad_input for a space, machine or framework that cannot be read.
+// `margin` as --memory-margin. Throws bad_input for a space, machine or framework that cannot be read.
 PreparedSearch prepare_search(const search::SpaceOptions& options, const std::string& margin, PointSimulator& simulator,
                               sim::Recordings& recordings);
 

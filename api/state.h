@@ -1,4 +1,4 @@
-// What the values of the public face hold.
+// The state behind the values of the public API.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,7 +16,7 @@ struct Spec::State {
   sweeps::Spec spec;
   std::vector<std::string> notes;
 
-  // bad_input where there is no such point.
+  // Throws bad_input where there is no such point.
   const sweeps::SpecPoint& at(std::size_t point) const;
 };
 

@@ -1,4 +1,4 @@
-// How the trainer whose framework a point has is told a layout.
+// The flags that give a layout to the trainer of a point's framework.
 #pragma once
 #include <string>
 
@@ -8,7 +8,8 @@ struct Point;
 
 namespace mbench::api {
 
-// In Markdown: the lines of its script or TOML that say the layout, or why it cannot be told. Empty for mbench's own framework and those that no export is for.
+// Markdown with the lines of its script or TOML that express the layout, or the reason why it cannot express it. Empty for mbench's own
+// framework and for those without an export.
 std::string trainer_flags(const Point& point);
 
 }  // namespace mbench::api

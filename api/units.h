@@ -1,4 +1,4 @@
-// Units of the face's figures.
+// Units of the figures in the public API.
 #pragma once
 
 namespace mbench::api {

@@ -26,7 +26,7 @@ struct Acceptance {
   std::vector<AcceptedStep> steps;
 };
 
-// One figure against what it should be.
+// One figure and its expected value.
 struct Compared {
   std::string what, measured, reference;
   double share = 0;  // by how much it is worse; negative: better
@@ -36,8 +36,8 @@ struct Compared {
 // Each figure of each rank or group in both checks, and each step, the worst first by share over allowed.
 std::vector<Compared> compared(const Acceptance& a);
 
-// Why the machine is not accepted, a line each; empty: it passes. Figures that stand out, wrong data, faults of devices, points that did
-// not run, steps slower than simulated, stragglers, and drift and dips of a soak.
+// Why the machine is not accepted, a line each; empty: it passes. Reasons are figures that stand out, wrong data, faults of devices,
+// and points that did not run. Others are steps slower than simulated, stragglers, and drift and dips of a soak.
 std::vector<std::string> reasons_to_fail(const Acceptance& a);
 
 // {"schema": "mbench.accept/1", "verdict", "reasons", "worst", "steps", ...}

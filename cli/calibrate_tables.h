@@ -1,5 +1,5 @@
-// The tables of a machine file that are measured on the ranks of a job, all of which compute at once as those of a layout do:
-// ops in steps of small models, with a clock around each, products by shape, and the calls of groups by size.
+// The tables of a machine file, measured on the ranks of a job. All ranks compute at once, as the ranks of a layout do. Measured are
+// ops in steps of small models, with a clock around each; GEMMs by shape; and the calls of groups by size.
 #pragma once
 #include <string>
 

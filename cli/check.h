@@ -22,13 +22,13 @@ struct CheckRequest {
   double timeout_s = 600;
   bool quiet = false;
 };
-// launch_failed or timed_out with the reason where the ranks tell nothing.
+// Throws launch_failed or timed_out, with the reason, where the ranks report nothing.
 health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& launcher, Interrupt* interrupt);
 
-// The meshes of points that run on ranks, each once; of those that cannot be, none.
+// The meshes of points that run on ranks, each once. Impossible points give none.
 std::vector<Mesh> meshes_of(const std::vector<Point>& points);
 
-// "10%" or "0.1"; bad_input at `where` for what is no share from 0 to 1.
+// "10%" or "0.1"; throws bad_input at `where` for what is no share from 0 to 1.
 double read_tolerance(const std::string& text, const std::string& where);
 
 }  // namespace mbench::cli

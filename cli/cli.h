@@ -20,8 +20,8 @@ struct Exit {
 // What an Error that reaches main makes the program return.
 int exit_code_of(ErrorKind kind);
 
-// Writes what was measured to a file. Where that cannot be, says why, prints it to standard output if it is not `printed` already, and
-// returns false.
+// Writes what was measured to a file. If that fails, prints the reason, prints the text to standard output unless it is `printed`
+// already, and returns false.
 bool write_or_print(const std::string& path, const std::string& text, bool printed = false);
 
 void add_sweep(CLI::App& app, Exit& exit);       // sweep.cpp

@@ -1,4 +1,4 @@
-// Specs by name, those that come with the program; and what is no spec yet but can be read as one.
+// Finds the specs that come with the program by name, and reads files of other formats as specs.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -7,16 +7,16 @@
 
 namespace mbench::cli {
 
-// The path itself where there is such a file or folder; of a bare name ("quickstart", "search/llama-3-70b-64") the spec of the
-// installed configs, or of those of the sources that this program was built from. bad_input naming the nearest for what is neither.
+// The path itself where there is such a file or folder. For a bare name ("quickstart", "search/llama-3-70b-64"): that spec of the
+// installed configs, or of the sources that this program was built from. Throws bad_input naming the nearest if there is neither.
 std::string find_spec(const std::string& path);
 
-// What a trainer's own file is as a spec (formats/), or a spec whose model is that of a config.json ({"hf": PATH}), notes on standard
-// error; nothing where the file is another spec, or no file.
-// `of_trainer`: whether it was the first.
+// The spec in a trainer's own file (formats/), or a spec whose model comes from a config.json ({"hf": PATH}). Notes go to standard
+// error. Nothing where the file is another spec, or no file. `of_trainer`: whether it was a trainer's file.
 std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, bool* of_trainer = nullptr);
 
-// What --on means, a machine by its whole name. Where a short name is taken as one of several machines, standard error says so.
+// What --on means, with the machine's full name. Where a short name matches several machines, standard error reports which one is
+// taken.
 std::string device_asked(const std::string& device);
 
 }  // namespace mbench::cli

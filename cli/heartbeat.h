@@ -1,7 +1,9 @@
-// The signs of life of a rank, for whoever started the job: a line of JSON on standard error every so often, written by a thread of
-// its own, so that a rank that computes for long gives them as well:
+// The signs of life of a rank, for whoever started the job: a line of JSON on standard error at a fixed interval. A thread of its own
+// writes them, so a rank that computes for long gives them as well.
+//
 //   {"alive": {"rank": 3, "turn": 812, "in": "all_reduce of dp"}}      "in" is missing outside communication
 //   {"alive": {"rank": 3, "ends": true}}                               the last one
+//
 // A rank that was stopped, or whose host or link is gone, gives none. sweeps/rank_watch.h reads them.
 #pragma once
 #include <functional>
@@ -18,7 +20,7 @@ class Heartbeat {
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
-  // From now on until its end, so often that a watch with that limit (seconds) hears several before it gives a rank up.
+  // From now on until its end. It is frequent enough that a watch with that limit (seconds) hears several before it gives a rank up.
   void start(std::shared_ptr<const Pulse> pulse, int rank, double limit_s);
 
  private:
@@ -26,8 +28,8 @@ class Heartbeat {
   std::jthread thread_;
 };
 
-// For a job that nobody watches: once this rank has been in one communication for longer than the limit, `give_up` is called with
-// what it is, from a thread of its own. Ends with the object.
+// For a job that nobody watches. Once this rank has been in one communication for longer than the limit, `give_up` is called with its
+// name, from a separate thread. Ends with the object.
 class Deadline {
  public:
   Deadline() = default;

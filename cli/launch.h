@@ -16,7 +16,7 @@ struct LaunchOptions {
   void append_to(std::vector<std::string>& argv) const;
 };
 
-// bad_input where it cannot start this program.
+// Throws bad_input where it cannot start this program.
 sweeps::Launcher find_launcher(const LaunchOptions& options);
 
 // The path of this program.

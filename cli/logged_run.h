@@ -16,7 +16,7 @@ struct LoggedRun {
   std::vector<std::string> notes;
 };
 
-// `log` is a path, "-" standard input. `spec` without a path: what the log itself says. bad_input for a spec of several points.
+// `log` is a path, "-" standard input. `spec` without a path: what the log itself says. Throws bad_input for a spec of several points.
 LoggedRun read_logged_run(const std::string& log, sweeps::SpecOptions spec, const std::string& trainer,
                           const formats::LogOptions& how);
 

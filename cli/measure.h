@@ -20,7 +20,7 @@ struct Measured {
 Measured measure_best(const search::Space& space, const search::SearchEnd& end, std::size_t count,
                       const std::string& out, bool immediate, bool quiet, Interrupt& interrupt);
 
-// Of n layouts in the order of their simulated times: pairs that measured times order alike, of all pairs.
+// How n layouts in the order of their simulated times agree with the measured times: pairs in the same order, of all pairs.
 struct Agreement {
   std::size_t alike = 0, pairs = 0;
   std::size_t best_at = 0;  // where the fastest measured stands in the simulated order, from 1

@@ -7,8 +7,8 @@
 
 namespace mbench::cli {
 
-// The tensors at the peak, the largest first, and what would free memory: two tables. Of a point that does not fit the machine too.
-// unsupported where the step has no recording.
+// The tensors at the peak, the largest first, and what would free memory: two tables. Also for a point that does not fit the machine.
+// Throws unsupported where the step has no recording.
 std::string memory_by_tensor(const Point& point, const Plan& plan, api::PointSimulator& simulator);
 
 // Writes the snapshot of a step; what it holds, in words.

@@ -1,4 +1,5 @@
-// A job of this program whose ranks measure for a command that is no sweep (check, calibrate): rank 0 tells what they found in one line.
+// A job of this program whose ranks measure for a command that is no sweep (check, calibrate). Rank 0 reports what they found in one
+// line.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,14 +23,14 @@ struct RankJob {
   std::string if_interrupted = "interrupted";  // what is said then
 };
 
-// bad_input where the launcher cannot start so many.
+// Throws bad_input where the launcher cannot start so many.
 void check_ranks_can_start(const RankJob& job, const sweeps::Launcher& launcher);
 
-// Starts the ranks as a sweep starts those of a point, with a folder of its own for what their MPI keeps, and returns what tell_as_rank
-// told. launch_failed or timed_out, with the reason and the command, where nothing was told or the ranks did not end well.
+// Starts the ranks as a sweep starts those of a point, with a separate folder for the files of their MPI. Returns what `tell_as_rank`
+// printed. Throws launch_failed or timed_out, with the reason and the command, where nothing was printed or the ranks did not end well.
 nlohmann::ordered_json reported_by_ranks(const RankJob& job, const sweeps::Launcher& launcher);
 
-// By rank 0, once.
+// Called by rank 0, once.
 void tell_as_rank(const nlohmann::ordered_json& found);
 
 }  // namespace mbench::cli

@@ -1,6 +1,5 @@
-// The limits under which a login node starts its programs (ulimit -v, ulimit -d), looked at before any library is
-// initialised: OpenBLAS takes 128 MiB of addresses for each thread as it is loaded, and asks again for ever where there are
-// none.
+// The limits under which a login node starts its programs (ulimit -v, ulimit -d), checked before any library is initialised. OpenBLAS
+// takes 128 MiB of addresses for each thread when it is loaded, and retries forever where there are none.
 #pragma once
 
 namespace mbench::cli {

@@ -36,7 +36,7 @@ inline auto number_between(double low, double high) {
   };
 }
 
-// Seconds of "90", "90s", "15m" or "15min", "8h", "2d", more than none and a year at most; bad_input naming `where` otherwise.
+// Seconds of "90", "90s", "15m" or "15min", "8h", "2d", more than none and a year at most; throws bad_input naming `where` otherwise.
 inline double parse_duration(const std::string& text, std::string_view where) {
   constexpr double kMost = 366 * 86400.0;
   double value = 0;

@@ -7,8 +7,8 @@
 
 namespace mbench::cli {
 
-// A table in markdown, what matters most first; figures that change nothing are counted. The point is simulated and can be.
-// `interrupted` ends it: then that is all it says.
+// A table in markdown, what matters most first; figures that change nothing are counted. The point is simulated and possible.
+// `interrupted` ends it: then the text only says so.
 std::string sensitivities(const Point& point, api::PointSimulator& simulator,
                           const std::function<bool()>& interrupted = {});
 

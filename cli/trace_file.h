@@ -17,8 +17,9 @@ struct TracedResult {
 };
 TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& point, const std::string& path);
 
-// Of the ranks of an MPI job, who are `all`: rank 0 gathers their timelines and writes the file, so that its
-// place need not be one that other nodes see; "-" is standard output, as lines of JSON for a sweep: {"trace": "...", "more": true}. Why it could not be written; empty if it was, and on all other ranks.
+// For the ranks of an MPI job, which are `all`. Rank 0 gathers their timelines and writes the file, so other nodes need not see its
+// place. "-" is standard output, as lines of JSON for a sweep: {"trace": "...", "more": true}. Returns why it could not be written;
+// empty if it was, and on all other ranks.
 std::string write_trace(const std::string& path, const Timeline& mine, int stage, Group& all);
 
 }  // namespace mbench::cli

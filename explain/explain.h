@@ -1,4 +1,5 @@
-// "Is my number expected, and where is the rest?" A measured step beside a simulated one: the gap, by part where parts were measured, and what could hold it.
+// "Is my number expected, and where is the rest?" Compares a measured step with a simulated one. Reports the gap, by part where parts
+// were measured, and what could cause it.
 #pragma once
 #include <string>
 
@@ -8,7 +9,7 @@
 
 namespace mbench::explain {
 
-// In markdown. `run.expected` has the time of the step.
+// The answer in markdown. `run.expected` has the time of the step.
 std::string explain(const Run& run, const Interval& interval, const std::string& measured_where,
                     const Simulate& simulate);
 

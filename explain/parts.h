@@ -1,4 +1,5 @@
-// What a measured step was spent on, as far as it is known: by a result's anatomy, or by a trace. Parts that the source does not tell apart are one group.
+// What a measured step was spent on, as far as it is known: by a result's anatomy, or by a trace. Parts that the source does not
+// separate are one group.
 #pragma once
 #include <optional>
 #include <string>
@@ -24,10 +25,10 @@ struct MeasuredParts {
 std::string name_of(const PartGroup& group);
 double expected_ms(const PartGroup& group, const TimeAnatomy& expected);
 
-// Of a result that has an anatomy, each part is a group.
+// The parts of a result with an anatomy, each a group of its own.
 std::optional<MeasuredParts> parts_of(const PointResult& result);
 
-// How far two anatomies are apart over the groups: ms.
+// How far two anatomies differ over the groups, in ms.
 double distance(const MeasuredParts& measured, const TimeAnatomy& expected);
 
 }  // namespace mbench::explain

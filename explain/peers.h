@@ -1,5 +1,5 @@
-// How far simulations are from published runs of the same kind: the interval of an expected step time. The errors are data, explain/published_errors.json, which
-// scripts/write-published-errors writes.
+// How far simulations are from published runs of the same kind: the interval of an expected step time. The errors are data in
+// explain/published_errors.json, written by scripts/write-published-errors.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -23,7 +23,7 @@ struct Interval {
   double share = 1;   // of the rows, that lie within
   std::string about;  // "dense models with megatron-core on one node"
 };
-// Of the most alike runs of which there are enough: first those of the same kind, then without the framework, without the nodes, and all.
+// Uses the most alike runs, if there are enough: first those of the same kind, then without the framework, without the nodes, and all.
 Interval interval_of(const Kind& kind);
 
 }  // namespace mbench::explain

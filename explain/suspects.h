@@ -1,5 +1,6 @@
-// What could hold the gap between a measured and an expected step, most likely first: what the run's own figures show, then changes of the spec or the machine
-// that are simulated and held against what was measured, then what only another measurement can tell. Changes are data (changes.json).
+// What could cause the gap between a measured and an expected step, most likely first. First come causes that the run's own figures
+// show. Then come changes of the spec or the machine that are simulated and compared with the measurement. Last come those that only
+// another measurement can show. Changes are data (changes.json).
 #pragma once
 #include <functional>
 #include <optional>
@@ -10,7 +11,7 @@
 
 namespace mbench::explain {
 
-// Nothing where the point cannot be on the machine.
+// Nothing where the point is impossible on the machine.
 using Simulate = std::function<std::optional<PointResult>(const Point&)>;
 
 struct Run {
@@ -41,7 +42,7 @@ std::vector<Suspect> shown_by_figures(const Run& run);
 std::vector<Suspect> shown_by_simulation(const Run& run, const Simulate& simulate);
 std::vector<Suspect> not_shown(const Run& run);
 
-// Of changes.json: whether the condition of a row holds for the run.
+// Whether the condition of a row of changes.json holds for the run.
 bool holds(const std::string& condition, const Run& run);
 
 }  // namespace mbench::explain

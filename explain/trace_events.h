@@ -14,7 +14,8 @@ struct TraceEvent {
   std::string thread;             // tid, or the stream
 };
 
-// Calls `found` with each event of "traceEvents", or of a trace that is an array. bad_input for what is no JSON, naming the byte.
+// Calls `found` with each event of "traceEvents", or of a trace that is an array. Throws bad_input for what is no JSON, naming the
+// byte.
 void each_event(std::istream& in, const std::string& file, const std::function<void(const TraceEvent&)>& found);
 
 }  // namespace mbench::explain

@@ -1,5 +1,5 @@
-// What people have, as a spec: a Hugging Face config.json, a Megatron-LM script or YAML, a torchtitan TOML, a DeepSpeed config, TrainingArguments; and a point as what they run. Each
-// trainer is a folder with tables (table/row.h) that are read in both directions.
+// Trainers' files as a spec, and a point as such files. They are a Hugging Face config.json, a Megatron-LM script or YAML, a torchtitan
+// TOML, a DeepSpeed config, or TrainingArguments. Each trainer is a folder with tables (table/row.h) that are read in both directions.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,25 +24,26 @@ struct Imported {
   bool of_trainer = false;         // from what a trainer is given, which says its layout; not from a spec
 };
 
-// What a file's content is; a spec where it is nothing else, whose reader will say what is wrong with it.
+// The format of a file's content. It is a spec where it is nothing else; the reader of specs then reports what is wrong with it.
 Format recognise(std::string_view text, const std::string& path);
 
-// Several files are merged, a later one over those before: a model's config and a run's. bad_input, or unsupported naming every key that mbench has no part for.
+// Merges several files (a model's config and a run's); a later one overrides those before it. Throws bad_input, or unsupported naming
+// every key that mbench does not model.
 Imported import_files(const std::vector<std::string>& paths, const ImportOptions& options = {});
 
 // A spec whose model is {"hf": PATH, ...}, with the model of that config.json, changed by what else the object says. PATH is from the
 // spec's folder. The precision, attention and dropout of the config.json are the spec's, unless it has its own. Nothing for other specs.
 std::optional<Imported> with_model_of_config(std::string_view text, const std::string& path);
 
-// What a file that is given as a SPEC says where it is no plain spec: a trainer's file, or a spec with the model of a config.json.
-// Nothing for a plain spec and for what is no file, of which the reader of specs says what it is.
+// The spec in a file that is given as a SPEC but is no plain spec. It is a trainer's file, or a spec with the model of a config.json.
+// Nothing for a plain spec, and for a missing file; the reader of specs reports that.
 std::optional<Imported> spec_of_file(const std::string& path);
 
-// What a trainer is given to run the point: a script, or the config of its model.
+// The trainer's files that run the point: a script, or the config of its model.
 enum class Target { hugging_face, megatron, megatron_bridge, torchtitan, deepspeed };
 Target read_target(const std::string& name, const std::string& where);
 
-// unsupported naming every field that the target cannot say. What is written is read again first, and is the same point.
+// Throws unsupported naming every field that the target cannot say. What is written is read again first, and is the same point.
 std::string export_point(const Point& point, Target target);
 
 }  // namespace mbench::formats

@@ -1,4 +1,4 @@
-// What may be said about an import beside the file.
+// Options of an import, given with the file.
 #pragma once
 #include <string>
 #include <vector>

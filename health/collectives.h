@@ -1,9 +1,9 @@
 // The collectives that a check and a bench measure, with what they count and what they must give.
 //
-// Sizes and rates are nccl-tests' (its PERFORMANCE.md): `bytes` of the whole buffer, of all-gather the gathered one and of
-// reduce-scatter the one that is scattered; algorithm bandwidth is bytes over time, bus bandwidth that times a factor which makes
-// it comparable to the speed of the links: of all-reduce 2 (k - 1) / k, of all-gather, reduce-scatter and all-to-all
-// (k - 1) / k, of send 1. Send is a round of the ring: every rank sends its buffer to the next.
+// Sizes and rates are those of nccl-tests (its PERFORMANCE.md). `bytes` are of the whole buffer: of all-gather the gathered one, of
+// reduce-scatter the one that is scattered. Algorithm bandwidth is bytes over time. Bus bandwidth is that times a factor which makes it
+// comparable to the speed of the links. The factor is 2 (k - 1) / k for all-reduce, (k - 1) / k for all-gather, reduce-scatter and
+// all-to-all, and 1 for send. Send is a round of the ring: every rank sends its buffer to the next.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -37,10 +37,10 @@ struct Collective {
 };
 const std::vector<Collective>& collectives();
 
-// What a rank gives as element `i` of its input: small integers, so that sums of them over 2^17 ranks are exact in f32.
+// Element `i` of a rank's input: small integers, so that sums of them over 2^17 ranks are exact in f32.
 float sample(int rank, std::int64_t i);
 
-// Does the collective once on f32 samples and counts the elements of this rank's result that are not what they must be.
+// Does the collective once on f32 samples and counts the wrong elements of this rank's result.
 std::int64_t wrong_elements(const Collective& collective, Group& group, Device& device, const Buffers& buffers);
 
 }  // namespace mbench::health

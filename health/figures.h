@@ -1,7 +1,7 @@
-// What a check of a machine has measured, and what of it stands out. Data, and JSON in and out.
+// What a check of a machine has measured, and which of it stands out. Data, and JSON in and out.
 //
-// A figure is one measure of many: of every rank ("f32 GEMM", "memory", "launch"), or of every group of ranks that does a
-// collective at the same time as the others of its scope.
+// A figure is one measure, taken on many. Some are of every rank ("f32 GEMM", "memory", "launch"). The others are of every group of
+// ranks that does a collective at the same time as the others of its scope.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -29,7 +29,7 @@ struct Figure {
   std::string scope;       // "rank"; of collectives "all", "pairs", or the axes whose groups these are: "tp"
   std::string unit;        // "TFLOP/s", "GB/s", "us"
   std::int64_t bytes = 0;  // of a collective, as nccl-tests counts its size
-  bool rate = true;        // more is better; else a time, of which less is
+  bool rate = true;        // more is better; else it is a time, and less is better
   bool judged = true;      // against peers and what is expected: not collectives of fewer bytes than the largest
   std::vector<Measured> of;
 };
@@ -40,25 +40,26 @@ struct Health {
   std::vector<std::string> devices;  // of each rank, as its host calls it: "NVIDIA H200 at 0000:1b:00.0"
   std::vector<Figure> figures;
   std::string machine;                      // that `expected` is of; empty: none
-  std::vector<DeviceSignature> signatures;  // of each rank's device; empty: not told
+  std::vector<DeviceSignature> signatures;  // of each rank's device; empty: not reported
   std::string date;                         // when it was measured, "2026-11-27"; empty: not said
 };
 
-// One check of several of the same job: medians, their values as repeats, and wrong elements of all. bad_input for other figures.
+// One check of several of the same job: medians, their values as repeats, and wrong elements of all. Throws bad_input for other
+// figures.
 Health merge_repeats(const std::vector<Health>& checks);
 // In how many of so many repeats a figure must stand out to be an outlier: two of three.
 constexpr std::size_t needed_of(std::size_t repeats) {
   return (2 * repeats + 2) / 3;
 }
-// By how much less it does in a time than `reference` does, as a share; negative if it does more.
+// By what share it does less in a time than `reference` does; negative if it does more.
 double shortfall(const Figure& figure, double value, double reference);
 // "all_reduce of 1024 bytes over tp", "memory".
 std::string label_of(const Figure& figure);
 
-// Names a rank with its host and device, several ranks by their numbers with their hosts: "rank 3 on h2 (NVIDIA H200 at
-// 0000:1b:00.0)", "ranks 2 3 on h2".
+// Names a rank with its host and device: "rank 3 on h2 (NVIDIA H200 at 0000:1b:00.0)". Names several ranks by their numbers with their
+// hosts: "ranks 2 3 on h2".
 std::string ranks_text(const Health& health, const std::vector<int>& ranks);
-// On how many hosts they are; 1 where that is not known.
+// How many hosts they are on; 1 where that is not known.
 int hosts_of(const Health& health, const std::vector<int>& ranks);
 
 struct Finding {
@@ -72,19 +73,20 @@ struct Finding {
 };
 std::string_view name_of(Finding::Kind kind);  // "wrong", "slow", "below"
 
-// What of a figure's measurements their peers reach: the median of the others, those of groups over as many hosts alone.
+// What the peers of each measurement of a figure reach: the median of the others. For a group only those over as many hosts count.
 // Nothing without any. In the order of `of`.
 std::vector<std::optional<double>> peers_of(const Health& health, const Figure& figure);
 
-// Whatever computed or brought wrong data, and whatever is worse than its peers, or than a machine file says, by more than
-// `tolerance` (0.1: a rate below 90 % of theirs, a time above 1 / 90 %). Of a repeated check that is in two of three repeats.
+// Whatever computed or brought wrong data, and whatever is worse than its peers or than a machine file says by more than `tolerance`.
+// With 0.1 that is a rate below 90 % of theirs, or a time above 1 / 90 %. In a repeated check, a finding must be in two of three
+// repeats.
 std::vector<Finding> judge(const Health& health, double tolerance);
 
 // {"schema": "mbench.check/1", "device", "hosts", "devices", "machine", "figures": [{"what", "scope", "unit", "bytes", "rate",
 // "judged", "of": [{"ranks", "value", "seconds", "wrong", "expected", "repeats"}]}], "tolerance", "findings": [text]}; and
 // "date" and "signatures" (signature.h) where known
 nlohmann::ordered_json to_json(const Health& health, double tolerance);
-// bad_input naming the JSON path for what is not as above; tolerance and findings are not read.
+// Throws bad_input naming the JSON path for what is not as above; tolerance and findings are not read.
 Health health_from_json(const nlohmann::json& json, const std::string& where);
 
 }  // namespace mbench::health

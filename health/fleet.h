@@ -1,7 +1,7 @@
 // A fleet: what many nodes reach in a check, and which of them fall out. The baseline of a node is the fleet without its outliers.
 //
-// A node's value of a figure is the worst of what its ranks, or groups of ranks within it, measured; of several checks of one node the
-// median. Groups over several hosts say nothing of one node and are left out.
+// A node's value of a figure is the worst that its ranks, or groups of ranks within it, measured. For several checks of one node it is
+// the median. Groups over several hosts say nothing about one node and are left out.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -49,10 +49,10 @@ struct NodeFigure {
   std::vector<NodeValue> nodes;
   std::int64_t wrong = 0;
 };
-// bad_input for checks of different devices, and for none.
+// Throws bad_input for checks of different devices, and for none.
 std::vector<NodeFigure> values_by_node(const std::vector<Health>& checks);
 
-// Cut are values that lie further from the median than 3.5 spreads and 1 %.
+// A value is cut if it differs from the median by more than 3.5 spreads and 1 %.
 Fleet make_fleet(const std::vector<Health>& checks);
 
 struct Deviation {
@@ -62,7 +62,7 @@ struct Deviation {
   double share = 0;    // by how much it is worse
   double spreads = 0;  // so many of the fleet's spreads; 0: it has none
 };
-// Of every node and figure that both have, the worst first.
+// Compares every node and figure that both have, the worst first.
 std::vector<Deviation> deviations(const Fleet& fleet, const std::vector<Health>& checks);
 
 struct FallenOut {
@@ -72,8 +72,8 @@ struct FallenOut {
 std::vector<FallenOut> fallen_out(const Fleet& fleet, const std::vector<Health>& checks,
                                   const std::vector<Rule>& rules);
 
-// {"schema": "mbench.fleet/1", "device", "hardware", "date", "nodes", "figures": [{"what", "scope", "unit", "bytes", "ranks", "rate", "median", "spread",
-// "least", "most", "nodes", "cut"}]}
+// {"schema": "mbench.fleet/1", "device", "hardware", "date", "nodes", "figures": [{"what", "scope", "unit", "bytes", "ranks", "rate",
+// "median", "spread", "least", "most", "nodes", "cut"}]}
 nlohmann::ordered_json to_json(const Fleet& fleet);
 Fleet fleet_from_json(const nlohmann::json& json, const std::string& where);
 bool is_fleet(const nlohmann::json& json);

@@ -1,10 +1,13 @@
-// Measures the ranks of a job and the ways between them, all ranks at once, as they are in training.
+// Measures the ranks of a job and the links between them, all ranks at once, as they are in training.
 //
-// Of each rank: a large matrix product in each precision (TFLOP/s; every element of the result is looked at), the bandwidth of
-// its memory (GB/s of a sum of two tensors that no cache holds, as the op's cost counts bytes), and what an op of 16 KiB
-// takes (us).
-// Of each group of a scope: the collectives of collectives.h on f32, by size, their data looked at before and after. A sample is
-// some calls between a barrier of all ranks and the end of the slowest rank of the group; a figure is the median of samples.
+// Of each rank it measures
+//
+//   - A large GEMM in each precision, in TFLOP/s. Every element of the result is checked.
+//   - The bandwidth of its memory, in GB/s of a sum of two tensors that no cache holds. Bytes are as the op's cost counts them.
+//   - The time of an op of 16 KiB, in us.
+//
+// Of each group of a scope it measures the collectives of collectives.h on f32, by size. Their data are checked before and after. A
+// sample is some calls between a barrier of all ranks and the end of the slowest rank of the group. A figure is the median of samples.
 #pragma once
 #include <functional>
 #include <string>
@@ -19,10 +22,10 @@ namespace mbench::health {
 // Groups that do the same at the same time.
 struct Scope {
   std::string name;
-  std::vector<std::vector<int>> groups;  // apart from each other, of two ranks or more
+  std::vector<std::vector<int>> groups;  // disjoint, of two ranks or more
 };
-// All ranks; neighbours in pairs, from the even and from the odd ranks on, which tells who of a ring is slow; and the groups of
-// every axis of the meshes, once for each way they lie. What is the same groups is measured under the first name.
+// All ranks; neighbours in pairs, from the even and from the odd ranks on; and the groups of every axis of the meshes. Of these groups
+// there is a scope for each way they lie. The pairs show which rank of a ring is slow. Equal groups are measured under the first name.
 std::vector<Scope> scopes_of(int ranks, const std::vector<Mesh>& meshes);
 
 struct MeasureOptions {
@@ -35,7 +38,7 @@ struct MeasureOptions {
 std::vector<Figure> measure(Device& device, World& world, const std::vector<Scope>& scopes,
                             const MeasureOptions& options);
 
-// 4 KiB, and 16 times as many up to `most`.
+// 4 KiB, then 16 times as many each time, up to `most`.
 std::vector<std::int64_t> sizes_up_to(std::int64_t most);
 
 }  // namespace mbench::health

@@ -1,4 +1,4 @@
-// The signatures of a check's devices as JSON, and what of them no healthy device says.
+// The signatures of a check's devices as JSON, and the values among them that no healthy device has.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -16,11 +16,11 @@ DeviceSignature signature_from_json(const nlohmann::json& json, const std::strin
 // Every rank's, in their order.
 std::vector<DeviceSignature> gather_signatures(Group& all, const DeviceSignature& mine);
 
-// Uncorrected ECC errors, rows to be remapped or that could not be, a narrower PCIe link than both ends have, errors of NVLink, fewer
-// links than most devices have up, and Xids: a line for each device and fault.
+// A line for each device and fault. Faults are uncorrected ECC errors, rows to be remapped or that could not be, errors of NVLink, and
+// Xids. So are a PCIe link narrower than both ends, and fewer active links than most devices have.
 std::vector<std::string> faults_of(const Health& health);
 
-// A table of every device: what it said. Markdown; empty where none said anything.
+// A table of every device with what it reported. Markdown; empty where none reported anything.
 std::string signatures_markdown(const Health& health);
 
 }  // namespace mbench::health

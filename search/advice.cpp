@@ -17,7 +17,7 @@ namespace mbench::search {
 namespace {
 
 constexpr double kWorthTelling = 0.005;  // of the rate or the step's time
-constexpr double kOutOfBalance = 0.03;   // how much longer than the mean a stage may compute
+constexpr double kOutOfBalance = 0.03;   // how much longer than the average a stage may compute
 
 std::int64_t up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
@@ -168,7 +168,7 @@ class Adviser {
                              now_.result.peak_memory_mib.value_or(0))});
   }
 
-  // What layers exchange over tp, beside their products.
+  // Other ways to exchange over tp, such as overlapped with the GEMMs.
   void exchanges() {
     if (p_.tp == 1 || p_.tp_comm_overlap) return;
     Point other = p_;

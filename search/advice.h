@@ -1,8 +1,9 @@
-// What a layout asks of a simulated machine that its units do not like, and what it costs: sizes that are no multiple of a
-// matrix product's tile, a vocabulary that is mostly padding, stages out of balance, tensor parallelism that leaves the
-// node. Every cost is the difference of two simulations, of the point as it is and with one thing changed; what the cost
-// model sees no cost in is not told, but for rows that are no multiple of 16 bytes, which it does not know of (NVIDIA, Matrix
-// Multiplication Background User's Guide, DU-09799-001, 3: Requirements to Use Tensor Cores).
+// Advice on a layout: what fits its simulated machine badly, and what that costs. Such are sizes that are no multiple of a GEMM tile, a
+// vocabulary that is mostly padding, stages out of balance, and tensor parallelism across nodes.
+//
+// A cost is the difference of two simulations: the point as it is, and with one thing changed. What costs nothing in the cost model is
+// not reported. Rows that are no multiple of 16 bytes are reported even so, since the cost model does not know of them. Source: NVIDIA,
+// Matrix Multiplication Background User's Guide, DU-09799-001, 3: Requirements to Use Tensor Cores.
 #pragma once
 #include <functional>
 #include <optional>
@@ -14,16 +15,16 @@
 
 namespace mbench::search {
 
-// Simulates a step; throws Error where the point cannot be.
+// Simulates a step. Throws Error where the point is impossible.
 using Simulate = std::function<Simulation(const Point&)>;
 
-// Where the loader decides the step's time: what it makes on the host, and with how many loader_workers (2 where there are none, else twice as
-// many) how much less time a step takes. Nothing where that is less than `least`, a share of the step. Only of masked words does a loader
-// take time (engine/framework: masked_token).
+// For a step whose time the loader decides: what the loader makes on the host, and how much less time a step takes with more
+// loader_workers. These are 2 where there are none, else twice as many. Nothing where the gain is below `least`, a share of the step. A
+// loader takes time only for masked words (engine/framework: masked_token).
 std::optional<std::string> loader_decides(const Point& point, const Simulation& now, const Simulate& simulate,
                                           double least = 0.005);
 
-// A sentence each, the most costly first; none where nothing is to be said. `now` is the point's own simulation.
+// One sentence for each piece of advice, the most costly first; empty where there is none. `now` is the point's own simulation.
 std::vector<std::string> advise(const Point& point, const Simulation& now, const Machine& machine,
                                 const Simulate& simulate);
 

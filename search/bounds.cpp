@@ -34,7 +34,7 @@ Bytes difference(const Bytes& a, const Bytes& b) {
   return d;
 }
 
-// By a micro batch's forward of a layer.
+// `layer_kept`: by a micro batch's forward of a layer.
 struct Probe {
   Parts<Work> work;
   Kept layer_kept;
@@ -96,12 +96,12 @@ struct Bounds::Memo {
   std::map<std::string, std::optional<Parts<Bytes>>> states = {};
   std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind, std::int64_t, std::int64_t, std::string>, ChunkLayers>
       chunks = {};
-  // Micro batches, or parts of ones, that a stage holds at once at most.
+  // The most micro batches, or parts of them, that a stage holds at once.
   using Order = std::tuple<ScheduleKind, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   std::map<Order, int> under_way = {};
   std::map<Order, Schedule> starts = {};
 
-  // The value of that key, made once; two threads may make one at the same time, to the same.
+  // The value of that key, computed once. Two threads may compute it at the same time, with the same result.
   template <class Map, class Make>
   const typename Map::mapped_type& once(Map& map, const typename Map::key_type& key, const Make& make) {
     {
@@ -113,16 +113,16 @@ struct Bounds::Memo {
     return map.emplace(key, std::move(made)).first->second;
   }
 
-  // Which ends of the model are asked about, beside a layer: those of a layout of several stages, or of one. Where there are layers of
-  // both kinds it is the dense ones that are told the ends of.
+  // Which ends of the model are probed as well as a layer: those of a layout of several stages, or of one. Where a model has layers of
+  // both kinds, only the dense ones are probed with its ends.
   enum class Asked { layer, ends, both };
   static Asked asked_of(const Point& p, bool dense) {
     if (!dense && kinds_of(p)[0]) return Asked::layer;
     return p.pp == 1 ? Asked::both : Asked::ends;
   }
 
-  // Figures of small models from which those parts follow. `of(layers, stages, stage)`: the figure of that stage of a model of so many
-  // layers in so many stages, nothing where it cannot be had.
+  // Figures of small models from which those parts follow. `of(layers, stages, stage)`: the figure of that stage in a model of so many
+  // layers and stages; nothing where it cannot be had.
   template <class T, class Of>
   struct Ends {
     std::optional<T> two, four, last, whole;  // of the first stage; of the second; of the only one
@@ -140,7 +140,7 @@ struct Bounds::Memo {
     return plan;
   }
 
-  // `ranks`: of the job among whose ranks a node's processor is shared where that is the device.
+  // `ranks`: those of the job. They share a node's processor where it is the device.
   std::optional<Probe> record(const Point& point, bool dense, std::int64_t ranks, Asked asked) const {
     const Links links(machine, peer_to_peer(point.env));
     std::optional<HostTimes> times;  // of the first of these models: of two stages
@@ -190,13 +190,13 @@ struct Bounds::Memo {
     return parts;
   }
 
-  // A dense layer has no experts, whatever the ranks that have those of others.
+  // A dense layer has no experts, however the experts of other layers are spread over ranks.
   static void without_experts(Point& p, bool dense) {
     if (dense) p = at_default(std::move(p), {BearsOn::experts});
   }
 
-  // What a micro batch meets does not depend on pp and on dp, but where experts need so many ranks, nor on how state is
-  // sharded: then the forward and backward of whole state are a floor.
+  // What a micro batch meets does not depend on pp, nor on dp except where experts need so many ranks. Sharding of state only adds:
+  // forward and backward with whole state are a lower bound.
   const std::optional<Probe>& probe(const Point& point, bool dense) {
     Point p = at_default(small_model(point, 2, 2, dense), {BearsOn::state});
     without_experts(p, dense);
@@ -229,8 +229,8 @@ struct Bounds::Memo {
     return found;
   }
 
-  // What a micro batch's forward of a layer keeps grows by as much with every sample, each block rounded up; so one and two
-  // samples tell of all, where they can be.
+  // A layer's forward keeps as much more with every sample, and each block is rounded up. So one and two samples give the figure of any
+  // number, where they are possible.
   std::optional<Bytes> kept(const Point& point, bool dense) {
     Point p = point;
     p.recompute_layers = 0;  // which keeps least: every layer drops what the first ones do
@@ -271,14 +271,14 @@ struct Bounds::Memo {
     return *recent.value;
   }
 
-  // Of a layer, where nothing is sharded.
+  // The state of a layer where nothing is sharded.
   Bytes layer_state(const Point& point, bool dense) {
     const auto& found = state(at_default(point, {BearsOn::state}), dense);
     return found ? found->layer : Bytes{};
   }
 
-  // Where weights are sharded, those of a layer are whole while it computes, beside all that is kept when the first backward begins:
-  // the bytes of them that are other ranks'. Experts' may be sharded over fewer ranks.
+  // Where weights are sharded, a layer's weights are whole while it computes, next to all that is kept when the first backward begins.
+  // This is the part of them that other ranks own. Experts' weights may be sharded over fewer ranks.
   double gathered(const Point& p) {
     if (p.zero != Zero::stage_3 && p.zero != Zero::fsdp) return 0;
     const std::array<bool, 2> kinds = kinds_of(p);
@@ -291,7 +291,7 @@ struct Bounds::Memo {
     return least * std::max(0.0, 1 - 1 / sharers) * (1 - kSlack);
   }
 
-  // What the order of a stage's actions depends on, which is what an Order is.
+  // All that the order of a stage's actions depends on.
   static Order order_of(const Point& p, int stage) {
     return {p.schedule, p.pp, stage, p.virtual_stages, p.micro_batches(), p.micro_batch_group};
   }
@@ -309,8 +309,8 @@ struct Bounds::Memo {
                 });
   }
 
-  // Forwards and backwards until as much is under way as ever will be: those up to the first backward, and two rounds through
-  // all chunks more.
+  // Forwards and backwards until the most micro batches are in flight: those up to the first backward, and two more rounds through all
+  // chunks.
   const Schedule& start_of(const Point& p, int stage) {
     return once(starts, order_of(p, stage), [&] {
       Schedule start;

@@ -1,18 +1,19 @@
-// Floors under the time and the memory of a layout, from a handful of recorded layers instead of a simulated step.
+// Lower bounds of the time and the memory of a layout, from a few recorded layers instead of a simulated step.
 //
-// The engine's own code is recorded (engine/sim/recorder.h) on models of two and of four layers in two stages that differ
-// from the layout's in nothing that a micro batch meets. What two more layers take is what every layer of their kind takes:
-// forward and backward of a micro batch, what its forward leaves behind, and the state of a rank. From these follow
+// The engine's own code is recorded (engine/sim/recorder.h) on models of two and of four layers in two stages. In all that a micro
+// batch meets, they are like the layout. What two more layers add is what every layer of their kind takes. It is measured for forward
+// and backward of a micro batch, for the memory that its forward keeps, and for the state of a rank. From these follow
 //
-//   time    of each stage: all its micro batches, since a stage does one thing at a time; before them the first micro batch
-//           goes forward through the stages before it, and after them the last comes back through those.
-//   memory  of the stages that may be the fullest: state, and what the micro batches keep that are under way at once, as the
-//           schedule has them.
+//   time    of each stage: all its micro batches, since a stage does one thing at a time. Before them the first micro batch goes
+//           forward through the earlier stages; after them the last one comes back through those.
+//   memory  of the stages that may be the fullest: state, and what the micro batches keep that the schedule has in flight at once.
 //
-// A collective that is started counts as far as the kernels before it is waited for cannot hide it: of a ring over cp the part
-// that is longer than the attention beside it. Left out is what could only add: what other actions wait for, messages, gradients'
-// reduction, the optimizer, waiting for the host, kernels slowed down by collectives beside them, buffers, fragmentation. So nothing is
-// below its floor, but for state that is padded differently (kSlack).
+// A collective that was started counts only as far as the kernels before its wait cannot hide it. Of a ring over cp, that is the part
+// which is longer than the attention overlapped with it.
+//
+// Left out is what could only add: waits for other actions, messages, gradients' reduction, the optimizer, waits for the host, kernels
+// slowed down by overlapped collectives, buffers, fragmentation. So no layout takes less than its lower bound, but for differently
+// padded state (kSlack).
 #pragma once
 #include <array>
 #include <memory>
@@ -49,28 +50,28 @@ class Bounds {
  public:
   explicit Bounds(const Machine& machine, Host host = Host::charged);
   ~Bounds();
-  // Of a layout that can be. What layouts have in common is remembered; several threads may ask. A layout of which no layers
-  // can be recorded has a floor of nothing.
+  // For a possible layout. What layouts have in common is cached; several threads may call it. Zero for a layout whose layers cannot be
+  // recorded.
   LowerBound lower_bound(const Point& point) const;
-  // The parts of it: that of memory, without its time, takes less to find.
-  // Where the state alone is more than `far_too_much` bytes, that is the floor.
+  // Its parts. The memory without the time takes less to find. If the state is more than `far_too_much` bytes, the result is the state
+  // only.
   LowerBound memory(const Point& point, double far_too_much = 1e30) const;
   double seconds(const Point& point) const;
   double busy_joules(const Point& point) const;
 
-  // What they are made of. The chunks of each stage;
+  // Figures that they are made of, first the chunks of each stage.
   const std::vector<std::vector<ChunkPlan>>& chunks_of(const Point& point) const;
-  // those stages that may be the fullest: the first, the last, and the first of those that have most layers, with experts where there are
-  // such;
+  // The stages that may be the fullest: the first, the last, and the first of those with the most layers. If there are layers with
+  // experts, these count.
   std::vector<int> fuller_stages(const Point& point) const;
-  // of a rank of a stage, the state alone; nothing where no layers can be recorded;
+  // Only the state of a rank of a stage; zero where no layers can be recorded.
   std::array<double, kCategories> state(const Point& point, int stage) const;
-  // of a layer (a dense one where there are such), where nothing is sharded;
+  // The state of a layer where nothing is sharded; of a dense layer where the model has one.
   std::array<double, kCategories> layer_state(const Point& point) const;
-  // and the first forwards and backwards of a stage, as many as it takes until most is under way.
+  // The first forwards and backwards of a stage, until the most micro batches are in flight.
   const Schedule& start_of(const Point& point, int stage) const;
 
-  // Buckets of sharded state are padded to a multiple of the ranks, in a model of few layers otherwise than in a whole one.
+  // Buckets of sharded state are padded to a multiple of the ranks. A model of few layers is padded differently from a whole one.
   static constexpr double kSlack = 0.005;
 
  private:

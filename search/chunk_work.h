@@ -9,8 +9,8 @@
 
 namespace mbench::search {
 
-// A layer, and the ends of the model. `first`: the embedding; `last`: the head; `both`: of a stage that has both, where what
-// each stage does for a micro batch is done once, and a table that embeds words and makes the logits is there once.
+// A layer, and the ends of the model. `first`: the embedding. `last`: the head. `both`: both ends in one stage. Such a stage does its
+// fixed work for a micro batch once, and has a table shared by embedding and logits once.
 template <class T>
 struct Parts {
   T layer, first, last, both;

@@ -20,7 +20,7 @@ namespace {
 
 using sim::StepEvents;
 using Kind = Action::Kind;
-// What actions change of what is handed out, and what that is when it is most.
+// By how much actions change the handed-out bytes, at their end and at their peak.
 struct Change {
   Bytes all{}, most{};
 };
@@ -42,18 +42,18 @@ Change in_turn(const Change& a, const Change& b) {
   return both;
 }
 
-// Of a chunk of so many layers. Seconds of the device's stream.
+// Figures of a chunk of so many layers. Times are seconds of the device's stream.
 struct Sample {
   double forward = 0, backward = 0;
-  double lead = 0;         // what a step takes before the first forward, and that more than others
-  double tail = 0;         // from the last backward to the step's end, and that more than others
-  double end = 0;          // of that what comes when all gradients are reduced
-  double fewest_tail = 0;  // of as many layers as were recorded at most
+  double lead = 0;         // before the first forward, and what the first takes longer than others
+  double tail = 0;         // from the last backward to the step's end, and what the last takes longer than others
+  double end = 0;          // the part of the tail after all gradients are reduced
+  double fewest_tail = 0;  // the tail of at most as many layers as were recorded
   std::array<double, 3>
-      host{};          // of it the host's own work, and copies each way, each of which does one thing at a time
+      host{};          // of the step's end: the host's own work, and copies each way; each does one thing at a time
   double message = 0;  // bytes of one
   Change up, down;     // of a forward and a backward, with their messages
-  Bytes left{};        // by the first step, for all later ones
+  Bytes left{};        // what the first step leaves for all later ones
 };
 
 template <class Visit>
@@ -73,20 +73,20 @@ void each_figure(Sample& out, const Sample& a, const Sample& b, const Visit& vis
   }
 }
 
-// Layers of the recorded chunks: at most so many. What is fetched ahead of its use, and what still travels behind it, makes the first
-// few differ.
+// Recorded chunks have at most this many layers. The first few differ, because of what is fetched ahead and what is still in flight
+// after its use.
 constexpr std::int64_t kSizes = 4;
-// Times and bytes of many layers are taken so much lower: kernels on all of them are rounded to whole tiles and waves.
+// Times and bytes of many layers are lowered by this share: kernels on all of them are rounded to whole tiles and waves.
 constexpr double kSlack = 0.002;
 
-// Ends of the model that a chunk has.
+// Which ends of the model a chunk has.
 enum Ends { first, middle, last, whole, kinds_of_ends };
 Ends ends_of(const ChunkPlan& c) {
   return c.first && c.last ? whole : c.first ? first : c.last ? last : middle;
 }
 using ByEnds = std::array<Sample, kinds_of_ends>;
 
-// Of chunks of one kind of layers, those recordings that a layout asks for.
+// The recordings that a layout needs, for chunks of one kind of layers.
 struct Recorded {
   std::array<const ByEnds*, kSizes> by_layers{};
 
@@ -139,7 +139,7 @@ Sample sample_of(const StepEvents& step_events, const HostTimes& times) {
   return s;
 }
 
-// Of a forward and a backward, the seconds of the group over dp that is busy longest, or of the copies one way.
+// Seconds in a forward and a backward of the busiest group over dp, or of the copies in one direction if they take longer.
 double busiest_of(const StepEvents& step_events) {
   const auto& backward = step_events.actions.at({Kind::backward, 0});
   std::vector<double> busy(step_events.groups.size(), 0);
@@ -168,7 +168,7 @@ struct CloseBounds::Memo {
   std::map<std::string, std::optional<ByEnds>> recorded = {};
   std::map<std::string, std::optional<std::array<double, 2>>> traffics = {};
 
-  // Of chunks of so many layers each.
+  // Samples of chunks with so many layers each.
   std::optional<ByEnds> record(const Point& point, std::int64_t layers, std::int64_t stages, bool dense) const {
     Point p = small_model(point, layers * stages, stages, dense);
     p.global_batch = p.micro_batch * p.dp * 3;
@@ -186,8 +186,8 @@ struct CloseBounds::Memo {
     return all;
   }
 
-  // Of chunks of one and of two layers, neither of which has an end of the model: seconds of the busiest group in a forward and a
-  // backward, or of copies. Without latencies they add up whatever is sent together.
+  // Records chunks of one and of two layers, without an end of the model. The figures are seconds in a forward and a backward, of the
+  // busiest group or of copies. Without latencies they add up, whatever is sent together.
   std::optional<std::array<double, 2>> record_traffic(const Point& point, bool dense) const {
     std::array<double, 2> busy{};
     for (const std::int64_t layers : {1, 2}) {
@@ -208,7 +208,7 @@ struct CloseBounds::Memo {
   const std::optional<std::array<double, 2>>& traffic_of(const Point& point, bool dense) {
     Point p = at_default(small_model(point, 3, 3, dense), {BearsOn::recompute});
     p.micro_batch = 1;
-    // State is sharded over cp as over dp; what groups of experts are made of is not that simple.
+    // State is sharded over cp as over dp. Groups of experts are not that simple.
     if (p.model.experts == 0 || dense) {
       p.dp *= p.cp;
       p.cp = 1;
@@ -223,7 +223,8 @@ struct CloseBounds::Memo {
     return strategies::can_be(p) ? strategies::make_plan(p).gradient_bucket_bytes : std::size_t{1} << 62;
   }
 
-  // Of chunks of those numbers of layers, and of as many as it takes to tell of longer ones; nothing where one cannot be recorded.
+  // Recordings of chunks of those numbers of layers, and of those from which longer chunks are extrapolated. Nothing where one cannot
+  // be recorded.
   std::optional<Recorded> of(const Point& point, std::int64_t stages, bool dense,
                              const std::set<std::int64_t>& lengths) {
     const std::string shape = key_of(small_model(point, stages, stages, dense));
@@ -239,10 +240,10 @@ struct CloseBounds::Memo {
     return all;
   }
 
-  // `alone`: with how state is sharded, else as if it were whole; `whole_step`: with what comes before and after all micro batches.
+  // `alone`: with state sharded as it is, else as if it were whole. `whole_step`: with what comes before and after all micro batches.
   LowerBound closer(const Point& point, const LowerBound& lower_bound, bool alone, bool whole_step);
 
-  // The value of that key, made once; two threads may make one at the same time, to the same.
+  // The value of that key, computed once. Two threads may compute it at the same time, with the same result.
   template <class Map, class Make>
   const typename Map::mapped_type& once(Map& map, const std::string& key, const Make& make) {
     {
@@ -254,8 +255,8 @@ struct CloseBounds::Memo {
     return map.emplace(key, std::move(made)).first->second;
   }
 
-  // Whether each layer's gradients are reduced by themselves, and a rank owns an even part of each, so that many layers take as much
-  // more as there are more of them.
+  // Whether each layer's gradients are reduced separately, and a rank owns an even part of each. Then the cost grows evenly with the
+  // layers.
   bool layers_alone(const Point& p) const {
     if (p.zero == Zero::oss || p.zero == Zero::oss_sdp) return false;  // whole parameters have owners
     if (p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.dp * p.cp == 1) return true;
@@ -264,7 +265,7 @@ struct CloseBounds::Memo {
     return bytes >= static_cast<double>(bucket_bytes_of(p));
   }
 
-  // Whether the peers of a rank stand among nodes alike in every stage, and a stage is one rank's class.
+  // Whether a rank's peers are spread over nodes alike in every stage, and one rank stands for its stage.
   bool stands_for(const Point& p) const {
     const std::int64_t ranks = p.tp * p.cp * p.dp, node = machine.node.devices;
     const bool alike = node == 0 || ranks % node == 0 || node % ranks == 0;
@@ -289,12 +290,12 @@ LowerBound CloseBounds::lower_bound(const Point& point, const LowerBound& lower_
 
 LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower_bound, bool alone, bool whole_step) {
   if (!stands_for(point)) return lower_bound;
-  // What is not sharded: its actions others do too, and reduce and update besides.
+  // With whole state: layouts with sharded state do the same actions, and also reduce and update.
   const Point as = alone ? point : at_default(point, {BearsOn::state});
   const std::int64_t chunks = point.pp * point.virtual_stages, stages = std::min<std::int64_t>(chunks, 3);
   const std::array<bool, 2> kinds = kinds_of(point);
   const auto& plan = bounds.chunks_of(point);
-  // How many layers of a kind chunks have; of a chunk of both kinds, see below.
+  // How many layers of each kind chunks have; for a chunk of both kinds see below.
   std::vector<std::array<double, 2>> counts;
   for (const auto& stage : plan) {
     std::array<double, 2> all{};  // a stage's optimizer has the layers of all its chunks
@@ -317,7 +318,7 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
       of[k] = *found;
     }
 
-  // A chunk of both kinds of layers is one of those with experts, and what each of the others adds.
+  // A chunk of both kinds is a chunk with experts, plus what each dense layer adds.
   const auto sample = [&](Ends ends, const std::array<double, 2>& count) {
     const bool experts = count[1] > 0;
     Sample s = of[experts ? 1 : 0].of(ends, static_cast<std::int64_t>(count[experts ? 1 : 0]));
@@ -326,7 +327,7 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
     each_figure(s, s, one, [&](double& x, double most, double each) { x = most + each * count[0]; });
     return s;
   };
-  // Nothing was recorded of a chunk without layers, nor of a last one whose end is elsewhere in part.
+  // Nothing was recorded for a chunk without layers, nor for a last chunk that has only a part of the end.
   const auto recorded = [&](const ChunkPlan& c) { return c.layers > 0 && (!c.last || has_known_end(point, c)); };
   std::vector<std::vector<Sample>> samples;
   for (const auto& stage : plan) {
@@ -362,7 +363,7 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
     // What is left to reduce is the first chunk's, whose backward is the last; the optimizer has the layers of all chunks.
     if (mine.size() > 1 && mine[0].forward > 0)
       tail += std::max(0.0, sample(ends_of(plan[static_cast<std::size_t>(s)][0]), layers).end - mine[0].end);
-    // What goes over to the host goes in pieces, one beside the other, which few layers have less of.
+    // Offloaded state moves to the host in pieces that overlap each other. Few layers have fewer pieces.
     if (point.offload != Offload::none) {
       const Sample& few = mine[0];
       tail = std::max({few.fewest_tail, host[0], host[1], host[2]});

@@ -1,4 +1,4 @@
-// A machine on which nothing takes longer than on a given one, and which is simpler to reckon with.
+// A machine that is never slower than a given one, and simpler to calculate with.
 #pragma once
 #include <algorithm>
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace mbench::search {
 
-// Of the time of an op or a collective nothing is left that does not grow evenly with its FLOPs and bytes.
+// Keeps only the part of an op's or a collective's time that is proportional to its FLOPs and bytes.
 inline Machine ideal(Machine m) {
   m.device.kernel_latency = m.node.collective_base = m.network.latency = 0;
   m.host.launch = m.host.synchronize = m.host.graph_launch = m.host.graph_node = 0;
@@ -23,7 +23,7 @@ inline Machine ideal(Machine m) {
   return m;
 }
 
-// The same without what its host's calls cost.
+// The same framework without the cost of its host's calls.
 inline std::shared_ptr<const Framework> without_host(const Framework& framework) {
   auto f = std::make_shared<Framework>(framework);
   f->host = {};

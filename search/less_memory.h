@@ -1,4 +1,4 @@
-// Which single change of a point takes less memory, and what it costs: each is planned, its memory counted, and its step simulated.
+// Which single change of a point takes less memory, and what it costs. For each change the memory is counted and the step simulated.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,13 +10,13 @@ namespace mbench::search {
 
 struct LessMemory {
   std::string change;               // "recompute full"
-  double freed_mib = 0;             // of what the fullest rank has handed out at most
+  double freed_mib = 0;             // of the fullest rank's peak of handed-out memory
   std::optional<double> more_time;  // a share of the step; nothing where one of the two steps does not fit the machine
   bool fits = true;
 };
 
-// What is possible and what the point's framework has, the most that is freed first; changes that free less than 1 % are left out. World and
-// global batch stay as they are. `now_ms`: the point's step, nothing where it does not fit.
+// The possible changes that the point's framework supports, the most freed memory first. Changes that free less than 1 % are left out.
+// World and global batch stay as they are. `now_ms`: the point's step; nothing where it does not fit.
 std::vector<LessMemory> less_memory(const Point& point, std::optional<double> now_ms, const Simulate& simulate);
 
 }  // namespace mbench::search

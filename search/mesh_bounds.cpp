@@ -7,7 +7,7 @@
 namespace mbench::search {
 namespace {
 
-// Rows of a mixture's experts are whole: of many samples they are rounded up by less than this share.
+// Experts of MoE have whole rows. For many samples the rounding up adds less than this share.
 constexpr double kRoundedUp = 0.01;
 
 // One stage, whose micro batch is all that there is.

@@ -1,10 +1,11 @@
-// A floor under the time of every layout on a mesh, whatever its micro batch, schedule, recompute and sharding of state.
+// A lower bound of the time of every layout on a mesh, whatever its micro batch, schedule, recompute and sharding of state.
 //
-// A step is no shorter than what its samples take the device's stream of a stage, one after the other, nothing waited for but what a
-// micro batch meets itself (bounds.h). On a machine without latencies, tiles, hosts and switches of algorithm an op takes the most
-// of figures that grow evenly with the samples (FLOPs, bytes of activations, bytes on links) or not at all (bytes of weights). So the
-// larger a micro batch is the less it takes a sample, and none takes less a sample than one of the whole batch. Of a pipeline's stages the
-// longest takes no less than the mean of them.
+// A step is no shorter than the work of its samples on a stage's device stream, one after the other. Only waits within a micro batch
+// count (bounds.h). The machine is idealized: no latencies, tiles, hosts or switches of algorithm.
+//
+// There an op's time is the maximum of figures. Some are proportional to the samples: FLOPs, bytes of activations, bytes on links. The
+// others are constant: bytes of weights. So time per sample falls as the micro batch grows, and is least for one micro batch of the
+// whole batch. The longest stage of a pipeline takes no less than their mean.
 #pragma once
 #include "search/bounds.h"
 

@@ -16,13 +16,13 @@ enum class Objective {
   devices,            // the fewest that reach a rate of tokens
   tokens_per_joule    // of all devices
 };
-// bad_input at `where`, with the nearest, for a name that is none.
+// Throws bad_input at `where` for an unknown name, with the nearest known one.
 Objective read_objective(const std::string& name, const std::string& where);
 std::string_view name_of(Objective objective);
 
-// Whether layouts that leave devices idle are no answer.
+// Whether layouts must use all devices.
 bool needs_all_devices(Objective objective);
-// bad_input at `where` for an objective of which the machine's file has no figures.
+// Throws bad_input at `where` if the machine's file lacks figures for the objective.
 void check_objective(Objective objective, const Machine& machine, const std::string& where);
 
 // What a layout takes, or at least takes.
@@ -31,7 +31,7 @@ struct Costs {
   std::int64_t world = 1;
   double joules = 0;
 };
-// Smaller is better; what decides a tie is second. Grows with each of the costs.
+// Smaller is better; the second value decides ties. It grows with each of the costs.
 using Score = std::pair<double, double>;
 Score score(Objective objective, const Costs& costs);
 

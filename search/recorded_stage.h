@@ -37,7 +37,7 @@ struct Kept {
   double blocks = 0;
 };
 
-// Of one stage of a small model, a micro batch.
+// One stage of a small model, for one micro batch.
 struct Stage {
   Busy forward, backward;
   Kept kept;  // by its forward

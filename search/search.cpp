@@ -14,16 +14,16 @@
 namespace mbench::search {
 namespace {
 
-constexpr std::size_t kMeshes = 64;   // whose floors are made together; that are opened together at first
-constexpr std::size_t kBatch = 4096;  // layouts whose floors are made together
-constexpr double kWithinReach = 1.5;  // of the memory: of layouts that take so much it is told what more would give
+constexpr std::size_t kMeshes = 64;   // meshes that are bounded together, and opened together at first
+constexpr std::size_t kBatch = 4096;  // layouts whose lower bounds are computed together
+constexpr double kWithinReach = 1.5;  // of the memory: up to here the search reports what more memory would give
 constexpr std::size_t kWave = 32;     // layouts that are looked at together
-constexpr std::size_t kTogether = 4;  // of them those that are simulated, block by block
+constexpr std::size_t kTogether = 4;  // at most so many of them are simulated block by block
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Mesh {
   Point point;
-  double seconds = 0;      // that no layout on it takes less than
+  double seconds = 0;      // a lower bound for all layouts on it
   double busy_joules = 0;  // likewise, where the objective asks for it
   std::size_t number = 0;
 };
@@ -33,7 +33,7 @@ struct Candidate {
   LowerBound lower_bound;
   Score score;
   std::size_t number = 0;  // in the order of the space, which decides ties
-  double joules = 0;       // as far as is known otherwise than by its time
+  double joules = 0;       // as an outline has them, 0 before
   enum class Known { lower_bound, traffic, actions, close_bound, outline } known = Known::lower_bound;
   double mib() const { return lower_bound.total_bytes() / kMiB; }
 };
@@ -97,14 +97,14 @@ class Search {
     }
   }
 
-  // Those that are not opened yet in the order of `key`.
+  // Sorts those that are not opened yet by `key`.
   template <class Key>
   void sort_meshes(const Key& key) {
     std::sort(meshes_.begin() + static_cast<std::ptrdiff_t>(next_mesh_), meshes_.end(),
               [&](const Mesh& a, const Mesh& b) { return std::pair(key(a), a.number) < std::pair(key(b), b.number); });
   }
 
-  // Layouts on the next meshes, `most` of them, as far as they are wanted, with their floors; whether there were any.
+  // Opens at most `most` further meshes while `wanted` wants them, and adds their layouts with lower bounds. Whether it opened any.
   template <class Wanted>
   bool open(std::size_t most, const Wanted& wanted) {
     const std::size_t before = next_mesh_;
@@ -131,13 +131,13 @@ class Search {
     std::vector<std::int64_t> micro_batches;
     double seconds = 0;  // of its mesh
     // What was found out.
-    std::vector<std::pair<std::int64_t, LowerBound>> lower_bounds = {};  // of those that can be, by micro batch
+    std::vector<std::pair<std::int64_t, LowerBound>> lower_bounds = {};  // of possible layouts, by micro batch
     std::vector<std::int64_t> refused = {};
     std::size_t left_out = 0, undercut = 0;
   };
 
-  // The floors of a family. What is far too large is not asked for its time, and larger micro batches take no less memory: what one
-  // keeps grows with its samples, and as many samples are under way.
+  // The lower bounds of a family. A layout that is far too large gets none for its time. Larger micro batches take no less memory: what
+  // one keeps grows with its samples, and as many samples are in flight.
   void look_at(FamilyOf& family) const {
     Point p = family.point;
     const double too_much = kWithinReach * end_.limit_mib,
@@ -164,7 +164,7 @@ class Search {
   }
 
   void add(std::vector<FamilyOf>& batch) {
-    // Neighbours have most in common: a run of them to each thread.
+    // Neighbours have most in common, so each thread takes a run of them.
     constexpr std::size_t kRun = 8;
     each_in_parallel((batch.size() + kRun - 1) / kRun, options_.threads, [&](std::size_t run) {
       for (std::size_t i = run * kRun; i < std::min(batch.size(), (run + 1) * kRun); ++i) look_at(batch[i]);
@@ -196,7 +196,7 @@ class Search {
     if (all.count++ == 0 || mib < all.needed_mib) all.example = point, all.needed_mib = mib;
   }
 
-  // Of layouts that do not fit, those that no other undercuts in both time and memory, by their floors.
+  // Keeps the layouts that do not fit and that no other dominates in time and memory, by their lower bounds.
   void remember_larger(const Candidate& c) {
     const auto undercuts = [](const Candidate& a, const Candidate& b) {
       return a.lower_bound.seconds <= b.lower_bound.seconds && a.mib() <= b.mib();
@@ -206,7 +206,7 @@ class Search {
     larger_.push_back(c);
   }
 
-  // Whether a layout is still to be decided, by what is known of it: it may fit and reach the rate.
+  // Whether a layout is still undecided: by what is known of it, it may fit and reach the rate.
   bool is_open(const Candidate& c) {
     if (c.mib() > end_.limit_mib) {
       count_too_large(decided_by(c.lower_bound.rank, c.lower_bound.largest()), c.point, c.mib());
@@ -218,8 +218,8 @@ class Search {
     return false;
   }
 
-  // More about a layout: closer floors, and then, in their place, time and peak as a simulation has them, where they can be had
-  // without one.
+  // Learns more about a layout: closer lower bounds first. Later an outline replaces them, with the time and peak of a simulation,
+  // where one can be made.
   void learn(Candidate& c) const {
     using Known = Candidate::Known;
     const auto rose = [&](double seconds) {
@@ -276,8 +276,8 @@ class Search {
   Score score_of(const Tried& t) const { return score(options_.objective, costs_of(t)); }
   bool by_energy() const { return options_.objective == Objective::tokens_per_joule; }
 
-  // Takes layouts in the order of `key`, those that `wanted` still wants: more is found out about them, with which they go back to
-  // their new place, or, where all is known that can be without it, they are simulated. `left_` keeps what was not wanted.
+  // Takes layouts in the order of `key` while `wanted` wants them. More is found out about a layout, which then goes to its new place.
+  // Once nothing else is left to find out, it is simulated. `left_` keeps what was not wanted.
   template <class Key, class Wanted>
   void decide(const Key& key, const Wanted& wanted) {
     std::vector<std::pair<decltype(key(left_[0])), std::size_t>> heap;  // the place in `left_` too
@@ -288,7 +288,7 @@ class Search {
       std::push_heap(heap.begin(), heap.end(), std::greater<>());
     };
     while (!stopped()) {
-      // The first ones of which as much is known.
+      // The first ones, as long as equally much is known of them.
       std::vector<std::size_t> wave;
       while (!heap.empty() && wave.size() < kWave) {
         const std::size_t i = heap.front().second;
@@ -319,7 +319,7 @@ class Search {
     }
   }
 
-  // Of those that follow each other, what comes of the first ones may decide about what takes as much memory or more.
+  // Simulates those that take less memory than the ones before them. Their results may decide about the others, which go back.
   template <class Push>
   void place(const std::vector<std::size_t>& wave, const Push& push) {
     std::vector<std::size_t> now;
@@ -344,14 +344,14 @@ class Search {
     }
   }
 
-  // Whether that could still be among the best, or be as fast as the fastest and leave more memory free.
+  // Whether such a score may still be among the best, or as fast as the fastest with more memory left free.
   bool may_be_best(const Score& score) const {
     if (fitting_.size() < options_.best || !(score_of(fitting_[options_.best - 1].tried) < score)) return true;
     return options_.objective == Objective::time && score.first <= kAsFast * score_of(fitting_.front().tried).first &&
            score.second < roomiest()->tried.needed_mib;
   }
 
-  // Of what fits and is as fast as the fastest, what takes least memory.
+  // The one that takes the least memory of those that fit and are as fast as the fastest.
   auto roomiest() const -> std::vector<Fitting>::const_iterator {
     const double longest = kAsFast * fitting_.front().tried.result.iteration_ms->mean;
     const auto end = std::find_if(fitting_.begin(), fitting_.end(),
@@ -373,7 +373,7 @@ class Search {
              [&](const Candidate& c) { return may_be_best(c.score); });
   }
 
-  // The least memory of what fits and takes no longer.
+  // The least memory of the layouts that fit and take no longer.
   double least_mib_within(double seconds) const {
     double least = kInfinite;
     for (const Fitting& f : fitting_)
@@ -381,17 +381,17 @@ class Search {
     return least;
   }
 
-  // Whether something fits that is as fast and takes as little as is known of that layout.
+  // Whether some layout that fits is as fast and as small as this one can be, as far as is known.
   bool dominated(const Candidate& c) const { return least_mib_within(c.lower_bound.seconds) <= c.mib(); }
 
-  // Of the front those layouts count that take so many seconds at most, as far as is known.
+  // Layouts of the front take at most so many seconds, as far as is known.
   double longest_of_front() const {
     double fastest = kInfinite;
     for (const Fitting& f : fitting_) fastest = std::min(fastest, f.tried.result.iteration_ms->mean);
     return fastest * 1e-3 * options_.front_within;
   }
 
-  // The fastest first, so that whatever is not dominated when it comes is of the front, if it fits.
+  // The fastest first: a layout that is not dominated when its turn comes is on the front, if it fits.
   void find_front() {
     for_front_ = true;
     sort_meshes([](const Mesh& m) { return m.seconds; });
@@ -404,7 +404,7 @@ class Search {
     while (open(kMeshes, [&](const Mesh& m) { return m.seconds <= longest_of_front(); })) go_on();
   }
 
-  // Of what does not fit and would be faster than the best, what takes least.
+  // The one that takes the least memory of those that do not fit and would be faster than the best.
   void find_larger() {
     if (fitting_.empty()) return;
     const double best_ms = fitting_.front().tried.result.iteration_ms->mean;
@@ -468,7 +468,7 @@ class Search {
   std::size_t next_mesh_ = 0;
   bool for_front_ = false;           // the best are known
   std::vector<Candidate> left_;      // not decided
-  std::vector<Candidate> larger_;    // do not fit by their floor
+  std::vector<Candidate> larger_;    // do not fit by their lower bound
   std::vector<Fitting> fitting_;     // simulated, best first
   std::vector<Tried> larger_tried_;  // simulated, and do not fit
 };

@@ -1,11 +1,12 @@
-// Finds the best layouts of a space on a simulated machine, and says of every other one why it is not among them.
+// Finds the best layouts of a space on a simulated machine, and gives for every other one the reason why it is not among them.
 //
-// Layouts are looked at by meshes (space.h: Layouts), the most promising first. One whose floor (mesh_bounds.h) is above what is
-// looked for is never opened. Of a layout on one that is, its own floor (bounds.h) may say that it does not fit, or that it cannot be
-// better than those already simulated; so may a closer one (close_bounds.h). Of the others, in the order of their floors, time and
-// peak memory are simulated without placing blocks in memory (outline_point of engine/sim/simulate.h); what could then be among the
-// best or on the front is simulated as `mbench sweep` would. All that in waves of a fixed size, so that neither the answer nor what
-// was simulated depends on the number of threads.
+// The search goes through meshes (space.h: Layouts), the most promising first. It skips a mesh whose lower bound (mesh_bounds.h) is
+// worse than what is looked for. On the others a layout's own lower bound (bounds.h), or a closer one (close_bounds.h), may decide: it
+// does not fit, or it cannot be better than those already simulated.
+//
+// The rest are taken in the order of their lower bounds. Their time and peak memory are simulated without placing blocks in memory
+// (outline_point of engine/sim/simulate.h). What could then be among the best or on the front is simulated as `mbench sweep` would.
+// Waves have a fixed size, so neither the answer nor what was simulated depends on the number of threads.
 #pragma once
 #include <functional>
 #include <map>
@@ -19,7 +20,7 @@
 
 namespace mbench::search {
 
-// A step that takes so many times the fastest's is as fast: a simulation does not tell them apart.
+// A step that takes at most so many times the fastest's counts as equally fast: a simulation is not that exact.
 inline constexpr double kAsFast = 1.005;
 
 struct SearchOptions {
@@ -45,28 +46,28 @@ struct TooLarge {
 };
 
 struct SearchEnd {
-  // In order; for the time, the first is of those within kAsFast of the fastest the one that leaves most memory free.
+  // In order. For the time objective the first is the layout within kAsFast of the fastest that leaves most memory free.
   std::vector<Tried> best;
   std::vector<Tried> front;  // of time and memory, fastest first
-  // Faster than the best but too large, and of those what takes least: nothing if none was found.
+  // The one that takes the least memory of those that are too large but faster than the best; nothing if none was found.
   std::optional<Tried> larger;
-  std::map<std::string, Refused> refused;     // layouts that cannot be, by reason
+  std::map<std::string, Refused> refused;     // impossible layouts, by reason
   std::map<std::string, TooLarge> too_large;  // "rank 0, activations"
-  std::size_t meshes = 0, meshes_opened = 0;  // the others' floors are above the best, and above the front
-  std::size_t layouts = 0;                    // that can be, and were looked at
-  std::size_t larger_micro_batches = 0;       // not looked at: than those of others that are far too large
-  std::size_t undercut = 0;  // not looked at: what fits takes less time than any on the mesh, and less memory
+  std::size_t meshes = 0, meshes_opened = 0;  // the others' lower bounds are above the best and the front
+  std::size_t layouts = 0;                    // that are possible and were looked at
+  std::size_t larger_micro_batches = 0;       // skipped: a smaller micro batch is already far too large
+  std::size_t undercut = 0;  // skipped: one that fits takes less time than any on the mesh, and less memory
   std::size_t too_slow = 0;  // for the rate that was asked for
-  std::size_t by_lower_bound = 0, simulated = 0;  // decided by their floors; by a simulation
+  std::size_t by_lower_bound = 0, simulated = 0;  // decided by their lower bounds; by a simulation
   std::size_t placed = 0;                         // of these, simulated block by block
-  double limit_mib = 0;      // that the allocator of a rank may hold: the margin of the place is off
+  double limit_mib = 0;      // that the allocator of a rank may hold, without the margin of the place
   double total_seconds = 0;  // of wall clock
   bool interrupted = false;
 };
 
 SearchEnd search(const Space& space, const Place& place, const SearchOptions& options);
 
-// Simulates every layout of the space and holds it to its floors and to what the search found.
+// Simulates every layout of the space and checks it against its lower bounds and against the search's answer.
 struct Confirmed {
   std::size_t layouts = 0;         // that were simulated
   std::vector<std::string> wrong;  // one line each

@@ -1,4 +1,4 @@
-// A layout of a model of few layers that has all else in common with a layout: what is recorded to tell of that one.
+// A layout of a model of few layers that is otherwise like a given layout. Its recording stands for that one.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace mbench::search {
 
-// Of layers that differ in their parts a bound takes the one with the least to do: without rules, each part as the layer has it to which
-// it costs least. Which layers have experts is asked before (kinds_of).
+// Where layers differ in their parts, a bound takes the layer with the least to do. The model loses its rules, and each part becomes
+// the cheapest that any layer has. Which layers have experts is asked before (kinds_of).
 inline void take_cheapest_parts(ModelSpec& m) {
   if (m.layers_of.empty()) return;
   ModelParts least = m.parts();
@@ -28,7 +28,7 @@ inline void take_cheapest_parts(ModelSpec& m) {
   m.layers_of.clear();
 }
 
-// As many layers in so many stages, all of one kind, and two micro batches.
+// So many layers of one kind in so many stages, and two micro batches.
 inline Point small_model(const Point& point, std::int64_t layers, std::int64_t stages, bool dense) {
   Point p = at_default(point, {BearsOn::schedule});
   p.model.layers = layers;
@@ -39,7 +39,7 @@ inline Point small_model(const Point& point, std::int64_t layers, std::int64_t s
   return p;
 }
 
-// All fields but what is the same for every layout of a search, and costs most to write.
+// All fields except those that are the same for every layout of a search and cost most to write.
 inline std::string key_of(Point p) {
   p.model = {};
   p.env.clear();
@@ -47,13 +47,13 @@ inline std::string key_of(Point p) {
   return point_to_json(p).dump();
 }
 
-// Whether a chunk has an end of the model as small models have it, whose last one has the norm, the head and all depths of multi-token
-// prediction. Of an end that a layout cuts apart a bound counts nothing.
+// Whether a chunk has an end of the model as small models have it. Their last chunk has the norm, the head and all depths of
+// multi-token prediction. A bound counts nothing for an end that a layout splits.
 inline bool has_known_end(const Point& point, const ChunkPlan& c) {
   return c.last ? c.norm && c.depths == point.model.mtp_layers : c.first;
 }
 
-// The layers of a chunk, dense ones and those with experts.
+// The numbers of layers of a chunk: dense ones, and those with experts.
 inline std::array<double, 2> kinds_of(const Point& point, const ChunkPlan& c) {
   if (!point.model.layers_of.empty()) {
     std::array<double, 2> counts{};
@@ -66,7 +66,7 @@ inline std::array<double, 2> kinds_of(const Point& point, const ChunkPlan& c) {
   return {dense, static_cast<double>(c.layers) - dense};
 }
 
-// Which of them the model has.
+// Which of the two kinds the model has.
 inline std::array<bool, 2> kinds_of(const Point& point) {
   if (!point.model.layers_of.empty()) {
     std::array<bool, 2> has{};

@@ -211,7 +211,7 @@ class Layouts::Walk {
       // Any number of stages has a layout, which is chosen behind it.
       if (wanted && contains(slot.fields, "pipeline_layout")) base_.pipeline_layout = strategies::kEvenLayout;
     }
-    // Lists of fields of which strategies offer no values.
+    // Lists of fields that strategies offer no values for.
     for (const auto& entry : space.free) {
       const std::string& field =
           entry.first;  // by a name of its own: Clang 16 with OpenMP captures no structured binding
@@ -288,8 +288,8 @@ class Layouts::Walk {
     return settings;
   }
 
-  // Of fields that are offered together and of which the spec gives some: as the point has them, where no offer is so. zero 1 of one rank is never offered.
-  // Whether that can be, strategies decide.
+  // For fields that are offered together, where the spec gives some and no offer agrees: their values at the point. zero 1 of one rank
+  // is never offered. Strategies decide whether the values are possible.
   std::vector<std::vector<json>> as_given(const Offered& slot, const Point& point) const {
     if (std::none_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return contains(space_.given, f); }))
       return {};
@@ -301,13 +301,13 @@ class Layouts::Walk {
     return {setting};
   }
 
-  // Whether the spec lists values of one of the fields, and not of what is offered alone.
+  // Whether the spec lists values of one of the fields.
   bool lists(const Offered& slot) const {
     return std::any_of(slot.fields.begin(), slot.fields.end(),
                        [&](const auto& f) { return !space_.values(f).empty(); });
   }
 
-  // All listed values of fields that a search has by name, with those that are given, or else are offered, of the others.
+  // All combinations of the values that the spec lists. A field without a list has its given value, else the offered ones.
   std::vector<std::vector<json>> crossed(const Offered& slot, const Choice& offered) const {
     std::vector<std::vector<json>> settings{{}};
     for (std::size_t i = 0; i < slot.fields.size(); ++i) {
@@ -327,7 +327,7 @@ class Layouts::Walk {
     return settings;
   }
 
-  // Of fields that are offered together some may be given, or have values of their own.
+  // Some of the fields that are offered together may be given, or have lists of their own.
   bool allowed(const Offered& slot, const std::vector<json>& setting) const {
     for (std::size_t i = 0; i < setting.size(); ++i) {
       const std::string& field = slot.fields[i];

@@ -1,13 +1,13 @@
 // What a search looks through: a spec in which some fields are free.
 //
-// Top-level keys are the fields of a point, as in a sweep's spec. A field is free where it is "any" (what the strategies
-// offer), or an array (these values), or named in the array `search`; `"search": "all"` frees every field that a strategy
-// offers values of and that is not given. `dp` takes the devices that the other axes leave, unless it is given or a list.
-// Fields that a strategy offers together (schedule and virtual_stages) are free together, but for those that are given. Some it
-// offers by name alone (Choice::by_name): these `"all"` leaves as they are.
+// Top-level keys are the fields of a point, as in a sweep's spec. A field is free where it is "any" (what the strategies offer), an
+// array (these values), or named in the array `search`. `"search": "all"` frees every field that is not given and that a strategy
+// offers values for. `dp` takes the devices that the other axes leave, unless it is given or a list. Fields that a strategy offers
+// together (schedule and virtual_stages) are free together, except those that are given. `"all"` leaves fields as they are that are
+// offered by name only (Choice::by_name).
 //
-// Which values a field can have is the strategies' word (strategies.h: choices): a new strategy is found without a change
-// here. Axes of the mesh are chosen first, then the rest in the strategies' own order.
+// The strategies decide which values a field can have (strategies.h: choices), so a new strategy is found without a change here. Axes
+// of the mesh are chosen first, then the rest in the strategies' own order.
 #pragma once
 #include <functional>
 #include <map>
@@ -32,39 +32,39 @@ struct SpaceOptions {
 
 struct Space {
   std::string path, name;
-  nlohmann::ordered_json file;  // the file with --set done to it
-  Abilities can;                // of the framework: values that it has not are offered only where the spec lists them
+  nlohmann::ordered_json file;  // the file with --set applied
+  Abilities can;                // of the framework: other values are offered only where the spec lists them
   Point base;                   // the fields that are given; the free ones at their defaults
-  std::map<std::string, std::vector<nlohmann::json>> free;  // values, none where the strategies' count
+  std::map<std::string, std::vector<nlohmann::json>> free;  // its values; empty: those that the strategies offer
   bool all = false;                                         // every field that strategies offer values of
   std::vector<std::string> given;                           // fields that are not free
 
   bool is_free(const std::string& field) const;
-  // Those that the spec lists; none where the strategies' count.
+  // The values that the spec lists; empty where the strategies' count.
   const std::vector<nlohmann::json>& values(const std::string& field) const;
 };
 
-// bad_input naming the file and JSON path, or the option, for anything that is not as above.
+// Throws bad_input for anything else than described above, and names the file and JSON path, or the option.
 Space read_space(const SpaceOptions& options);
 
-// How many layouts cannot be, for one kind of reason.
+// How many layouts are impossible for one kind of reason.
 struct Refused {
   std::string example;  // the reason of the first
   std::string layout;   // and which it was
   std::size_t count = 0;
 };
 
-// Everything that can be on `devices` devices, in a fixed order, in three steps: meshes, families, layouts. `fill`: layouts use all
+// All possible layouts on `devices` devices, in a fixed order, in three steps: meshes, families, layouts. `fill`: layouts use all
 // devices, where dp is free.
 class Layouts {
  public:
   Layouts(const Space& space, std::int64_t devices, bool fill);
   ~Layouts();
-  // Calls `found` with every mesh: what decides who computes what of a sample, and with whom. The point has its axes and all other
-  // fields but those of kWithinMesh, which are at their defaults. It returns false to stop.
+  // Calls `found` with every mesh; it returns false to stop. A mesh decides who computes what of a sample, and with whom. The point has
+  // the mesh's axes and all other fields; those that vary within a mesh are at their defaults.
   void each_mesh(const std::function<bool(const Point&)>& found) const;
-  // Calls `found` with every family of layouts on a mesh; it returns false to stop. A family differs in the micro batch alone,
-  // `micro_batches`, smallest first; which of it can be is not yet known.
+  // Calls `found` with every family of layouts on a mesh; it returns false to stop. Layouts of a family differ only in the micro batch.
+  // `micro_batches` lists the candidates, smallest first; some may be impossible.
   using Family = std::function<bool(const Point&, const std::vector<std::int64_t>& micro_batches)>;
   bool each_family(const Point& mesh, const Family& found) const;
 
@@ -73,14 +73,14 @@ class Layouts {
   std::unique_ptr<const Walk> walk_;
 };
 
-// Whether a layout can be; if not, that is counted in `refused` by its reason, the numbers in it aside.
+// Whether a layout is possible. If not, it is counted in `refused` by its reason without the numbers in it.
 bool can_be(const Space& space, const Point& point, std::map<std::string, Refused>& refused);
 
-// Counts a layout in `refused` that cannot be for this reason.
+// Counts a layout in `refused` that is impossible for this reason.
 void refuse(const Space& space, const Point& point, const std::string& reason, std::map<std::string, Refused>& refused);
 
-// Calls `found` with every layout that can be on `devices` devices, in a fixed order; it returns false to stop. `fill`:
-// layouts use all of them, where dp is free. Those that cannot be are counted in `refused`.
+// Calls `found` with every possible layout on `devices` devices, in a fixed order; it returns false to stop. `fill`: layouts use all of
+// them, where dp is free. Impossible ones are counted in `refused`.
 void each_layout(const Space& space, std::int64_t devices, bool fill, std::map<std::string, Refused>& refused,
                  const std::function<bool(const Point&)>& found);
 

@@ -15,7 +15,7 @@ struct Place {
   double memory_margin_mib = 0;           // of each device, that a layout must leave free
 };
 
-// One that does not fit is simulated with as much memory as it takes.
+// A layout that does not fit is simulated with as much memory as it takes.
 struct Tried {
   Point point;
   PointResult result;
@@ -27,16 +27,16 @@ struct Tried {
 
 Costs costs_of(const Tried& tried);
 
-// Which figures that such a layout needs the machine's file lacks (engine/sim/cluster.h); nothing if it has all.
+// The figures that such a layout needs and the machine's file lacks (engine/sim/cluster.h); nothing if it has all.
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine);
 
-// Without its floor. `may_fit`: false where it is known not to.
+// Leaves `lower_bound` empty. `may_fit`: false where it is known not to.
 Tried simulated(const Point& point, const Place& place, bool may_fit = true);
 
-// What the allocator of a rank may hold: what it could have, by the machine and the point's memory_limit, less the margin.
+// What the allocator of a rank may hold: the machine's memory or the point's memory_limit, less the margin.
 double limit_mib(const Point& point, const Place& place);
 
-// With its closest floor.
+// With its closest lower bound.
 Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close);
 
 inline constexpr double kMiB = 1048576;

@@ -1,5 +1,5 @@
-// What a point that is refused could be instead. A strategy names values that its own rule takes; here each is tried on the whole
-// point, and what another rule would refuse is left out or told with the changes that it needs too. So what is told is accepted.
+// What a point that is refused could be instead. A strategy names values that its own rule accepts. Here each is tried on the whole
+// point. What another rule would refuse is left out, or reported with the changes that it needs too. So what is reported is accepted.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

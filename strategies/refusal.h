@@ -1,5 +1,5 @@
-// Why a point cannot be run, and which of its fields could mend that. A strategy names the fields and the values that its own
-// rule takes, as data; what of them the whole point takes is found out where somebody reads it (strategies/advice.h).
+// Why a point cannot be run, and which of its fields could mend that. A strategy names, as data, the fields and the values that its own
+// rule accepts. strategies/advice.h finds out, for a reader, which of them the whole point accepts.
 #pragma once
 #include <fmt/format.h>
 
@@ -17,13 +17,13 @@ namespace mbench::strategies {
 
 inline constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int64_t>::max();
 
-// Values of one field that mend a refusal, for all that the rule which refuses knows. All text is literal: a refusal is made far
-// more often than it is read.
+// Values of one field that mend a refusal, as far as the refusing rule knows. All text is literal, because a refusal is made far more
+// often than it is read.
 struct Way {
   std::string_view field;  // of a point; "model.bias": of its model
-  // Joined by "|", the most fitting first; empty: numbers. Of recompute "-moe+mlp" too, which takes one region out and puts one in.
+  // Joined by "|", the most fitting first; empty: numbers. For recompute "-moe+mlp" too, which takes one region out and puts one in.
   std::string_view values;
-  // Whole numbers from low to high, multiples of `multiple_of`, divisors of `divides` unless that is 0. The nearest are told.
+  // Whole numbers from low to high, multiples of `multiple_of`, divisors of `divides` unless that is 0. The nearest are reported.
   std::int64_t low = 0, high = kAnyNumber, multiple_of = 1, divides = 0;
 };
 
@@ -43,7 +43,7 @@ constexpr Way multiple(std::string_view field, std::int64_t of) {
   return {field, "", of, kAnyNumber, of};
 }
 
-// `infeasible`, on no machine, or `unsupported`, not by this binary.
+// `infeasible`: on any machine. `unsupported`: by this binary.
 struct Fault {
   Outcome outcome = Outcome::infeasible;
   std::string what;

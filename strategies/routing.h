@@ -4,8 +4,8 @@
 
 namespace mbench::strategies {
 
-// Whether balanced routing gives all experts the same number of rows: where a rank dispatches a multiple of the tokens after which it
-// has chosen all equally often.
+// Whether balanced routing gives all experts the same number of rows. The tokens that a rank dispatches must then be a multiple of the
+// cycle in which it chooses all equally often.
 bool has_equal_shares(const Point& p);
 
 // Whether the host has to read how many rows experts have: it is known neither from the layout nor from a capacity.

@@ -1,6 +1,6 @@
-// Strategies: each owns some fields of a point, says which of their values can be, and writes its part of the Plan from
-// them. None reads what another wrote but for the mesh and the flow of hidden activations, which are complete, axis by
-// axis, before linear layers are laid out on them. To add one: a file here and a line in the table.
+// Strategies. Each owns some fields of a point, says which of their values are possible, and writes its part of the Plan from them.
+// None reads what another wrote, except the mesh and the flow of hidden activations. These are complete, axis by axis, before linear
+// layers are laid out on them. To add a strategy, add a file here and a line in the table.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,15 +22,14 @@ struct Refusal {
 };
 using MaybeRefusal = std::optional<Refusal>;
 
-// Values of one field that the strategy can take where the other fields stand as they do, and `devices` are at hand. Fields
-// that go together alone are joined by commas, as a sweep joins them ("schedule,virtual_stages"), and a value is then an
-// array of theirs. A search takes a strategy's choices in the order in which they are given, each with those before it
-// made: what decides about another comes first.
+// Values of one field that the strategy can take, given the other fields and `devices`. Fields that only go together are joined by
+// commas, as in a sweep ("schedule,virtual_stages"); a value is then an array of theirs. A search takes a strategy's choices in the
+// given order, each after those before it are made. So what decides about another comes first.
 struct Choice {
   std::string field;
   std::vector<nlohmann::json> values;
-  // Of no search that does not name one of the fields: what is worth a look for a layout that is nearly settled, and would
-  // multiply all others.
+  // Only for searches that name one of the fields. Such values are worth a look for a layout that is nearly settled, but would multiply
+  // all others.
   bool by_name = false;
 };
 
@@ -60,7 +59,7 @@ Strategy pipeline();
 
 // Whether no strategy refuses the point.
 bool can_be(const Point& point);
-// The first fault; one that no machine could mend goes before one of this binary.
+// The first fault. One that no machine could mend comes before one of this binary.
 MaybeFault first_fault(const Point& point);
 // The same in words, with advice that was tried (strategies/advice.h), which takes longer than to find the fault.
 MaybeRefusal why_not(const Point& point);

@@ -1,6 +1,6 @@
-// Points that differ in layout alone compute the same step, so their losses and gradient norms must agree
-// to rounding: dropout masks and weights do not depend on the layout. A speed never stands without this. Where the layout decides
-// what is trained (router capacity:F), only layouts that decide alike compute the same step.
+// Points that differ only in layout compute the same step. So their losses and gradient norms must agree to rounding: dropout masks and
+// weights do not depend on the layout. No speed is reported without this check. Where the layout decides what is trained (router
+// capacity:F), only layouts that decide alike compute the same step.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,14 +9,13 @@
 
 namespace mbench::sweeps {
 
-// The same for points that must agree: the point without its fields of layout, limit and place, and what its layout decides
-// (decided_by_layout() of engine/point/tolerance.h).
+// The key shared by points that must agree: the point without its fields of layout, limit and place. It includes what the layout
+// decides (decided_by_layout() of engine/point/tolerance.h).
 std::string agreement_key(const Point& point);
 
-// Checks an ok result against the ok results before it that must agree, the one of the smallest world first.
-// If a loss or a gradient norm is apart (engine/point/tolerance.h), or a loss is NaN, the result becomes `wrong`
-// with a reason that names the step and the reference. One whose layout decides otherwise than that of a result before it says so in
-// its reason, and stays ok.
+// Checks an ok result against the earlier ok results that must agree, the smallest world first. It becomes `wrong` if a loss or a
+// gradient norm differs too much (engine/point/tolerance.h), or a loss is NaN. The reason names the step and the reference. If its
+// layout decides otherwise than the layout of an earlier result, its reason says so, and it stays ok.
 void check_losses(PointResult& result, const std::vector<PointResult>& before);
 
 }  // namespace mbench::sweeps

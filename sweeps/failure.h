@@ -1,4 +1,4 @@
-// Why a program left no result, told from how it ended and from what its launcher and its ranks printed.
+// Why a program left no result, derived from how it ended and from what its launcher and its ranks printed.
 #pragma once
 #include <string>
 #include <utility>
@@ -15,8 +15,8 @@ struct Failure {
   std::string reason;                  // one line
 };
 
-// `progress` is what the ranks last said of themselves ("iteration 3 of 10"); empty if they never spoke. `hosts`: where they
-// are, if they told: a rank that is named then comes with its host.
+// `progress`: what the ranks last reported ("iteration 3 of 10"); empty if they never did. `hosts`: the ranks' hosts, if they reported
+// them. A rank that is named then comes with its host.
 Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress, double timeout_s,
                         const std::vector<Host>& hosts = {});
 

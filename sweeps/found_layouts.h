@@ -5,7 +5,7 @@
 
 namespace mbench::sweeps {
 
-// Whether a spec leaves fields free, as that of a search does (search/space.h) and that of a sweep may not.
+// Whether a spec leaves fields free. A search's spec does (search/space.h); a sweep's spec may not.
 bool leaves_fields_free(const nlohmann::ordered_json& spec);
 
 // A sweep over the points of the file, in its order: the fields in which they differ zipped, those that they share written once.

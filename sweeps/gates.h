@@ -8,7 +8,7 @@
 
 namespace mbench::sweeps {
 
-// bad_input where a gate is for no point; `changed`: by --set, which may take its points away.
+// Throws bad_input where a gate is for no point; `changed`: by --set, which may take its points away.
 void check_gates(const nlohmann::ordered_json& json, const std::string& where, const std::vector<Point>& points,
                  bool changed);
 

@@ -1,5 +1,5 @@
-// A launch that its launcher knows to be lost and does not end: Open MPI's mpirun waits for ranks that it could not start for want of
-// pipes, or whose MPI_Init has failed. What it prints says so; some seconds after such a line nobody waits any longer.
+// Detects a launch that its launcher knows to be lost but does not end. Open MPI's mpirun waits for ranks that it could not start for
+// lack of pipes, or whose MPI_Init has failed. It prints a line that says so; some seconds after that line nobody waits any longer.
 #pragma once
 #include <chrono>
 #include <string>

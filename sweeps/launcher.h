@@ -1,6 +1,6 @@
-// How the ranks of a point are started: mpirun or mpiexec (Open MPI, MPICH and what shares its Hydra), srun, flux, or directly
-// where there is one rank. Which one and with what options is found out once (find_launcher.cpp); the command of a point
-// follows from it (launcher.cpp).
+// How the ranks of a point are started: mpirun or mpiexec (Open MPI, MPICH and relatives with its Hydra), srun, or flux. A single rank
+// is started directly. find_launcher.cpp finds out once which launcher to use, with which options. launcher.cpp makes the command of a
+// point from that.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@ enum class LauncherKind { mpirun, mpiexec, srun, flux, local };
 enum class MpiFlavour { open_mpi, mpich };  // the second: whatever is started by Hydra and its like
 
 std::string_view name_of(LauncherKind);
-// The kind of a launcher by its name or path: "mpirun", "/opt/mpich/bin/mpirun", "mpirun.mpich"; bad_input at `where` for
+// The kind of a launcher by its name or path: "mpirun", "/opt/mpich/bin/mpirun", "mpirun.mpich"; throws bad_input at `where` for
 // any other.
 LauncherKind read_launcher(const std::string& name, const std::string& where);
 
@@ -55,8 +55,8 @@ struct LauncherOptions {
   std::string mpiexec;    // the launcher that its build found, for a message
 };
 // Asks the launcher for its version, Slurm for its PMI, this machine for its cores and the batch system for its hosts. A missing
-// program is no error here: each point then fails to launch with that as its reason. bad_input for one that cannot
-// start this program: another MPI's, or a Slurm without the PMI that it speaks.
+// program is no error here: each point then fails to launch with that as its reason. Throws bad_input for one that cannot start
+// this program: another MPI's, or a Slurm without the PMI that it speaks.
 Launcher find_launcher(const LauncherOptions& options);
 
 struct Command {
@@ -64,24 +64,24 @@ struct Command {
   std::map<std::string, std::string> env;
 };
 
-// How the ranks of a point lie: so many on each node but perhaps the last. `told`: the launcher is told so.
+// How the ranks of a point are spread: so many on each node, but perhaps the last. `reported`: the launcher is given this number.
 struct Spread {
   std::int64_t nodes = 1, per_node = 1;
   bool reported = false;
 };
-// The field ranks_per_node; else as few nodes as have room, alike. launch_failed where it cannot be.
+// The field ranks_per_node; else as few nodes as have room, each with as many. Throws launch_failed where that is impossible.
 Spread spread_of(const Launcher& launcher, const Point& point);
 
-// The command that starts `program` with its arguments on every rank of the point, one thread pool of cores /
-// ranks each, and the point's own env, which wins. launch_failed if the launcher cannot start so many.
+// The command that starts `program` with its arguments on every rank of the point. Each rank has a thread pool of cores / ranks, and
+// the point's own env, which wins. Throws launch_failed if the launcher cannot start so many.
 Command command_for(const Launcher& launcher, const Point& point, const std::vector<std::string>& program);
 // The same for one rank on each node.
 Command command_on_nodes(const Launcher& launcher, const std::vector<std::string>& program);
 
 // A command as a shell would take it.
 std::string shell_text(const Command& command);
-// The words of a command line, as a shell splits them: blanks, quotes and backslashes, nothing else. bad_input at `where` for
-// a quote that is not closed.
+// The words of a command line, as a shell splits them: blanks, quotes and backslashes, nothing else. Throws bad_input at `where`
+// for a quote that is not closed.
 std::vector<std::string> split_words(std::string_view text, const std::string& where);
 
 // What of it is for communication and libraries: NCCL_*, UCX_*, FI_*, CUDA_*, OPENBLAS_*, LD_LIBRARY_PATH, PATH. Forwarded to

@@ -1,16 +1,32 @@
-// What a sweep is doing, as OpenMetrics text (openmetrics.io, 1.0) in a file that is replaced while it runs: for the textfile collector
-// of Prometheus' node exporter, or anything else that reads that format. Families:
+// What a sweep is doing, as OpenMetrics text (openmetrics.io, 1.0) in a file that is replaced while it runs. It serves the textfile
+// collector of Prometheus' node exporter, or anything else that reads that format.
+//
+// Families:
+//
 //   mbench_build_info{version,revision}, mbench_sweep_info{name,device,launcher,host}
 //   mbench_points{state="all"|"done"|"failed"}
 //   mbench_updated_timestamp_seconds
-//   mbench_running_info{point,label}        of the point that runs:
-//   mbench_steps_total{point}                 steps measured so far
-//   mbench_step_seconds, mbench_loss, mbench_samples_per_second {point}    the last; of a soak the last window
-//   mbench_clock_hertz{point,of="mean"|"least"}, mbench_power_watts{point} of a soak's last window
-//   mbench_temperature_celsius{point}, mbench_throttle{point,by}           of that window too, of GPUs
-//   mbench_rank_silence_seconds{point,rank,host}                           since a rank's last sign of life
-//   mbench_outcome_info{point,label,outcome}                               of each point that is done:
+//
+// Of the point that runs:
+//
+//   mbench_running_info{point,label}
+//   mbench_steps_total{point}                                            steps measured so far
+//   mbench_step_seconds, mbench_loss, mbench_samples_per_second {point}  the last; of a soak the last window
+//
+// Of a soak's last window; temperature and throttling of GPUs:
+//
+//   mbench_clock_hertz{point,of="mean"|"least"}, mbench_power_watts{point}
+//   mbench_temperature_celsius{point}, mbench_throttle{point,by}
+//
+// Since a rank's last sign of life:
+//
+//   mbench_rank_silence_seconds{point,rank,host}
+//
+// Of each point that is done:
+//
+//   mbench_outcome_info{point,label,outcome}
 //   mbench_result_step_seconds, mbench_result_samples_per_second, mbench_result_peak_memory_bytes {point}
+//
 // `point` is the point's id. What is unknown is left out.
 #pragma once
 #include <chrono>
@@ -35,9 +51,9 @@ class MetricsFile {
   void take(const std::map<std::int64_t, double>& silence, const std::vector<Host>& hosts);
   void end(const PointResult& result);
 
-  // Writes the file where the last time is a second ago.
+  // Writes the file if the last time is a second ago.
   void write_if_due();
-  // Error where it cannot be written.
+  // Throws Error where it cannot be written.
   void write();
   // `updated`: seconds since 1970.
   std::string text(double updated) const;

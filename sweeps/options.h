@@ -14,13 +14,13 @@ struct Assignment {
   std::string text;                 // as given, for messages
 };
 
-// Splits "field=value"; bad_input naming `option` if there is no "=" or a field is unknown.
+// Splits "field=value"; throws bad_input naming `option` if there is no "=" or a field is unknown.
 Assignment parse_assignment(const std::string& text, const std::string& option);
 
-// "tp,pp" -> {"tp", "pp"}, blanks around the commas aside.
+// "tp,pp" -> {"tp", "pp"}, without blanks around the commas.
 std::vector<std::string> split_fields(const std::string& joined);
 
-// Puts the value at its place in the spec and takes its fields out of where they stood.
+// Puts the value at its place in the spec and removes its fields from their old place.
 void apply_set(nlohmann::ordered_json& spec, const Assignment& assignment, const std::string& where);
 
 // Whether a point has a value of every field that is filtered.

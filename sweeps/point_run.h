@@ -1,8 +1,8 @@
-// Runs one point under its launcher and says what came of it. Files of a point, below the folder of the
-// sweep:
-//   points/<id>.point.json  what `mbench run` reads
-//   points/<id>.json        its result: written by rank 0, completed here, or written here if the run could
-//   not points/<id>.log         what the ranks and the launcher printed
+// Runs one point under its launcher and reports its result. Files of a point, below the folder of the sweep:
+//
+//   points/<id>.point.json  What `mbench run` reads.
+//   points/<id>.json        Its result: written by rank 0 and completed here, or written here if the run could not.
+//   points/<id>.log         What the ranks and the launcher printed.
 #pragma once
 #include <functional>
 #include <optional>
@@ -18,9 +18,11 @@
 
 namespace mbench::sweeps {
 
-// What rank 0 says of itself, a line of JSON each on stdout:
+// What rank 0 reports of the run, a line of JSON each on stdout:
+//
 //   {"progress": {"phase": "init"|"warmup"|"iteration"|"soak", "iteration": 3, "of": 10, "ms": 12.3, "loss": 2.1}}
-// `of` is 0 of a soak, which ends by the clock.
+//
+// `of` is 0 in a soak, which ends by the clock.
 struct ProgressMessage {
   std::string phase;
   std::int64_t iteration = 0, of = 0;
@@ -30,15 +32,16 @@ struct ProgressMessage {
 // Nothing if the line is something else.
 std::optional<ProgressMessage> read_progress(std::string_view line);
 
-// And of a soak each window when it ends: {"window": ...}, a soak of that window alone.
+// In a soak it also reports each window when it ends: {"window": ...}, a soak of only that window.
 std::optional<SoakWindow> read_window(std::string_view line);
 
-// What rank 0 says where it may not see the sweep's folder, which is where ranks may be on other hosts, or where a file of its own,
-// the record or the trace, could not be written, before it ends with exit code 3:
+// What rank 0 prints where ranks may be on other hosts, since it may not see the sweep's folder there. It also prints this where it
+// could not write a file of its own, the record or the trace; then it ends with exit code 3.
+//
 //   {"record": {...}}      {"record": {...}, "unwritten": "[FILE] could not be written: ..."}
 struct ReportedRecord {
   PointResult result;
-  std::string unwritten;  // why; empty where it is told because nothing was to be written
+  std::string unwritten;  // why; empty where it is reported because nothing was to be written
 };
 std::optional<ReportedRecord> read_record(std::string_view line);
 
@@ -68,12 +71,12 @@ struct PointRun {
 
 std::string point_file(const std::string& out, const std::string& id, const std::string& suffix);
 
-// `mbench run <point file> --result <result file> --progress`, and what the run shall do besides. Where ranks may be on other hosts,
-// which need not see the sweep's folder, the point itself, and its record and trace on standard output.
+// `mbench run <point file> --result <result file> --progress`, and further options of the run. Where ranks may be on other hosts, these
+// need not see the sweep's folder. Then the point itself is passed, and its record and trace come on standard output.
 std::vector<std::string> run_arguments(const PointRun& run, const SpecPoint& point);
 
 struct PointEnd {
-  // Nothing if it was interrupted before it had told of a measured step; partial if it was interrupted after that.
+  // Nothing if it was interrupted before it had reported a measured step; partial if it was interrupted after that.
   std::optional<PointResult> result;
   // Whether it was measured but a file could not be written, as the row's reason says.
   bool unwritten = false;
@@ -82,8 +85,7 @@ struct PointEnd {
   std::vector<std::string> lost_hosts;
 };
 
-// A point that was cut short keeps the steps that it had told of (partial_ms). Throws Error only if its own files cannot be
-// written.
+// A point that was cut short keeps the steps that it had reported (partial_ms). Throws Error only if its own files cannot be written.
 PointEnd run_point(const SpecPoint& point, const PointRun& run);
 
 }  // namespace mbench::sweeps

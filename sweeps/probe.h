@@ -1,4 +1,4 @@
-// What the ranks' own hosts say of themselves, asked before a sweep where its ranks may be on other hosts than it is.
+// What the ranks' own hosts report of themselves, asked before a sweep whose ranks may be on other hosts.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,7 +15,7 @@ class Interrupt;
 
 namespace mbench::sweeps {
 
-// What rank 0 of `mbench run` and `mbench hosts` says of its job, in a line of JSON on stdout.
+// What rank 0 of `mbench run` and `mbench hosts` reports of its job, in a line of JSON on stdout.
 struct ReportedHosts {
   std::vector<Host> hosts;
   std::map<std::string, std::string> variables;
@@ -30,7 +30,7 @@ std::optional<ReportedHosts> read_reported_hosts(std::string_view line);
 ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, const std::string& device,
                           double patience_s = 120);
 
-// The launcher with what the hosts have: how many they are, and of each what the least has.
+// The launcher with the resources of the hosts: their number, and of each resource the least that one of them has.
 Launcher on_hosts(Launcher launcher, const std::vector<Host>& hosts);
 
 }  // namespace mbench::sweeps

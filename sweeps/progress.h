@@ -1,5 +1,4 @@
-// What a sweep says while it runs: on a terminal one line redrawn, elsewhere one plain line per finished
-// point.
+// What a sweep prints while it runs: on a terminal one line that is redrawn, elsewhere one plain line for each finished point.
 #pragma once
 #include <chrono>
 #include <iosfwd>
@@ -12,8 +11,8 @@
 
 namespace mbench::sweeps {
 
-// Guesses the time left from the forecasts, scaled by how the finished points kept to theirs; where a point
-// has no forecast, the mean of the finished ones counts.
+// Estimates the time left from the forecasts, scaled by the ratio of actual to forecast time of the finished points. A point without a
+// forecast counts as the mean of the finished ones.
 class TimeLeft {
  public:
   void expect(std::optional<double> forecast_s);  // one more point to come

@@ -8,8 +8,8 @@
 
 namespace mbench::sweeps {
 
-// bad_input unless every row of `json` picks exactly one point and no two rows the same one. Where --set has
-// changed the spec (`changed`), a row may pick none: its point is then not of this sweep.
+// Throws bad_input unless every row of `json` picks exactly one point and no two rows the same one. Where --set has changed the
+// spec (`changed`), a row may pick none: its point is then not of this sweep.
 void check_published(const nlohmann::ordered_json& json, const std::string& where, const std::vector<Point>& points,
                      bool changed);
 

@@ -1,11 +1,13 @@
-// Watches the ranks of a running point by the signs of life that each gives on standard error (cli/heartbeat.h), and says when
-// something is wrong that their launcher does not see, or not before its own time-outs:
-//   silence    a rank gives none for as long as the limit: it was stopped, or its host or the link to it is lost
-//   a hang     every rank gives signs, each is within a communication, and none has come further for as long as the limit: a link
-//              between them is gone, or they wait for one another
-//   no start   no rank gave a sign or said anything else for the limit and a minute more, which a slow start may take
-// A rank that computes for long is neither. Only time in which this process itself ran counts, and a rank that ended has ended. Nothing
-// is said where ranks came up but give no signs: their launcher changes what they print.
+// Watches the ranks of a running point by the signs of life that each gives on standard error (cli/heartbeat.h). It reports faults that
+// their launcher does not see, or not before its own time-outs:
+//
+//   silence    A rank gives none for as long as the limit. It was stopped, or its host or the link to it is lost.
+//   a hang     Every rank gives signs, each is within a communication, and none has progressed for as long as the limit.
+//              A link between them is gone, or they wait for one another.
+//   no start   No rank has given a sign or any output for the limit and a minute more. That minute allows for a slow start.
+//
+// A rank that computes for long is neither. Only time in which this process itself ran counts, and an ended rank is no fault. Nothing
+// is reported where ranks came up but give no signs: their launcher changes what they print.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -21,7 +23,7 @@ class RankWatch {
  public:
   explicit RankWatch(double limit_s) : limit_s_(limit_s) {}
   void on_hosts(const std::vector<Host>& hosts) { hosts_ = hosts, up_ = true; }
-  // Something that only a rank says was heard.
+  // A line that only a rank prints was heard.
   void on_rank() { up_ = true; }
   // Whether the line was a sign of life. One within a line that the launcher has changed shows at least that ranks came up.
   bool take(std::string_view line);
@@ -29,7 +31,7 @@ class RankWatch {
   // nothing is wrong. "no sign of life for 5 s of rank 1 on h2: ..."
   std::string look(double seconds);
 
-  // Of each rank that has told, the seconds since its last sign.
+  // Of each rank that gave a sign, the seconds since its last one.
   std::map<std::int64_t, double> silence() const;
   // Hosts all of whose ranks are silent, once look() has found that, while other hosts' are not.
   const std::vector<std::string>& lost_hosts() const { return lost_hosts_; }

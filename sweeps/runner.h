@@ -1,7 +1,6 @@
-// Runs the points of a sweep one after another, each with a session of its own and a hard time-out (simulated ones in
-// this process, where they take milliseconds), and keeps what came of every one: results.json and results.md are
-// rewritten after each point. An OOM, a hang or a crash is a row; only Ctrl-C or a disk that cannot be written ends a
-// sweep early, and then what was measured stands.
+// Runs the points of a sweep one after another, and keeps the result of each. Every point has a session of its own and a hard time-out.
+// Simulated points run in this process, where they take milliseconds. results.json and results.md are rewritten after each point. An
+// OOM, a hang or a crash is a row. Only Ctrl-C or a disk that cannot be written ends a sweep early, and then the measured rows stay.
 #pragma once
 #include <functional>
 #include <iosfwd>
@@ -57,7 +56,7 @@ SweepEnd run_sweep(const Spec& spec, const RunnerOptions& options);
 // What --dry-run prints: each point, its command, whether it can run and how long. Writes nothing.
 std::string describe_sweep(const Spec& spec, const RunnerOptions& options);
 
-// What the preflight says. What it throws is the point's outcome.
+// The preflight's forecast. What it throws becomes the point's outcome.
 Forecast forecast_of(const Point& point, const RunnerOptions& options);
 
 }  // namespace mbench::sweeps

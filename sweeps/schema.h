@@ -1,5 +1,5 @@
-// The JSON Schemas (2020-12) of a spec, made from the table of a point's fields: for editors that complete, and programs that write
-// specs. What the reader of specs takes is valid by it; what is valid may still be refused for what it means. schemas/ holds both, as
+// The JSON Schemas (2020-12) of a spec, made from the table of a point's fields, for editors that complete and programs that write
+// specs. What the reader of specs accepts is valid by it. What is valid may still be refused for its meaning. schemas/ holds both, as
 // `mbench schema` prints them; the specs of configs/ name them.
 #pragma once
 #include <nlohmann/json_fwd.hpp>

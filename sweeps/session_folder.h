@@ -1,9 +1,9 @@
-// Where Open MPI keeps the files of a sweep's ranks: a folder of the sweep's own below /dev/shm, and not the places that all jobs
-// share. Killed, mpirun leaves a session folder in /tmp and a segment of shared memory for each rank; from here they are removed
-// after each point, and what a killed sweep leaves at the start of the next one on this machine.
+// Where Open MPI keeps the files of a sweep's ranks: a folder of the sweep's own below /dev/shm, not the places that all jobs share. A
+// killed mpirun leaves a session folder in /tmp and a segment of shared memory for each rank. Here they are removed after each point.
+// What a killed sweep leaves is removed at the start of the next one on this machine.
 //
-// The sweep holds a lock on its folder for as long as it lives, however it ends: a folder whose lock is free is a dead sweep's
-// (remove_dead_sessions), and its ranks wait for that lock to end with it (end_with).
+// The sweep holds a lock on its folder for as long as it lives, however it ends. So a folder with a free lock belongs to a dead sweep
+// (remove_dead_sessions). Its ranks wait for that lock, to end with the sweep (end_with).
 #pragma once
 #include <map>
 #include <optional>
@@ -38,13 +38,13 @@ class SessionFolder {
 // a job of a batch system its end removes what a job leaves.
 bool keeps_session_here(const Launcher& launcher);
 
-// The variables that put Open MPI's files (4 and 5) there, but for those that this process's environment or `point_env` has.
+// The variables that put Open MPI's files (4 and 5) there, except those that this process's environment or `point_env` has.
 std::map<std::string, std::string> session_variables(const std::string& folder,
                                                      const std::map<std::string, std::string>& point_env);
 
-// For a rank: once the sweep that holds the folder is gone, wakes the launcher, should it be stopped, so that it ends its ranks
-// as it was told when the sweep died, and ends this process 2 s later if it is still there. A thread that sleeps in the kernel
-// until then. bad_input if there is no such folder.
+// For a rank. Once the sweep that holds the folder is gone, it wakes a stopped launcher. The launcher then ends its ranks, as it was
+// asked to when the sweep died. This process ends 2 s later if it is still there. A thread sleeps in the kernel until then. Throws
+// bad_input if there is no such folder.
 void end_with(const std::string& folder);
 
 }  // namespace mbench::sweeps

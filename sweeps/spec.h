@@ -5,16 +5,15 @@
 // `sweep` crosses its entries in the order written, the last one fastest; a comma-joined key zips its fields
 // ("tp,pp": [[4, 2], [8, 1]]). A field stands in one place only, and no two points may be the same.
 //
-// --set field=value puts a value at the top level and takes the field out of `sweep`, out of a zip too; what
-// the zip then has twice stands once. An array sweeps over its values; "tp,pp=[[1,2],[2,1]]" zips. Values are
-// JSON where they parse as such, text otherwise. --filter field=value keeps the points with that value; the
-// same field twice keeps either.
+// --set field=value puts a value at the top level. It takes the field out of `sweep`, out of a zip too; values that the zip then
+// repeats are kept once. An array sweeps over its values; "tp,pp=[[1,2],[2,1]]" zips. Values are JSON where they parse as such, text
+// otherwise. --filter field=value keeps the points with that value; the same field twice keeps either.
 //
-// A result file, or the folder of a sweep that holds one, may stand for a spec: the one inside it is read, so that what
-// was measured can be run again. Of a search's it is a sweep over the layouts that were found.
+// A result file, or the folder of a sweep that holds one, may stand for a spec: the one inside it is read. So what was measured can be
+// run again. A search's result file gives a sweep over the layouts that were found.
 //
-// A relative FILE of `data` is looked for in the current folder, then beside the spec. The point keeps it as
-// written, so that its id is the same everywhere; SpecPoint::data is what was found.
+// A relative FILE of `data` is looked for in the current folder, then next to the spec. The point keeps it as written, so its id is the
+// same everywhere. SpecPoint::data is what was found.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -49,13 +48,13 @@ struct Spec {
   std::vector<std::string> all_ids;  // of every point, those outside the filter too, in order
 };
 
-// bad_input naming the file and JSON path, or the option, for anything that is not as above.
+// Throws bad_input naming the file and JSON path, or the option, for anything that is not as above.
 Spec read_spec(const SpecOptions& options);
 
 // The file that a path of results means: the results.json of a sweep's folder, else the path itself.
 std::string results_file(const std::string& path);
 
-// Where a point's data lies: the current folder, then beside `spec_path`; bad_input if in neither.
+// Where a point's data is: the current folder, then next to `spec_path`. Throws bad_input if in neither.
 std::string find_data(const std::string& data, const std::string& spec_path, const std::string& where);
 
 }  // namespace mbench::sweeps

@@ -21,17 +21,16 @@ class ResultStore {
  public:
   using Render = std::function<std::string(const ResultFile&)>;
 
-  // Makes the folder and takes its lock, so that no second sweep writes there. Without `resume` a folder that
-  // holds results is refused. With it, done rows (ok, oom, infeasible, unsupported) are taken over, from
-  // results.json and, where it is missing, cut short or lacks them, from points/*.json; the notes say so. Rows that are not done and hold
-  // steps or windows stay until their point has run again.
-  // Refused: results of points the spec does not expand to, rows whose fields do not make their id, and
-  // results measured on another processor.
+  // Makes the folder and takes its lock, so that no second sweep writes there. Without `resume` a folder with results is refused. With
+  // it, done rows (ok, oom, infeasible, unsupported) are taken over from results.json. Where that is missing, cut short or lacks rows,
+  // they come from points/*.json; the notes say so. Rows that are not done but have steps or windows stay until their point has run
+  // again. Refused: results of points the spec does not expand to, rows whose fields do not make their id, and results measured on
+  // another processor.
   ResultStore(const std::string& out, const Spec& spec, nlohmann::ordered_json environment, bool resume, Render render);
 
   bool has(const std::string& id);  // a row of this point that need not run again
-  // Does what writes into the folder, which is made again if it was moved away or removed before or meanwhile. The
-  // writers below do so themselves.
+  // Runs `what`, which writes into the folder. The folder is made again if it was moved away or removed. The writers below do so
+  // themselves.
   template <class F>
   auto in_folder(F&& what) {
     restore_folder();
@@ -42,17 +41,17 @@ class ResultStore {
       return what();
     }
   }
-  // Adds a row, or replaces the one of the same id, and writes everything. A partial one does not replace one taken over that has more. Error if the disk is full; the row
-  // is kept in memory then, and the older files stand.
+  // Adds a row, or replaces the one of the same id, and writes everything. A partial row does not replace one taken over that has more.
+  // Throws Error if the disk is full; then the row is kept in memory, and the older files stay.
   void keep(const PointResult& result);
-  // The same for a row that costs nothing to make again: on disk now and then, and with the next write().
+  // The same for a row that costs nothing to make again. It goes to disk now and then, and with the next write().
   void keep_simulated(const PointResult& result);
   void write();
-  // What the ranks of a point say of their host, which takes the place of what the sweep had said of its own: the first of them
-  // counts, since rows have the hosts of each.
+  // What the ranks of a point report of their host. It replaces what the sweep recorded of its own host. The first report counts, since
+  // rows have the hosts of each.
   void learn(const nlohmann::ordered_json& environment);
   const ResultFile& file() const { return file_; }
-  // What is to be told since the last call.
+  // The notes since the last call.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
   std::string results_path() const;
 

@@ -12,7 +12,7 @@ struct TakeTurns {
   std::string text() const;
 };
 
-// bad_input for what is no such text. The folder is made absolute: ranks run in the folder of the results.
+// Throws bad_input for what is no such text. The folder is made absolute: ranks run in the folder of the results.
 TakeTurns read_take_turns(const std::string& text);
 
 }  // namespace mbench::sweeps

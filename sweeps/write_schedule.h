@@ -1,5 +1,5 @@
-// When a file that grows with every row is written again: after a second, and after ten times what the last write took, so
-// that writing stays a small share of the time however large the file becomes.
+// When a file that grows with every row is written again: after a second, and after ten times the duration of the last write. So
+// writing stays a small share of the time, however large the file becomes.
 #pragma once
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-// Tables of a machine file: their axes, and what lies between two of their values.
+// Tables of a machine file: their axes, and interpolation between their values.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -9,10 +9,11 @@
 
 namespace mbench::sim {
 
-// bad_input at `where` unless it is an array of at least one number above 0, and `ascending` where asked.
+// Throws bad_input at `where` unless it is an array of at least one number above 0, in ascending order where `ascending` is set.
 std::vector<double> read_positive_numbers(const nlohmann::json& value, const std::string& where, bool ascending);
 
-// The number below x and how far x lies towards the next, from 0 to 1, on a logarithmic axis; the ends stay.
+// The index of the value below x, and how far x lies towards the next, from 0 to 1, on a logarithmic axis. Beyond the ends it is the
+// end.
 struct Place {
   std::size_t low = 0;
   double share = 0;
@@ -25,7 +26,7 @@ inline Place place_of(const std::vector<double>& ascending, double x) {
   return {above - 1, std::log(x / ascending[above - 1]) / std::log(ascending[above] / ascending[above - 1])};
 }
 
-// What a table has there, a straight line between two of its values.
+// The table's value there, by linear interpolation.
 inline double between(const std::vector<double>& values, const Place& at) {
   return at.share == 0 ? values[at.low] : values[at.low] + at.share * (values[at.low + 1] - values[at.low]);
 }

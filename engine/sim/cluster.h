@@ -15,26 +15,26 @@ namespace mbench {
 
 struct Plan;
 
-// What of a step decides which figures of a machine it takes.
+// The properties of a step that decide which figures of a machine it needs.
 struct Needs {
   Precision precision = Precision::f32;
   AttentionKind attention = AttentionKind::core;
   Offload offload = Offload::none;
 };
-// Which figures that such a step needs the machine's file lacks, with what could be instead; nothing if it has all.
+// The figures that such a step needs and the machine's file lacks, with the alternatives; nothing if it has all.
 std::optional<std::string> why_lacking(const Needs& needs, const Machine& machine, const Framework& framework);
-// Bytes that the framework's libraries hold of a rank's allocator for good, for such a step.
+// Bytes that the framework's libraries hold permanently from a rank's allocator, for such a step.
 std::uint64_t library_memory(const Plan& plan);
-// Bytes that the engine's own fused attention takes outside the allocator, on a GPU, at most: the workspace of its gradient.
+// The most bytes that the engine's own fused attention takes outside the allocator on a GPU: the workspace of its gradient.
 std::uint64_t attention_workspace(const Plan& plan, const Machine& machine);
 // What the host of the plan's framework pays for its calls.
 HostTimes host_times(const Plan& plan, const Machine& machine);
-// What kernels take on the device that a rank has, or has a share of. `ranks`: of the job, where the plan stands for one of more.
+// What kernels take on a rank's device, or on its share of one. `ranks`: of the job, where the plan stands for a larger one.
 std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks);
 std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine);
 
-// The ranks of a simulated job: one for each pipeline stage, to be run in a thread of its own. They wait for
-// each other in their groups, so each must leave() when it ends.
+// The ranks of a simulated job: one for each pipeline stage, to be run in a thread of its own. They wait for each other in their
+// groups, so each must leave() when it ends.
 class SimulatedCluster {
  public:
   virtual ~SimulatedCluster() = default;

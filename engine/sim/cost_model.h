@@ -1,18 +1,18 @@
-// How long a kernel takes on a device of a machine file. One model for all products and one for all traffic:
+// How long a kernel takes on a device of a machine file. One model serves all GEMMs, and one all traffic.
 //
-// Products. The output is cut into tiles that run in waves over the multiprocessors; a tile costs its FLOPs,
-// of k + k_overhead, at the multiprocessor's share of the sustained peak times the tile's efficiency. Too few
-// tiles may be split along k, at the cost of adding the parts up. The best tile of the machine's list counts.
-// Tile and wave quantisation are what makes small and ragged products slow. Everything else, and a lower
-// bound for products: bytes at the bandwidth a large kernel reaches, FLOPs at the f32 peak. Every kernel
-// takes at least the machine's kernel latency besides.
+// GEMMs. The output is cut into tiles that run in waves over the multiprocessors. A tile costs its FLOPs, of k + k_overhead, at the
+// multiprocessor's share of the sustained peak times the tile's efficiency. Too few tiles may be split along k, at the cost of adding
+// up the parts. The best tile of the machine's list counts. Quantisation of tiles and waves is what makes small and ragged GEMMs slow.
 //
-// Host memory. A copy between it and a device goes at the link's rate or the share of the host memory's bandwidth that a rank
-// of a full node has, whichever is less. What the host computes there streams at that share times what Adam reaches of it.
-// Where the device is the host, both are what its own kernels take.
+// Everything else, and a lower bound for GEMMs: bytes at the bandwidth that a large kernel reaches, FLOPs at the f32 peak. The
+// machine's kernel latency is added to every kernel.
 //
-// Where the machine's file has tables of what was measured on it (measured.h), an op that they have takes what they say, as many
-// ranks as there are on the node, and so does a product of a dtype that they have.
+// Host memory. A copy between it and a device runs at the link's rate, or at a rank's share of the host memory's bandwidth, whichever
+// is less. The share is that on a full node. What the host computes there streams at that share times the part of it that Adam reaches.
+// Where the device is the host, both take what its own kernels take.
+//
+// The machine's file may have tables measured on it (measured.h). They replace the model for the ops in them and for GEMMs of a dtype
+// in them, at the number of ranks on the node.
 #pragma once
 #include <optional>
 #include <string_view>
@@ -34,24 +34,23 @@ struct GemmSize {
 
 class CostModel {
  public:
-  // `share`: the part of the device that one rank has (1 but on a machine whose ranks share one processor).
-  // `framework`: whose kernels run. `precision`: with tf32, products of f32 run on the units for that.
-  // `fills`: whether new tensors are filled before they are written.
-  // `ranks_on_node`: among how many a node's host memory and processors are divided.
+  // `share`: the part of the device that one rank has (1, except on a machine whose ranks share one processor). `framework`: whose
+  // kernels run. `precision`: with tf32, GEMMs of f32 run on the tf32 units. `fills`: whether new tensors are filled before they are
+  // written. `ranks_on_node`: how many ranks share a node's host memory and processors.
   CostModel(const Machine& machine, const Framework& framework, double share, Precision precision = Precision::f32,
             int ranks_on_node = 1, bool fills = false);
 
   double gemm_seconds(const GemmSize& size, const Cost& cost);
-  // What an epilogue adds to its product; `cost` is that of the ops it stands for. On a GPU its arithmetic,
-  // on the f32 units between a tile's last product and its store, and the product's cost() has its bytes; on
-  // the CPU, whose library has no epilogues, it is those ops.
+  // What an epilogue adds to its GEMM. `cost` is the cost of the ops that it stands for. On a GPU it adds their arithmetic, on the f32
+  // units between a tile's last multiplication and its store; the GEMM's cost() has their bytes. The CPU's library has no epilogues, so
+  // there it adds those ops.
   double epilogue_seconds(const Cost& cost) const;
   double attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const;
   double streaming_seconds(const Cost& cost) const;
   double fill_seconds(double bytes) const { return traffic(bytes) + machine_.device.kernel_latency; }
   bool fills() const { return fills_; }
   bool measures_ops() const { return tables_ && !tables_->ops.empty(); }
-  // What tables say of an op of that name; nothing where they do not have it.
+  // The measured time of an op of that name; nothing where the tables do not have it.
   std::optional<double> measured_seconds(std::string_view op, const Cost& cost) const;
   double host_seconds(const Cost& cost) const;
   double host_copy_seconds(double bytes) const;
@@ -78,9 +77,9 @@ class CostModel {
   bool fills_;
   bool tf32_;
   Precision precision_;
-  const RankTables* tables_ = nullptr;  // of so many ranks on a node, or null; their times are that much longer
+  const RankTables* tables_ = nullptr;  // for that many ranks on a node, or null; `longer_` multiplies their times
   double longer_ = 1;
-  double bandwidth_;  // of products
+  double bandwidth_;  // of GEMMs
   double streaming_;  // of everything else
   double f32_flops_;
   AttentionKernels attention_;

@@ -1,7 +1,6 @@
-// A device without values: the allocator counts, ops cost but do not compute. What a rank allocates here is,
-// byte for byte, what it allocates on a real device, because all of it is decided by the same host code. With
-// a machine, ops advance a virtual clock by what they would take there, or are recorded for a replay. Its host is another of
-// its kind, whose ops take the host's time.
+// A device without values: the allocator counts; ops cost time but do not compute. A rank allocates here, byte for byte, what it
+// allocates on a real device, because the same host code decides all of it. With a machine, ops advance a virtual clock by their time
+// there, or are recorded for a replay. Its host is another such device, whose ops take the host's time.
 #pragma once
 #include "engine/device/device.h"
 #include "engine/sim/clock.h"
@@ -10,7 +9,7 @@
 
 namespace mbench::sim {
 
-// Addresses that nobody follows.
+// Addresses that nobody dereferences.
 class CountedMemory final : public RawMemory {
  public:
   std::byte* base() const override { return reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40); }
@@ -20,10 +19,10 @@ class CountedMemory final : public RawMemory {
 
 class SimDevice final : public Device {
  public:
-  // Counts alone; its clock stands still.
+  // Only counts; its clock stands still.
   explicit SimDevice(std::size_t memory_limit);
   SimDevice(std::string name, std::size_t memory_limit, std::unique_ptr<CostModel> costs, VirtualClock& clock);
-  // What calls would do to a clock is added to whichever recording *events points at. Null costs: ops take no time.
+  // What calls would do to a clock is appended to the recording that `*action_events` points at. Null costs: ops take no time.
   SimDevice(std::unique_ptr<CostModel> costs, ActionEvents** action_events);
 
   ~SimDevice();
@@ -42,18 +41,18 @@ class SimDevice final : public Device {
   std::uint32_t copies() const { return copies_; }
 
  protected:
-  // Takes what the op of that name takes: a launch, and its bytes at the memory's bandwidth.
+  // Takes the time of the op of that name: a launch, and its bytes at the memory's bandwidth.
   void do_copy(const Tensor& from, const Tensor& to) override;
-  // Where new tensors are filled, the time of that; its call is part of those of ops.
+  // Takes the time to fill a new tensor, where that is done; its call is part of the ops' calls.
   void taken(const Tensor& made) override;
   std::unique_ptr<Device> open_host() override;
   std::unique_ptr<HostCopy> do_start_copy(CopyWay way, const Tensor& from, const Tensor& to) override;
 
  private:
   class Copy;
-  // The host of that device, of so many bytes.
+  // The host of that device, with so many bytes.
   SimDevice(SimDevice& device, std::size_t memory_limit);
-  class Table;  // of device.cpp, which alone knows all ops
+  class Table;  // in device.cpp, which is the only file that knows all ops
   template <class Op>
   friend void compute(SimDevice& device, const Op& op);
   template <class Op>

@@ -1,6 +1,5 @@
-// A machine to simulate: what its devices, its links and its host can do. Data only, read from a JSON file
-// (machines/README.md explains every key) in which each figure names its source. All rates are per second and
-// in plain units (FLOP/s, bytes/s), all times in seconds.
+// A machine to simulate: what its devices, links and host can do. It is only data, read from a JSON file in which each figure names its
+// source (machines/README.md explains every key). All rates are per second and in plain units (FLOP/s, bytes/s), all times in seconds.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -24,24 +23,24 @@ inline constexpr int kPrecisionCount = 5;
 
 struct GemmTile {
   double m = 0, n = 0;
-  double efficiency = 1;  // of the best tile
+  double efficiency = 1;  // relative to the best tile
 };
 
-// How a group of devices in one node talks: `ranks` of them or fewer.
+// The link of a group of at most `ranks` devices in one node.
 struct Link {
   std::string name;
   int ranks = 0;
   double bandwidth = 0;  // bus bandwidth of large collectives, as nccl-tests counts it
   double latency = 0;    // of one step of a ring
-  // Bus bandwidth of all-reduces where switches add up on the way (NVLink SHARP), and of all-to-all; 0: as the others.
+  // Bus bandwidth of all-reduces where switches do the sum (NVLink SHARP), and of all-to-all; 0: as the others.
   double all_reduce_bandwidth = 0, all_to_all_bandwidth = 0;
   double forwarding_bandwidth = 0;  // of kernels that send a token to each rank once; 0: as all-to-all
 };
 
 // How fast fused attention runs.
 struct AttentionSpeed {
-  double forward = 0, backward = 0;  // share of the peak that it reaches at the shape of which sim::AttentionSize() is
-  sim::AttentionRates by_shape;      // what other shapes reach of that
+  double forward = 0, backward = 0;  // share of the peak that it reaches at the shape sim::AttentionSize()
+  sim::AttentionRates by_shape;      // what other shapes reach, relative to that
 };
 
 // The parts of a machine's file, each with the keys that it has there (machines/README.md).
@@ -54,7 +53,7 @@ struct MachineDevice {
   double memory_efficiency = 0;                // share of it that a large kernel reaches
   double kernel_latency = 0;                   // the least time of a kernel on the device
   double multiprocessors = 0;
-  double communication_multiprocessors = 0;  // of these, those that a collective takes from kernels that run with it
+  double communication_multiprocessors = 0;  // how many of these a collective takes from kernels that overlap it
   double power_share = 1;  // what the cap on a device's power leaves of the rates of GEMMs and attention
   std::optional<PowerCurve> watts;
 };
@@ -66,18 +65,19 @@ struct MachineGemm {
   double accumulating = 1;  // rate of GEMMs that add to an f32 result, relative to others
 };
 
-// Of the best kernels for the device, and of older ones where they differ. FlashAttention-2 without figures of its own is the best; the
-// first one then has none.
+// The best kernels for the device, and older ones where they differ. Without figures of its own FlashAttention-2 has those of
+// the best kernels, and FlashAttention-1 has none.
 struct MachineAttention : AttentionSpeed {
   std::optional<AttentionSpeed> flash_attention_1, flash_attention_2;
 };
 
 struct MachineHost {
   double launch = 0, synchronize = 0;
-  double graph_launch = 0, graph_node = 0;  // a recorded step is given to the device at once: that, and for each op
-  double speed = 1;                         // of one thread, relative to the reference host of the frameworks
-  // Of a node's host memory: bytes, peak bandwidth, and the share of it that Adam on the host's processors reaches; and of
-  // copies between it and a device, one way. 0: not known, and nothing can be offloaded to it.
+  double graph_launch = 0,
+         graph_node = 0;  // to give a recorded step to the device at once: one launch, and more for each op
+  double speed = 1;       // of one thread, relative to the reference host of the frameworks
+  // A node's host memory: its bytes, its peak bandwidth, and the share of that bandwidth that Adam on the host's processors reaches.
+  // Then the bandwidth of copies between it and a device, in one direction. 0: not known, and nothing can be offloaded to it.
   std::uint64_t memory_bytes = 0;
   double memory_bandwidth = 0, adam_efficiency = 0, copy_bandwidth = 0;
 };
@@ -91,7 +91,7 @@ struct MachineNode {
   LinkMatrix topology;  // of the devices of a node, to be shown; empty where they are no separate devices
 };
 
-// A device's share, but for the adapters, which are a node's.
+// A device's share, except `adapters`, which counts a node's.
 struct MachineNetwork {
   double bandwidth = 0, latency = 0;
   double all_to_all = 0;  // bandwidth of all-to-all; 0: as the others
@@ -101,7 +101,7 @@ struct MachineNetwork {
 
 struct Machine {
   std::string name, description;
-  std::vector<std::string> known_as;  // short names that mean this machine, where others have their words too
+  std::vector<std::string> known_as;  // short names for this machine, where they could mean others too
   bool immediate = false;             // the device is the host: no streams, and the ranks of a node share it
   MachineDevice device;
   MachineGemm gemm;
@@ -112,30 +112,31 @@ struct Machine {
   std::shared_ptr<const sim::Measured> measured;  // tables of this machine itself, or none
 
   std::string peak_source(Precision precision) const;
-  // Null where the file does not know those kernels.
+  // Null where the file does not have those kernels.
   const AttentionSpeed* attention_on(AttentionKernels kernels) const;
   // The link of a group of so many devices of one node.
   const Link& link(int ranks) const;
-  // Whether the file says what keeping state in host memory takes, or the device is the host.
+  // Whether the file has the figures for state in host memory, or the device is the host.
   bool knows_host_memory() const { return immediate || host.copy_bandwidth > 0; }
   // Bytes that the allocator of one device can have.
   std::uint64_t usable_memory() const { return device.memory_bytes - device.memory_outside_allocator; }
 };
 
-// `where` is the file for messages. bad_input for a missing, unknown or impossible key, by JSON path.
+// Throws bad_input for a missing, unknown or impossible key, by JSON path. `where`: the file, for messages.
 Machine machine_from_json(const nlohmann::ordered_json& json, const std::string& where);
 
-// By the name of one that is built in, or the path of a file (it has a "/" or ends in ".json"). bad_input at
-// `where` with the nearest name otherwise.
+// By the name of a built-in machine, or the path of a file (with a "/" or ending in ".json"). Throws bad_input at `where` with the
+// nearest name otherwise.
 Machine find_machine(const std::string& name_or_path, const std::string& where);
-// The JSON of a machine, as find_machine() finds it, and the file's name for messages.
+// The JSON of a machine that find_machine() would find, and the file's name for messages.
 std::pair<nlohmann::ordered_json, std::string> load_machine(const std::string& name_or_path, const std::string& where);
 std::vector<std::string> machine_names();
-// A built-in machine's name as people write it, "h100-sxm", in full; a path as it is. Of several machines it is the one whose file has
-// the name in `known_as`; `others` are then the rest. bad_input at `where` for none, and for several of which none is known so.
+// The full name of a built-in machine from a short form such as "h100-sxm"; a path as it is. Where several machines match, the one
+// whose file has the name in `known_as` is taken, and `others` lists the rest. Throws bad_input at `where` if none matches, or several
+// and none by `known_as`.
 std::string full_machine_name(const std::string& name, const std::string& where,
                               std::vector<std::string>* others = nullptr);
-// The same of a device: "sim:8xh100-sxm" is "sim:8xH100-SXM5-80GB", "cpu" is "cpu".
+// The same for a device: "sim:8xh100-sxm" is "sim:8xH100-SXM5-80GB", "cpu" is "cpu".
 std::string full_device_name(const std::string& device, const std::string& where,
                              std::vector<std::string>* others = nullptr);
 

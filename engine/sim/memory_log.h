@@ -1,5 +1,5 @@
-// What a rank's memory holds, tensor by tensor: at its peak, and over a step as PyTorch's memory viewer shows it. From a recording, by the
-// allocator of the plan's framework.
+// What a rank's memory holds, tensor by tensor: at its peak, and over a step as PyTorch's memory viewer shows it. It comes from a
+// recording and the allocator of the plan's framework.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace mbench::sim {
 
-// Tensors that are alike: of one name, shape and type, in memory at the same time.
+// Tensors that are alike: same name, shape and type, in memory at the same time.
 struct TensorsAtPeak {
   std::string what, shape, dtype;
   Category category{};
@@ -27,8 +27,8 @@ struct PeakByTensor {
 PeakByTensor peak_by_tensor(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
                             const std::optional<CachingSettings>& caching);
 
-// The allocations of the last step that is replayed, and all that is there at its end, as torch.cuda.memory._snapshot() has them: segments
-// with their blocks, and a trace. Frames name the part of the model and the tensor. Sizes in bytes.
+// The allocations of the last replayed step, and all that is in memory at its end. The form is as in torch.cuda.memory._snapshot():
+// segments with their blocks, and a trace. Frames name the part of the model and the tensor. Sizes in bytes.
 nlohmann::json memory_snapshot(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
                                const std::optional<CachingSettings>& caching);
 

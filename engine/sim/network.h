@@ -1,7 +1,6 @@
-// What the simulated ranks of a job share: their messages and their meetings. One rank for each pipeline
-// stage runs in a thread of its own and stands for all tensor- and data-parallel peers of that stage, which
-// do the same at the same virtual time. Threads wait for each other only here, for a named partner, and time
-// is virtual: what comes out does not depend on how the threads are scheduled.
+// What the simulated ranks of a job share: their messages and their meetings. One rank for each pipeline stage runs in a thread of its
+// own. It stands for all tensor- and data-parallel peers of that stage, which do the same at the same virtual time. Threads wait for
+// each other only here, for a named partner. Time is virtual, so the result does not depend on how the threads are scheduled.
 #pragma once
 #include <condition_variable>
 #include <cstddef>
@@ -22,21 +21,19 @@ class SimNetwork {
   int stages() const { return stages_; }
   int stage_of(int rank) const { return rank / ranks_per_stage_; }
 
-  // A message of `tag` within the channel leaves `from` for `to` at `time`; messages of a tag keep their
-  // order.
+  // A message of `tag` within the channel leaves `from` for `to` at `time`. Messages of a tag keep their order.
   void send(const std::string& channel, int from, int to, int tag, double time);
-  // The time it left. Waits for it; throws Stopped if its sender has ended, and an internal error if all
-  // wait.
+  // When that message left. Waits for it; throws Stopped if its sender has ended, and an internal error if all wait.
   double receive(const std::string& channel, int from, int to, int tag);
 
-  // All `stages` come together, each with its bytes; every one gets all, in the order of `stages`.
+  // All `stages` meet, each with its bytes. Each gets all bytes, in the order of `stages`.
   using Bytes = std::vector<std::byte>;
   std::vector<Bytes> meet(const std::string& name, const std::vector<int>& stages, int me, Bytes mine);
 
-  // The stage ends, well or not: who waits for it is stopped.
+  // The stage ends, with or without success. Those that wait for it are stopped.
   void leave(int stage);
 
-  // Thrown where a partner has ended: the reason is the partner's.
+  // Thrown where a partner has ended; the partner reports the reason.
   struct Stopped {};
 
  private:

@@ -1,5 +1,5 @@
-// The clock of one rank, and what the events of its recording do to it: this is stated here alone. Where other ranks are needed (a collective, a
-// message, a barrier) the caller says when they come.
+// The clock of one rank, and what the events of its recording do to it. This is the only place that defines it. Where other ranks are
+// needed (a collective, a message, a barrier) the caller says when they come.
 #pragma once
 #include <vector>
 
@@ -16,18 +16,18 @@ class Player {
 
   const VirtualClock& clock() const { return clock_; }
   VirtualClock& clock() { return clock_; }
-  // Where spans go from now on; null: nowhere.
+  // Where spans are recorded from now on; nowhere if null.
   void trace(Timeline* timeline) { timeline_ = timeline; }
   bool traced() const { return timeline_ != nullptr; }
 
-  // Plays an event that is this rank's own; false for what needs others: collective, start, send, receive and barrier.
+  // Plays an event that needs only this rank. Returns false for those that need others: collective, start, send, receive and barrier.
   bool play(const ClockEvent& event);
-  // A collective, or its start: when it could begin, were this the only rank; then, when all could, that it runs.
+  // A collective or its start. enter() returns when it could begin, were this the only rank. run() lets it run from when all can begin.
   double enter(const ClockEvent& event) { return clock_.enter(call_of(event)); }
   void run(const ClockEvent& event, double begin);
   // When the message leaves.
   double send();
-  // It left its sender then, and takes so long.
+  // The message left its sender at `left` and takes `seconds`.
   void receive(const ClockEvent& event, double left, double seconds);
 
  private:

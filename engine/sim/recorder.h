@@ -1,8 +1,9 @@
-// Runs the engine's own code for one rank, once, and records what it does: the first and the last micro batch of a step,
-// which stand for all (StepEvents). Where they do not, since the first does backward what no other does, the second is recorded too.
-// What these do not stand for is not replayed: record() says so by returning nothing.
-// Where the first step leaves memory behind that the next one finds, and its micro batches do not tell what that one does, a second
-// step is recorded for the allocator.
+// Runs the engine's own code for one rank, once. It records the first and the last micro batch of a step, which stand for all
+// (StepEvents). The second is recorded too where the first does in its backward what no other does. record() returns nothing for a step
+// that these do not stand for; such a step is not replayed.
+//
+// The first step may leave memory behind that the next one finds. Where its micro batches do not show what the next step does then, a
+// second step is recorded for the allocator.
 #pragma once
 #include <functional>
 #include <optional>
@@ -20,12 +21,12 @@ struct Recording {
   std::map<int, StepEvents> step_events;  // of each kind of class
 };
 
-// Whether the memory of later steps is asked for. `first`: of a step that defers gradients of weights (Plan::deferred_gemms) there are
-// recordings too, without what it keeps for them and what it does of them at its end; they stand for its forwards and backwards alone.
+// `steady` asks for the memory of later steps too. `first` also records steps that defer gradients of weights (Plan::deferred_gemms).
+// Such a recording leaves out what the step keeps for them and does with them at its end. It stands only for forwards and backwards.
 enum class Steps { first, steady };
 
-// `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time. `only`: the stage that is asked about,
-// others may have no recordings then.
+// `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time. `only`: the stage of interest; other
+// stages may have no recordings then.
 using MakeCosts = std::function<std::unique_ptr<CostModel>()>;
 std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
                                 std::optional<int> only = std::nullopt, Steps steps = Steps::steady);

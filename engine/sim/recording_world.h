@@ -1,4 +1,4 @@
-// Groups of a rank that is recorded: what they would do to its clock is written on a recording, and nothing waits.
+// Groups of a recorded rank. What they would do to its clock is added to a recording, and nothing waits.
 #pragma once
 #include "engine/comm/group.h"
 #include "engine/sim/links.h"
@@ -9,11 +9,11 @@ namespace mbench::sim {
 
 // Everything that the groups of one rank write to.
 struct RecordedGroups {
-  ActionEvents* now = nullptr;  // the recording that is written
+  ActionEvents* now = nullptr;  // the recording that is written to
   std::vector<RecordedGroup> groups;
   int made = 0;  // groups, those of other ranks too
   std::uint32_t pendings = 0;
-  bool unknown = false;  // something was done that no recording has a word for
+  bool unknown = false;  // something happened that no event can express
 };
 
 class RecordingWorld final : public World {

@@ -1,5 +1,5 @@
-// Recordings of steps that are asked for again: of a layout that is outlined and then simulated, or simulated with more memory. To record
-// takes most of the time of a simulation where a step has few micro batches.
+// Recordings of steps that are needed again: a layout is outlined and then simulated, or simulated with more memory. For a step of few
+// micro batches, recording takes most of the time of a simulation.
 #pragma once
 #include <cstddef>
 #include <list>
@@ -12,15 +12,15 @@
 
 namespace mbench::sim {
 
-// Of one machine and one framework: between calls nothing but the memory of the machine may differ. May be asked by several threads.
+// For one machine and one framework: between calls only the memory of the machine may differ. Several threads may call it.
 class Recordings {
  public:
   explicit Recordings(std::size_t most = 32) : most_(most) {}
   Recordings(const Recordings&) = delete;
   Recordings& operator=(const Recordings&) = delete;
 
-  // What record() makes of the plan, or made of one with that key; null for nothing. Plans that differ in what record() reads have
-  // different keys.
+  // What record() makes of the plan, or made of an earlier plan with that key; null for nothing. Plans that differ in what record()
+  // reads have different keys.
   std::shared_ptr<const Recording> of(const std::string& key, const Plan& plan, int devices_per_node,
                                       const MakeCosts& costs, const Links* links);
 

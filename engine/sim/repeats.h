@@ -1,8 +1,8 @@
-// What actions do to the clock of their rank, remembered: thousands of micro batches do the same.
+// Remembers what actions do to the clock of their rank, since thousands of micro batches do the same.
 //
-// An action that talks to no other class of ranks and waits for nothing but what it has started itself does the same to the clocks
-// whenever these stand alike (VirtualClock::standing), to the last bit, since times are whole ticks. So it is played once for each way
-// to stand, and from then on its sum is added.
+// Some actions talk to no other class of ranks and wait only for what they started themselves. From clocks of equal standing
+// (VirtualClock::standing) such an action always does the same, to the last bit, since times are whole ticks. So it is played once for
+// each standing, and then only its sum is added.
 #pragma once
 #include <array>
 #include <optional>
@@ -20,7 +20,7 @@ class Repeats {
     VirtualClock::Move move;
     ReplayedTime time;
   };
-  // Where what this recording does to such a clock stands, or is to be put; null where it has to be played each time.
+  // The remembered effect of this recording on such a clock, or an empty place for it. Null where it has to be played each time.
   std::optional<Known>* of(const ActionEvents& action_events, const StepEvents& step_events, const VirtualClock& clock);
 
  private:

@@ -1,7 +1,7 @@
 // A simulated step without running it: the virtual clocks of all classes of ranks, from their recordings and schedules.
 //
-// One thread: each class goes on until it waits for a message or a meeting, then the next one does. When depends on whom
-// is fixed (a Kahn network), so the order makes no difference, and the clocks do exactly what they would do in threads.
+// One thread plays them: each class goes on until it waits for a message or a meeting, then the next one does. Who waits for whom is
+// fixed (a Kahn network). So the order makes no difference, and the clocks do exactly what they would do in threads.
 #pragma once
 #include <initializer_list>
 
@@ -25,13 +25,13 @@ struct ReplayedTime {
   }
 };
 
-// Of each class. Null `links`: messages take no time. `timelines`: gets what each did when, from the beginning of the step on; every event
-// is played then, where actions that do the same are added up otherwise.
+// One for each class. Null `links`: messages take no time. `timelines`: gets what each did when, from the beginning of the step. Then
+// every event is played; otherwise the sums of equal actions are added.
 std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times,
                                       const Links* links, std::vector<Timeline>* timelines = nullptr);
 
-// Seconds of the device's stream from the first of these recordings to the end of the last, one after the other, where nothing
-// else holds it up: no collective with another class of ranks, no message, nothing that was started before, and the host far ahead.
+// Seconds of the device's stream from the first of these recordings to the end of the last, one after the other. Nothing else delays
+// it: no collective with another class of ranks, no message, nothing that was started before. The host is far ahead.
 double alone(const StepEvents& step_events, std::initializer_list<const ActionEvents*> in_turn, const HostTimes& times);
 
 }  // namespace mbench::sim

@@ -1,5 +1,5 @@
-// What one rank does in a step, recorded: for the clocks and for the allocator, apart from each other, since neither
-// asks the other. Written by recorder.h, read by replay.h.
+// What one rank does in a step, recorded. Events for the clocks and for the allocator are separate, since neither needs the other.
+// Written by recorder.h, read by replay.h.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,9 +21,9 @@ namespace mbench::sim {
 
 struct ClockEvent {
   enum class Kind : std::uint8_t {
-    kernel,          // seconds, flops; times: 0 where another's call makes it
+    kernel,          // seconds, flops; times: 0 where another's call launches it
     collective,      // group, seconds, times: the stream waits for it
-    start,           // group, seconds, pending, times: it does not yet; after, slows
+    start,           // group, seconds, pending, times: the stream does not wait yet; after, slows
     wait,            // pending
     send,            // a message of the action
     receive,         // bytes; the message of the action
@@ -37,23 +37,23 @@ struct ClockEvent {
     span_begins,     // a phase of the step, which a trace shows; clocks do nothing
     span_ends
   } kind;
-  TimePart part{};  // that a kernel is, or what the stream waits for
+  TimePart part{};  // the part that a kernel belongs to, or that the stream's wait is charged to
   std::uint16_t group = 0;
   std::uint32_t pending = 0;
   double seconds = 0;
-  double flops = 0;  // of a kernel, those of matrix products; of a receive, the bytes
+  double flops = 0;  // of a kernel, those of GEMMs; of a receive, the bytes
   HostWork work{};
   std::uint32_t times = 1;
   // Of a start: the pending of a collective that it begins behind.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::uint32_t after = kNone;
-  bool slows = true;  // the kernels that run beside it
+  bool slows = true;  // slows the kernels that overlap it
   // In a trace: the op, the collective or the phase. A literal.
   const char* what = "";
   bool operator==(const ClockEvent&) const = default;
 };
 
-// Blocks are named by who made them, so that the same events hold for every micro batch.
+// Blocks are named by the action that made them, so the same events hold for every micro batch.
 struct MemoryEvent {
   enum class Kind : std::uint8_t {
     take_scratch,  // freed by the action that made it
@@ -62,7 +62,7 @@ struct MemoryEvent {
     free_saved,  // of the action of kind `maker`
     take_kept,   // lives longer: parameters, a buffer that all share
     free_kept,
-    send,  // the block of `maker` is handed to the message, and that of the message before it is freed
+    send,  // the block of `maker` is handed to the message, and the block of the message before it is freed
     free_sent
   } kind;
   Category category{};
@@ -73,7 +73,7 @@ struct MemoryEvent {
   bool operator==(const MemoryEvent&) const = default;
 };
 
-// What an allocation is: what it holds, and which part of the model runs when it is made.
+// What an allocation holds, and which part of the model runs when it is made.
 struct TensorName {
   std::string what;
   ModelPart part;
@@ -88,7 +88,7 @@ struct ActionEvents {
   bool keeps = false;  // makes or frees a block that is kept: once, not in every micro batch
 };
 
-// A group of the ranks that are simulated: those of one class talk to their own peers, or classes meet.
+// A group of the simulated ranks: those of one class talk to their own peers, or classes meet.
 struct RecordedGroup {
   std::string name;  // in a trace
   Axes axes;
@@ -98,14 +98,14 @@ struct RecordedGroup {
   bool meets() const { return classes.size() > 1; }
 };
 
-// A step of a rank. The first and the last micro batch are as they were recorded; those between do what the second did where it was
-// recorded, else what the first did backward (before the gradients were reduced) and the last did forward.
+// A step of a rank. The first and the last micro batch are as they were recorded. Those between do what the second did where it was
+// recorded. Else they do backward what the first did (before the gradients were reduced), and forward what the last did.
 struct RecordedStep {
   ActionEvents begin, end;
   struct Of {
     ActionEvents first, last;
-    // The second micro batch's. Or of a backward whose first one makes what is kept: those between do to clocks what the first did, to
-    // memory what the last.
+    // The second micro batch. Or, where the first one's backward makes what is kept: a micro batch that does to clocks what the first
+    // did, and to memory what the last did.
     std::optional<ActionEvents> between;
   };
   std::map<std::pair<Action::Kind, int>, Of> actions;  // by kind and chunk
@@ -122,19 +122,20 @@ struct RecordedStep {
   }
 };
 
-// The first step of a class of ranks, and what it takes to know of the others.
+// The first step of a class of ranks, and what is needed to know the others.
 struct StepEvents : RecordedStep {
   ActionEvents setup;
-  // Where the first step leaves behind what it has made (a buffer that all share, a placeholder): what each later step does to
-  // memory, which finds that there and leaves memory as it was. This is the steady state. To clocks all do the same.
+  // What each later step does to memory, where the first step leaves something behind (a buffer that all share, a placeholder). A later
+  // step finds that there, and leaves memory as it was: the steady state. To clocks all steps do the same.
   std::optional<RecordedStep> later;
   std::array<std::size_t, kCategories> left{};  // bytes that are there then
   std::vector<RecordedGroup> groups;
   std::vector<TensorName> names;  // of MemoryEvent::name
   std::uint32_t pendings = 0, copies = 0, kept = 0;
-  // Elements that the rank has of each weight tensor's optimizer state, in the order of the model; an expert's weights are of their own.
+  // Elements that the rank has of each weight tensor's optimizer state, in the order of the model. An expert's weights are separate
+  // tensors.
   std::vector<std::size_t> own_elements;
-  // Of host memory, all of which is taken at the setup and kept.
+  // Host memory, all of it taken at the setup and kept.
   MemoryUse host_memory;
   std::size_t host_reserved = 0;
 };

@@ -1,5 +1,5 @@
-// Simulated durations are whole ticks of 2^-40 s, a little less than a picosecond: sums and differences of them are exact up to
-// 8192 s, so that they are the same in any order and from any beginning on. What an action did once to clocks it does again.
+// Simulated durations are whole ticks of 2^-40 s, a little less than a picosecond. Sums and differences of them are exact up to 8192 s,
+// so they are the same in any order and from any beginning on. What an action did once to clocks it does again.
 #pragma once
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// A machine with some figures other than in its file: what if the network were twice as fast. A figure is named by its path
-// in the file, "network.gbps_per_device", "node.links[0].bus_gbps", "gemm.tiles[2].efficiency".
+// A machine with some figures other than in its file, for questions such as: what if the network were twice as fast? A figure is named
+// by its path in the file: "network.gbps_per_device", "node.links[0].bus_gbps", "gemm.tiles[2].efficiency".
 #pragma once
 #include <map>
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace mbench {
 
-// As find_machine. bad_input at `where` for a path that is no figure of the file, with the nearest one, and for a value
-// that cannot be, as in the file itself.
+// As find_machine. Throws bad_input at `where` for a path that is no figure of the file, with the nearest one. Throws it too for an
+// impossible value, as in the file itself.
 Machine find_machine(const std::string& name_or_path, const std::map<std::string, double>& figures,
                      const std::string& where);
 

@@ -1,6 +1,5 @@
-// Groups of a simulated machine: no bytes move, the virtual clocks of the ranks do. Without a network every
-// call has its declared size and no effect: one process can so stand for any rank of any layout, to count
-// what it would allocate.
+// Groups of a simulated machine: they move no bytes, but the virtual clocks of the ranks. Without a network every call has its declared
+// size and no effect. So one process can stand for any rank of any layout, to count what it would allocate.
 #pragma once
 #include "engine/comm/group.h"
 #include "engine/sim/clock.h"

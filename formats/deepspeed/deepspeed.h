@@ -12,10 +12,10 @@ namespace mbench::formats {
 const Table& deepspeed_table();
 
 bool is_deepspeed(const nlohmann::ordered_json& object);
-// Fields of a run, to be put over a model's. "auto" leaves a field to whoever starts DeepSpeed.
+// Fields of a run, to be merged over a model's. Where they say "auto", whoever starts DeepSpeed decides.
 Imported read_deepspeed(const nlohmann::ordered_json& config, const std::string& file,
                         const std::vector<std::string>& without);
-// Of a point without other parallelism than data's; how its layers compute is the training script's.
+// For a point with only data parallelism; the training script decides how its layers compute.
 nlohmann::ordered_json write_deepspeed(const Point& point);
 
 }  // namespace mbench::formats

@@ -9,13 +9,13 @@
 
 namespace mbench::formats {
 
-// Of all types, by name; those that are refused whatever they say too.
+// All types, by name, also those that are always refused.
 const std::vector<Table>& hugging_face_tables();
 
 // "model" and the few fields of a run that a config has.
 Imported read_hugging_face(const nlohmann::ordered_json& config, const std::string& file,
                            const std::vector<std::string>& without);
-// The config of the point's model, by the first type that can say it.
+// The config of the point's model, by the first type that can express it.
 nlohmann::ordered_json write_hugging_face(const Point& point);
 
 }  // namespace mbench::formats

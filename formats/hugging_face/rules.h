@@ -10,7 +10,7 @@ namespace mbench::formats {
 // An object's member, or null.
 nlohmann::json member(const nlohmann::json& object, const char* key);
 
-// Of layers that differ from one another: windows, positions, experts.
+// Rules for layers that differ from one another: windows, positions, experts.
 const std::vector<Rule>& layer_rules();
 
 }  // namespace mbench::formats

@@ -7,7 +7,7 @@
 
 namespace mbench::formats {
 
-// What a trainer says of a step is far shorter; the rest of a longer line is left out.
+// A trainer's line about a step is far shorter; the rest of a longer line is dropped.
 inline constexpr std::size_t kMostLineBytes = std::size_t{1} << 16;
 
 struct Line {
@@ -30,7 +30,7 @@ class Lines {
   std::size_t at_ = 0;
 };
 
-// Of "[rank3]: text", "[default3]:text" and "3: text": the rank, and the text without it. -1 where there is no such prefix.
+// The rank of "[rank3]: text", "[default3]:text" or "3: text", and the text without the prefix. -1 where there is none.
 int take_rank(std::string_view& text);
 
 }  // namespace mbench::formats

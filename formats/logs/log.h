@@ -9,9 +9,9 @@
 
 namespace mbench::formats {
 
-// In what a log gives the time of a step.
+// The unit in which a log gives the time of a step.
 enum class Pace { none, ms, samples_per_s, tokens_per_s_per_device };
-// What a step had beside training, by the lines before it.
+// What a step did as well as training, by the lines before it.
 enum class Aside { none, evaluation, checkpoint };
 
 struct LoggedStep {

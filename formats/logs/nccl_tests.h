@@ -20,10 +20,10 @@ struct NcclTest {
   std::int64_t ranks = 0;
 };
 
-// Whether the text, the beginning of a log, is of nccl-tests.
+// Whether the text, the beginning of a log, comes from nccl-tests.
 bool is_nccl_tests(std::string_view text);
-// Every test of the log, line by line. `collective`: of those that do not say which they are ("all_gather_perf" or "all_gather"). bad_input for a log without a
-// row, and for a test whose collective is not known.
+// Every test of the log, line by line. `collective`: of tests that do not name theirs ("all_gather_perf" or "all_gather"). Throws
+// bad_input for a log without a row, and for a test whose collective is not known.
 std::vector<NcclTest> read_nccl_tests(std::istream& in, const std::string& file, const std::string& collective);
 
 }  // namespace mbench::formats

@@ -1,4 +1,4 @@
-// A trainer's log as a row of results. Whose log it is, is found by its lines: all tables read it at once, so that it is read through once and
+// A trainer's log as a row of results. Its lines show which trainer wrote it. All tables read it at once, so it is read only once and
 // can be a pipe.
 #pragma once
 #include <istream>
@@ -15,12 +15,12 @@ struct PointResult;
 
 namespace mbench::formats {
 
-// bad_input if no trainer's steps are in it. `program`: one trainer's alone; empty: whoever's there is.
+// Throws bad_input if no trainer's steps are in it. `program`: read only that trainer's lines; empty: whichever trainer's are there.
 Log read_log(std::istream& in, const std::string& file, const std::string& program = "");
 // Names that `program` may have.
 std::vector<std::string> log_programs();
 
-// What was trained, by the arguments that Megatron-LM prints as it starts. bad_input for a log without.
+// What was trained, by the arguments that Megatron-LM prints as it starts. Throws bad_input for a log without.
 nlohmann::ordered_json spec_of(const Log& log, const std::string& file);
 
 struct LogOptions {
@@ -28,7 +28,8 @@ struct LogOptions {
   std::string device;  // its name, where the log has none
 };
 
-// The row of a run of this point. bad_input where the log says another batch or number of ranks than the point has, or has neither times nor losses.
+// The row of a run of this point. Throws bad_input where the log has another batch or number of ranks than the point, or neither times
+// nor losses.
 PointResult result_of(const Log& log, const Point& point, const std::string& file, const LogOptions& options);
 
 }  // namespace mbench::formats

@@ -8,7 +8,7 @@
 
 namespace mbench::formats {
 
-// So many steps are read at most: a row of a result holds each.
+// At most so many steps are read: a row of a result holds each.
 inline constexpr std::size_t kMostSteps = 1'000'000;
 inline constexpr std::size_t kMostArguments = 10'000;
 

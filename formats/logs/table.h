@@ -1,5 +1,5 @@
-// A trainer's log as a table: by which words its lines are known, and behind which words their figures stand. One JSON file each
-// (formats/logs/trainers/*.json), so that a trainer whose log has lines is a file and nothing else.
+// A trainer's log as a table: the words that identify its lines, and the words before their figures. There is one JSON file each
+// (formats/logs/trainers/*.json), so a trainer whose log has lines needs only a file.
 #pragma once
 #include <string>
 #include <string_view>
@@ -34,7 +34,7 @@ struct LogTable {
   std::vector<LogRow> rows;
 };
 
-// Those that are built in, in the order in which the first that knows a log's steps is taken.
+// The built-in tables. The first one that knows a log's steps is taken.
 const std::vector<LogTable>& log_tables();
 
 // The number behind a label in `text`; false where there is none, or where the line is cut within it.

@@ -9,14 +9,14 @@
 
 namespace mbench::formats {
 
-// A value that depends on what is not known: it matters only if it is asked for.
+// A value that depends on something unknown. It matters only if it is read.
 struct Arguments {
   std::vector<Item> items;
   std::vector<std::string> notes;
 };
 
-// The command among them that starts Megatron, and its flags: "--num-layers", "script", "ranks". bad_input naming the line for none, for
-// several, and for a value that a row reads and that is not known.
+// The command among them that starts Megatron, and its flags: "--num-layers", "script", "ranks". Throws bad_input naming the line
+// for none, for several, and for a value that a row reads and that is not known.
 Arguments megatron_arguments(std::string_view text, const std::string& file, const Table& table,
                              const ImportOptions& options);
 

@@ -8,7 +8,7 @@ struct Point;
 
 namespace mbench::formats {
 
-// What Megatron-LM's flags say of the point, as attributes (attributes.json). unsupported naming what has none.
+// What Megatron-LM's flags say of the point, as attributes (attributes.json). Throws unsupported naming what has none.
 std::string write_megatron_bridge(const Point& point);
 
 }  // namespace mbench::formats

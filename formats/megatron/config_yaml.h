@@ -1,5 +1,6 @@
-// YAML of Megatron: the ConfigContainer of Megatron-Bridge (as it prints it, or a part of it), Megatron-LM's --yaml-cfg, and the model_config.yaml of its tests,
-// whose MODEL_ARGS are flags. Names of attributes become flags (attributes.json), and the table of flags reads these.
+// YAML of Megatron. It is the ConfigContainer of Megatron-Bridge (as printed, or a part of it), Megatron-LM's --yaml-cfg, or the
+// model_config.yaml of its tests, whose MODEL_ARGS are flags. Names of attributes become flags (attributes.json), and the table of
+// flags reads these.
 #pragma once
 #include <string>
 

@@ -13,9 +13,9 @@ const Table& megatron_table();
 
 // Whether the text is a script or a list of arguments.
 bool is_megatron(std::string_view text);
-// `also`: further arguments, as if they stood behind the script's own.
+// `options.also`: further arguments, as if they came after the script's own.
 Imported read_megatron(std::string_view text, const std::string& file, const ImportOptions& options);
-// Of arguments that are told apart already.
+// The same from arguments that are already parsed.
 struct Arguments;
 Imported read_megatron_arguments(Arguments arguments, const std::string& file, const ImportOptions& options);
 // A script that starts the point's run, on data that Megatron makes up.

@@ -11,8 +11,7 @@
 
 namespace mbench::formats {
 
-// Stands in a word's text where a part is not known, so that what it is split into is known but for that. None is in what
-// shell_commands() gives.
+// Marks an unknown part in a word's text, so that the rest of the word can still be split. shell_commands() returns none.
 constexpr char kUnknownPart = '\x01';
 std::string without_unknown(std::string text);
 
@@ -34,7 +33,7 @@ class ShellVariables {
   // What a function or the script was called with.
   std::vector<ShellWord> arguments;
 
-  // The fields that a word becomes: none, one or several. bad_input naming the line for what has no end or grows without bounds.
+  // The fields that a word becomes: none, one or several. Throws bad_input naming the line for what has no end or grows without bounds.
   std::vector<ShellWord> expand(const ShellToken& word);
   // The same without splitting, as in an assignment or a test.
   ShellWord expand_whole(const ShellToken& word);

@@ -19,7 +19,7 @@ struct ShellToken {
 
 constexpr int kDeepest = 64;  // quotes, substitutions, blocks and calls within each other
 
-// The last token is `end`. Redirections and here-documents are left out. bad_input naming "file:line".
+// The last token is `end`. Redirections and here-documents are left out. Throws bad_input naming "file:line".
 std::vector<ShellToken> shell_tokens(std::string_view text, const std::string& file, int first_line = 1);
 
 // Where what begins at `at` ends, the position behind it: a quote, "$(...)", "${...}", "$((...))", "`...`"; at + 1 for anything else.

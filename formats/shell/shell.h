@@ -21,8 +21,8 @@ struct ShellCommand {
   int line = 0;
 };
 
-// In the order in which they would run; those of a branch that cannot be decided too. `variables` are set, whatever the script assigns to them. bad_input naming
-// "file:line" for what bash would not parse, and for scripts without bounds.
+// The commands in the order in which they would run, also those of a branch that cannot be decided. `variables` are set, whatever the
+// script assigns to them. Throws bad_input naming "file:line" for what bash would not parse, and for scripts that exceed the bounds.
 std::vector<ShellCommand> shell_commands(std::string_view text, const std::string& file,
                                          const std::map<std::string, std::string>& variables = {});
 

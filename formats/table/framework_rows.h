@@ -1,4 +1,4 @@
-// A table's rows for the options of its framework (engine/framework/NAME.json), whose files have the framework's own flags: no table repeats them.
+// A table's rows for the options of its framework. engine/framework/NAME.json has the framework's own flags, so no table repeats them.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace mbench::formats {
 
-// Adds what is fixed of such a trainer, and a row for each option that one flag turns on or off. Internal error for any other option that has neither a row of
-// the table's own nor is `by_rule`.
+// Adds what is fixed for such a trainer, and a row for each option that one flag turns on or off. Any other option must have a row of
+// the table's own or be in `by_rule`; else it is an internal error.
 void add_framework(Table& table, const std::string& framework, const std::vector<std::string>& by_rule);
 
 }  // namespace mbench::formats

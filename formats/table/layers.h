@@ -9,15 +9,16 @@ namespace mbench::formats {
 
 class Reading;
 
-// Rules that give these of all layers those parts: one rule where they stand regularly to the end, else one for each run of neighbours.
+// Rules that give the listed layers those parts. It is one rule where they repeat regularly to the end, else one for each run of
+// neighbours.
 nlohmann::json rules_of_layers(const std::vector<std::int64_t>& chosen, std::int64_t layers,
                                const nlohmann::json& parts);
 
-// Adds rules behind those that "model.layers_of" has.
+// Adds rules after those that "model.layers_of" has.
 void add_layers(Reading& reading, const nlohmann::json& rules);
 
-// The other way round: for each layer whether the rules give it that value of that part, whatever else they say. Nothing where there
-// are no rules, or one gives another value.
+// The inverse: for each layer, whether the rules give it that value of that part, whatever else they say. Nothing where there are no
+// rules, or one gives another value.
 std::vector<bool> layers_with(const nlohmann::json& rules, std::int64_t layers, const char* part,
                               const nlohmann::json& value);
 

@@ -1,5 +1,5 @@
-// From a trainer's config to a spec, by its table: each row, then the rules. What mbench has no part for is gathered and refused with all
-// of its keys and values; no key is dropped without a word.
+// From a trainer's config to a spec, by its table: each row, then the rules. What mbench does not model is collected and refused with
+// all of its keys and values; no key is dropped silently.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -21,17 +21,17 @@ struct Item {
 
 class Reading {
  public:
-  // `without`: keys that are taken as if they were not there, and lacks that are not minded.
+  // `without`: keys that are treated as absent, and lacks that are ignored.
   Reading(const Table& table, std::vector<Item> items, std::string file, std::vector<std::string> without);
 
-  // Of a key by any of its row's spellings; null where it is not given. It then counts as known.
+  // The value of a key by any of its row's spellings; null where it is not given. The key then counts as known.
   const Item* find(std::string_view key);
   // Its value, or what the trainer takes where it is not given (its row's, or `absent`).
   json value(std::string_view key, const json& absent = nullptr);
   double number(std::string_view key, const json& absent = nullptr);
   std::int64_t whole(std::string_view key, std::int64_t high, const json& absent = nullptr);  // from 1
   bool flag(std::string_view key) { return value(key, false) == json(true); }
-  // How a message quotes what was given, or what is so where nothing was.
+  // How a message quotes a given value, or the default where none was given.
   std::string quoted(std::string_view key, const json& absent = nullptr);
   bool is_without(std::string_view key) const;
   bool is_auto(std::string_view key) const;  // given as "auto": someone else's to say
@@ -43,7 +43,7 @@ class Reading {
   void note(const std::string& text) { notes_.push_back(text); }
   void ignore(std::string_view key);  // known, and without meaning for cost
 
-  // Rows, rules, then what is left. unsupported naming all that mbench lacks.
+  // Rows, rules, then what is left. Throws unsupported naming all that mbench lacks.
   void read();
 
   const Table& table() const { return table_; }

@@ -1,5 +1,5 @@
-// A trainer's config as a table: each row is one of its keys, the field of a spec that it says, and how the values map. Import and export
-// both come from it. The tables are JSON files (formats/*/*.json), so that a key is one line there; what one key alone cannot say is a
+// A trainer's config as a table: each row is one of its keys, the field of a spec for it, and the mapping of its values. Import and
+// export both use it. The tables are JSON files (formats/*/*.json), so a key is one line there. What a single key cannot express is a
 // rule (rules.h).
 #pragma once
 #include <nlohmann/json.hpp>
@@ -26,7 +26,7 @@ struct Row {
   std::string why;                            // of `only`: what another value is
 };
 
-// What mbench has no part for and no key says: "gptj" always has it.
+// A feature that mbench does not model and that no key names: "gptj" always has it.
 struct Lack {
   std::string name, why;
 };
@@ -48,10 +48,10 @@ struct Table {
   const Row* find(std::string_view key) const;  // by any spelling
 };
 
-// Reads a table; `find` gives the text of another by its name, for one that is "like" it but for its own rows.
+// Reads a table. `find` gives the text of another by its name, for a table that is "like" it except for its own rows.
 Table read_table(std::string_view name, const std::vector<std::pair<std::string_view, std::string_view>>& files);
 
-// Theirs as ours, and ours as theirs; null where the row has no such value.
+// The trainer's value as mbench's, and the inverse; null where the row has no such value.
 const json* ours_of(const Row& row, const json& theirs);
 const json* theirs_of(const Row& row, const json& ours);
 

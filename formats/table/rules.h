@@ -1,4 +1,5 @@
-// What one key alone cannot say: several that are one thing together. A rule has both directions side by side, and tables name it.
+// What a single key cannot express: several keys that mean one thing together. A rule has both directions side by side, and tables name
+// it.
 #pragma once
 #include <string_view>
 
@@ -13,13 +14,13 @@ struct Rule {
   void (*write)(Writing&);
 };
 
-// Of a rule whose fields others write.
+// For a rule whose fields others write.
 inline void write_nothing(Writing&) {}
 
 // The rule of that name; internal error if there is none.
 const Rule& rule_named(std::string_view name);
 
-// Those of each room.
+// The rules of each trainer.
 const std::vector<Rule>& hugging_face_rules();
 const std::vector<Rule>& megatron_model_rules();
 const std::vector<Rule>& megatron_run_rules();

@@ -12,9 +12,9 @@ namespace mbench::formats {
 
 const Table& torchtitan_table();
 
-// The preset of mbench that a flavor of a model is, or nothing.
+// The preset of mbench that equals a flavor of a model, or nothing.
 std::string_view preset_of_flavor(std::string_view name_and_flavor);  // "llama3/8B"
-// The flavor whose preset is this model (table/flat.h) but for its name and its longest sequence, or nothing.
+// The flavor whose preset is this model (table/flat.h), except for its name and its longest sequence, or nothing.
 std::string_view flavor_of(const nlohmann::json& flat_model);
 
 Imported read_torchtitan(std::string_view text, const std::string& file, const std::vector<std::string>& without);

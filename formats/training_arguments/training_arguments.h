@@ -1,5 +1,5 @@
-// Hugging Face TrainingArguments, as JSON or YAML, and what is written around them: axolotl's and LLaMA-Factory's YAML. They name a model, of which mbench has the
-// sizes where it is a preset, and a DeepSpeed config, which lies beside.
+// Hugging Face TrainingArguments, as JSON or YAML, and what is written around them: axolotl's and LLaMA-Factory's YAML. They name a
+// model; mbench has its sizes if it is a preset. They also name a DeepSpeed config, a file next to them.
 #pragma once
 #include <map>
 #include <nlohmann/json.hpp>

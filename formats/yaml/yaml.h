@@ -1,5 +1,6 @@
-// YAML as JSON, by libyaml's events, with bounds: an anchor's value counts each time it is repeated, so that no small file becomes a large one. Plain words are
-// what YAML 1.1 and PyYAML make of them, but that "1e-4" is a number, as whoever writes it means. Of tags `!!str` counts, and no other makes anything.
+// YAML as JSON, by libyaml's events, with bounds: an anchor's value counts each time it is repeated, so no small file becomes a large
+// one. Plain words are read as in YAML 1.1 and PyYAML, except that "1e-4" is a number, as its writer means. Only the tag `!!str` has an
+// effect.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -17,7 +18,8 @@ struct Yaml {
   std::map<std::string, int> lines;  // of each key by its path: "model.num_layers" -> 12
 };
 
-// Of one document. Merge keys (`<<`) are merged. bad_input at file:line for what is no YAML, beyond the bounds, a key that stands twice, or a second document.
+// Parses one document. Merge keys (`<<`) are merged. Throws bad_input at file:line for text that is no YAML or beyond the bounds, for a
+// repeated key, and for a second document.
 Yaml parse_yaml(std::string_view text, const std::string& file);
 
 }  // namespace mbench::formats

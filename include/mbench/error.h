@@ -1,5 +1,5 @@
-// The one exception that mbench throws. Its text reads `[where] what, got, need`: the place (a file and a JSON path, an op, a rank), what
-// is wrong, what was found, and what would be right, with the nearest valid choice where there is one.
+// The only exception type that mbench throws. Its text reads `[where] what, got, need`. `where` is a place: a file and a JSON path, an
+// op, or a rank. The rest says what is wrong, what was found and what would be right, with the nearest valid choice where there is one.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -12,11 +12,11 @@ namespace mbench {
 enum class ErrorKind {
   bad_input,      // a spec, option or file the user can mend (exit 2)
   out_of_memory,  // the device, or its memory_limit, is full (outcome oom)
-  infeasible,     // the layout cannot be (outcome infeasible)
+  infeasible,     // the layout is impossible (outcome infeasible)
   unsupported,    // valid, but not built into this binary (outcome unsupported)
   launch_failed,  // the ranks could not be started
-  timed_out,      // something that was waited for did not come (outcome timeout)
-  wrong,          // a result that must not be: NaN loss, ranks that disagree
+  timed_out,      // an event that was waited for did not come (outcome timeout)
+  wrong,          // an impossible result: NaN loss, ranks that disagree
   internal        // our bug
 };
 

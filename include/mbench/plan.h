@@ -1,4 +1,4 @@
-// How a point is laid out on its devices, and what each holds; no machine is needed for that.
+// How a point is laid out on its devices, and what each device holds. No machine is needed for that.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace mbench {
 
-/// What each rank of a pipeline stage allocates at its peak, in MiB, counted by running the engine without computing: equal to the
-/// byte to what a training on CPUs allocates.
+/// What each rank of a pipeline stage allocates at its peak, in MiB. It is counted by running the engine without computing. It equals to
+/// the byte what a training on CPUs allocates.
 struct StageMemory {
   int first_rank = 0, ranks = 0;
   double total_mib = 0;                           // handed out by the allocator
@@ -44,7 +44,7 @@ struct StepPlan {
   std::vector<StageMemory> memory;
 };
 
-/// Throws Error: infeasible where the layout cannot be, unsupported where the framework has no such thing.
+/// Throws Error: infeasible where the layout is impossible, unsupported where the framework lacks a feature of the point.
 MBENCH_EXPORT StepPlan make_plan(const Spec& spec, std::size_t point = 0);
 
 }  // namespace mbench

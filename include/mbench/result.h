@@ -1,4 +1,4 @@
-// What came of a simulated step: a row of a table.
+// The result of a simulated step: a row of a table.
 #pragma once
 #include <map>
 #include <memory>
@@ -28,9 +28,9 @@ class MBENCH_EXPORT Result {
   /// Why it is not ok, or what there is to say of a row that is.
   std::string reason() const;
 
-  /// A metric by its name in results.json: iteration_ms, tokens_per_s, tflops_per_device, mfu, peak_memory_mib, reserved_memory_mib,
-  /// communication_fraction, bubble_fraction, ... (docs/reference/metrics.md). Of one with samples, their mean. Nothing where it is
-  /// unknown; bad_input with the nearest name where no metric is called so.
+  /// A metric by its name in results.json: iteration_ms, tokens_per_s, tflops_per_device, mfu, peak_memory_mib,
+  /// reserved_memory_mib, communication_fraction, bubble_fraction, ... (docs/reference/metrics.md). Of one with samples, their
+  /// mean. Nothing where it is unknown; throws bad_input with the nearest name where no metric is called so.
   std::optional<double> metric(const std::string& name) const;
   /// Milliseconds of the step by what the slowest rank spent them on; they add up to the step.
   std::map<std::string, double> time_ms() const;

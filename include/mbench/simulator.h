@@ -1,5 +1,5 @@
-// Steps on a machine of any size, without it. What a step costs is played from a recording of the engine's own code on virtual clocks;
-// figures and laws of a machine are in its file, each with its source (docs/simulation.md).
+// Simulates steps on a machine of any size, without having it. mbench records the engine's own code and replays the recording on
+// virtual clocks. A machine's file holds its figures and laws, each with its source (docs/simulation.md).
 #pragma once
 #include <functional>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace mbench {
 
-/// A lower cost than simulate(): time and handed-out memory are the same, where blocks lie in memory is not asked.
+/// A result that costs less than simulate(). Time and handed-out memory are the same, but blocks are not placed in memory.
 struct Estimate {
   double step_ms = 0;
   double peak_memory_mib = 0;  // of the fullest rank
@@ -41,7 +41,7 @@ struct SearchOptions {
 struct SearchResult {
   std::vector<Result> best;   // in order
   std::vector<Result> front;  // fastest first: each the fastest of all layouts that take no more memory
-  std::map<std::string, std::size_t> refused;    // layouts that cannot be, by the reason of one of them
+  std::map<std::string, std::size_t> refused;    // impossible layouts, by the reason of one of them
   std::map<std::string, std::size_t> too_large;  // layouts that do not fit, by rank and category that decide
   std::size_t layouts = 0, simulated = 0, by_lower_bound = 0;
   double seconds = 0;  // of wall clock
@@ -53,7 +53,7 @@ struct SimulatorOptions {
   std::map<std::string, double> figures;  // of the machine, other than in its file: {"network.gbps_per_device", 400}
 };
 
-/// One machine. Recordings are kept between calls, so that points that share layers cost less. Of one object one call at a time.
+/// One machine. Recordings are kept between calls, so points that share layers cost less. One object serves one call at a time.
 class MBENCH_EXPORT Simulator {
  public:
   /// `machine`: "8xH100-SXM5-80GB" or "sim:8xH100-SXM5-80GB", short forms of a name ("8xH100-SXM", "8xH100"), or "8xFILE.json".
@@ -67,11 +67,12 @@ class MBENCH_EXPORT Simulator {
   std::string machine() const;
   int devices() const;
 
-  /// A row; that a layout cannot be or does not fit is its outcome. Throws bad_input where the machine's file lacks a figure that the point needs.
+  /// A row. A layout that is impossible or does not fit gives a row with that outcome. Throws bad_input where the machine's file lacks
+  /// a figure that the point needs.
   Result simulate(const Spec& spec, std::size_t point = 0);
   /// All points of a spec. `interrupted` is asked before each: true ends the list there.
   std::vector<Result> simulate_all(const Spec& spec, const std::function<bool()>& interrupted = {});
-  /// Throws what simulate() has as an outcome, but never that memory is full.
+  /// Throws where simulate() reports an outcome other than ok, but never because memory is full.
   Estimate estimate(const Spec& spec, std::size_t point = 0);
   /// The step on a machine with other figures, by their paths in its file: {{"network.gbps_per_device", 800}}.
   Result what_if(const std::map<std::string, double>& figures, const Spec& spec, std::size_t point = 0);

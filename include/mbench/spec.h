@@ -40,23 +40,23 @@ class MBENCH_EXPORT Spec {
   std::shared_ptr<const State> state_;
 };
 
-/// Reads a spec, a result file or the folder of a sweep or search, or what a trainer is given: the config.json of a Hugging Face model, a
-/// script or YAML of Megatron-LM, a TOML of torchtitan. Throws Error (bad_input) with file and JSON path.
+/// Reads a spec, a result file, or the folder of a sweep or search. Also reads trainers' own files: the config.json of a Hugging Face
+/// model, a script or YAML of Megatron-LM, a TOML of torchtitan. Throws Error (bad_input) with file and JSON path.
 MBENCH_EXPORT Spec load_spec(const std::string& path, const SpecOptions& options = {});
-/// The same of a spec's text. Files that it names are looked for in the current folder.
+/// The same for a spec's text. Relative file names in it are resolved against the current folder.
 MBENCH_EXPORT Spec parse_spec(const std::string& json, const SpecOptions& options = {});
 
-/// What has no meaning for time and memory, or was assumed, when trainers' files are read.
+/// What came of reading trainers' files: the spec, and a note for each setting that was assumed or has no meaning for time and memory.
 struct Imported {
   std::string json;  // a spec
   std::vector<std::string> notes;
 };
-/// Merges trainers' files, a later one over those before: a model's config and a run's. Throws unsupported naming every key that mbench
-/// has no part for. `without`: keys to leave out.
+/// Merges trainers' files (a model's config and a run's). A later file overrides those before it. Throws unsupported and names every
+/// key that mbench does not model. `without`: keys to leave out.
 MBENCH_EXPORT Imported import_files(const std::vector<std::string>& paths,
                                     const std::vector<std::string>& without = {});
-/// What a trainer is given to run a point. `trainer`: megatron, megatron-bridge, torchtitan, hf or deepspeed. Throws unsupported naming
-/// every field that it cannot say.
+/// The trainer's settings that run a point. `trainer`: megatron, megatron-bridge, torchtitan, hf or deepspeed. Throws unsupported and
+/// names every field that the trainer cannot express.
 MBENCH_EXPORT std::string export_point(const Spec& spec, const std::string& trainer, std::size_t point = 0);
 
 }  // namespace mbench

@@ -1,15 +1,14 @@
-// Stored baselines: a folder made for git. Each machine has a folder, named by its fingerprint
-// (comparable.h), and in it each point has a file, named by its id, with what was measured over time:
+// Stored baselines: a folder made for git. Each machine has a folder, named by its fingerprint (comparable.h). In it each point has a
+// file, named by its id, with what was measured over time:
 //
 //   baselines/amd-epyc-7742-64-cores-1f3a09c2/989632457b6336d2.json
 //   {"schema": "mbench.baseline/1", "id", "machine": {...}, "point": {its configuration},
 //    "history": [{"date", "revision", "sweep", "environment": {software}, "outcome", "peak_memory_mib",
 //    "losses", "samples_ms", "time_anatomy_ms", ..., "pinned": true}]}
 //
-// One entry of a point may be pinned: what later ones are held against where a user asks for that. Keys are sorted and an array or an
-// object of numbers is one line, so that a new entry is a diff of a few lines. All
-// samples are kept: time is compared by samples. Where memory alone is stored, it belongs to a kind of device
-// and not to a machine: the allocator counts the same bytes on every CPU.
+// One entry of a point may be pinned: later ones are compared with it where a user asks for that. Keys are sorted, and an array or an
+// object of numbers is one line, so a new entry is a diff of a few lines. All samples are kept: time is compared by samples. Where only
+// memory is stored, it belongs to a kind of device and not to a machine: the allocator counts the same bytes on every CPU.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -36,7 +35,7 @@ struct BaselineFile {
   const BaselineEntry& newest() const { return history.back(); }
 };
 
-// bad_input naming the file and JSON path for whatever is not as above.
+// Throws bad_input naming the file and JSON path for whatever is not as above.
 BaselineFile read_baseline_file(const std::string& path);
 void write_baseline_file(const std::string& path, const BaselineFile& file);
 // The text that write_baseline_file writes.

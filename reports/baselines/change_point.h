@@ -1,8 +1,7 @@
-// Where a series of medians over time changed its level. A cumulative-sum statistic, the largest over all
-// splits of the difference between the means of both sides in units of its spread, is compared with the same
-// of the series shuffled: the p-value is the share of 2,000 permutations that reach it. A split with p below
-// 5 % is a change point; each side is then searched for more. Assumes that without a change the order of the
-// values would not matter. Short series cannot show much: fewer than 6 values none at all.
+// Where a series of medians over time changed its level. The statistic is a cumulative sum: the largest difference between the means of
+// both sides over all splits, in units of its spread. It is compared with the same of the shuffled series: the p-value is the share of
+// 2,000 permutations that reach it. A split with p below 5 % is a change point; each side is then searched for more. This assumes that
+// without a change the order of the values would not matter. Short series cannot show much: fewer than 6 values none at all.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -19,7 +18,7 @@ inline constexpr std::size_t kLeastForChangePoint = 6;
 
 std::vector<ChangePoint> find_change_points(const std::vector<double>& values);
 
-// For values without noise, as memory: every change.
+// For values without noise, such as memory: every change.
 std::vector<ChangePoint> find_exact_changes(const std::vector<double>& values);
 
 }  // namespace mbench::reports

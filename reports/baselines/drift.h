@@ -1,9 +1,9 @@
-// Whether a series of entries drifts: a straight line, from its first entry or from a later one, explains it as well as levels with
-// steps between them do. Fourteen revisions of 1 % each have no revision to blame, and a search for steps names one in their middle.
+// Whether a series of entries drifts. It does if a straight line, from its first entry or from a later one, explains it as well as
+// levels with steps do. Fourteen revisions of 1 % each have no revision to blame, but a search for steps names one in their middle.
 //
-// The models are compared by the Bayesian information criterion (reports/records/levels.h) on the logarithms: a line, one step, and the
-// steps that change_point.h finds. A line is told if it is very strong evidence against one level (by 10), and the best of the steps is
-// not better by 2, which is "not worth more than a bare mention" (Kass and Raftery, 1995).
+// The Bayesian information criterion (reports/records/levels.h) compares the models on the logarithms: a line, one step, and the steps
+// that change_point.h finds. A line is reported on two conditions. There is very strong evidence for it against one level (by 10), and
+// the best of the steps is not better by 2. A difference of 2 is "not worth more than a bare mention" (Kass and Raftery, 1995).
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -22,7 +22,7 @@ struct Drift {
   ChangePoint step;                                  // the best single one, for comparison
   bool instead_of_steps = false;                     // the line is better than the steps, by 2 or more
 };
-// Of positive values, oldest first; `steps`: what find_change_points says of them.
+// Positive values, oldest first. `steps`: the result of find_change_points for them.
 std::optional<Drift> find_drift(const std::vector<double>& values, const std::vector<ChangePoint>& steps);
 
 }  // namespace mbench::reports

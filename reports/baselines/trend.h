@@ -1,5 +1,5 @@
-// A stored point over time: what was measured at each revision, a line drawn of text, where the level changed (change_point.h), and
-// whether it drifts instead (drift.h).
+// A stored point over time: what was measured at each revision, and a line of text characters. Also where the level changed
+// (change_point.h), and whether it drifts instead (drift.h).
 #pragma once
 #include <optional>
 #include <string>
@@ -24,7 +24,7 @@ struct Trend {
   bool has_noise() const { return metric != "memory"; }
 };
 
-// One for each stored point that has at least one value. bad_input for another metric.
+// One for each stored point that has at least one value. Throws bad_input for another metric.
 std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const std::string& metric);
 
 // `format`: md (for people) or json.
@@ -33,7 +33,7 @@ std::string render_trends(const std::vector<Trend>& trends, const std::string& f
 // All of them in one picture: a line each, over the number of the entry. At least one, of one metric.
 Plot trend_plot(const std::vector<Trend>& trends);
 
-// The fields in which stored points differ, by which people tell them apart; one for each.
+// The fields in which stored points differ, as a label for each.
 std::vector<std::string> labels_of(const std::vector<StoredBaseline>& stored);
 
 }  // namespace mbench::reports

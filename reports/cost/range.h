@@ -1,4 +1,4 @@
-// A figure of which two bounds are known, and how people write one: "2.10", "1.9..2.5", "40GB/s", "2000h..3000h".
+// A figure given by two bounds, and how people write one: "2.10", "1.9..2.5", "40GB/s", "2000h..3000h".
 #pragma once
 #include <string>
 #include <string_view>
@@ -19,8 +19,8 @@ enum class Quantity {
   plain              // none: money, watts
 };
 
-// A unit behind the high end alone holds for both. bad_input at `where` for what is no positive number, has another unit, or
-// has its ends the wrong way round.
+// A unit that stands only behind the high end holds for both. Throws bad_input at `where` for what is no positive number, has another
+// unit, or has its ends the wrong way round.
 Range read_range(std::string_view text, Quantity quantity, const std::string& where);
 
 // "12.3", or "11.8 to 13.1"; `text` prints one end.

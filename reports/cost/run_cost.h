@@ -1,14 +1,17 @@
 // What training to a number of tokens takes: time, devices, money and energy, on a machine whose devices fail now and then.
 //
 // Closed forms. Failures of the job come at random, on average every M = (mean time between failures of a device) / devices. A
-// checkpoint holds the job up for d seconds after every t seconds of work; after a failure the job is back at its last checkpoint R
-// seconds later, during which it may fail again. Then work of T seconds takes, on average,
+// checkpoint holds the job up for d seconds after every t seconds of work. R seconds after a failure the job is back at its last
+// checkpoint; it may fail again during them. Then work of T seconds takes, on average,
 //
 //     M exp(R / M) (exp((t + d) / M) - 1) T / t
 //
-// and the best t is near sqrt(2 d M) - d (J. W. Young, "A first order approximation to the optimum checkpoint interval", 1974), to which
-// Daly's estimate adds two terms. Both the cost and the estimate: J. T. Daly, "A higher order estimate of the optimum checkpoint
-// interval for restart dumps", Future Generation Computer Systems 22 (2006). What is not known stays unknown here.
+// The best t is near sqrt(2 d M) - d [Young], to which Daly's estimate adds two terms. The formula and the estimate are Daly's. What is
+// not known stays unknown here.
+//
+//   Young: J. W. Young, "A first order approximation to the optimum checkpoint interval", 1974.
+//   Daly: J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future Generation Computer
+//   Systems 22 (2006).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,7 +20,7 @@
 
 namespace mbench::reports {
 
-// Of the step.
+// Facts of the step.
 struct StepFacts {
   double seconds = 0, tokens = 0;  // on average, on the slowest rank; of the global batch
   std::int64_t devices = 1;
@@ -25,7 +28,7 @@ struct StepFacts {
   std::optional<double> joules;  // of all devices
 };
 
-// Of the run, as it was asked for.
+// What was asked for the run.
 struct RunAsked {
   Range tokens;
   std::optional<Range> price;                 // of a device for an hour
@@ -36,23 +39,23 @@ struct RunAsked {
 };
 
 struct RunCost {
-  Range steps, work;                          // seconds of training alone
+  Range steps, work;                          // seconds of only training
   std::optional<Range> job_mtbf, checkpoint;  // seconds; of one checkpoint
-  // Where all three of failures, restarts and checkpoints are known: the best interval, seconds of work between two checkpoints;
+  // The best interval, in seconds of work between two checkpoints. Known where failures, restarts and checkpoints all are.
   std::optional<Range> interval;
   std::optional<Range> failures;  // how many the run meets on average
   std::optional<Range> goodput;   // the share of the time that is training
   std::optional<Range> elapsed;   // seconds
-  // of `elapsed`, or without it of the work alone, which is then the least.
+  // Of `elapsed`, or without it of only the work, which is then the least.
   Range device_hours;
   std::optional<Range> money, joules;
 };
 
 RunCost cost_of(const StepFacts& step, const RunAsked& asked);
 
-// The parts of it, all seconds. The best interval between checkpoints of d seconds where the job fails every M on average;
+// The parts of it, all in seconds. The best interval between checkpoints of d seconds where the job fails every M on average.
 double best_interval(double checkpoint, double job_mtbf);
-// and how long work of that many seconds takes on average.
+// How long work of that many seconds takes on average.
 double expected_seconds(double work, double interval, double checkpoint, double restart, double job_mtbf);
 
 }  // namespace mbench::reports

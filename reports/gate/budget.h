@@ -1,9 +1,9 @@
-// What all changes together may cost: an allowance for time or memory since one stored entry, beside the threshold of each single
+// What all changes together may cost: an allowance for time or memory since one stored entry, as well as the threshold of each single
 // change. Thirteen revisions of 1 % each pass a threshold of 5 % one by one, and no budget of 5 %.
 //
-//   slower, larger   over the budget: the change since that entry is beyond doubt, and as large as the budget or larger
-//   ambiguous        it may be over the budget
-//   same             within it; the reason tells how much is used
+//   slower, larger   Over the budget: the change since that entry is beyond doubt, and at least as large as the budget.
+//   ambiguous        It may be over the budget.
+//   same             Within it; the reason says how much is used.
 #pragma once
 #include <map>
 #include <optional>
@@ -17,14 +17,14 @@ struct Budget {  // fractions
   std::optional<double> time, memory;
   bool empty() const { return !time && !memory; }
 };
-// "time=5%"; bad_input naming --budget otherwise.
+// "time=5%"; throws bad_input naming --budget otherwise.
 void set_budget(Budget& budget, const std::string& text);
 
-// What to compare NEW with the entry by.
+// The options for comparing NEW with the entry.
 CompareOptions budget_options(const Budget& budget);
 
-// Adds a row "time budget" or "memory budget" to each point of `comparison`, from what `since` says, which compared NEW with the entry by
-// these options. `origins`: what the entry of a point is called, by its id.
+// Adds a row "time budget" or "memory budget" to each point of `comparison`. `since` compared NEW with the entry by these options.
+// `origins`: the name of a point's entry, by its id.
 void add_budget(Comparison& comparison, const Comparison& since, const Budget& budget,
                 const std::map<std::string, std::string>& origins);
 

@@ -1,8 +1,9 @@
-// What of a step and of its memory changed, so that a reviewer sees where to look: "tp communication +38.0 ms, the rest the same".
+// Which parts of a step and of its memory changed, so that a reviewer sees where to look: "tp communication +38.0 ms, the rest the
+// same".
 //
-// Time parts are those of the mean step's anatomy on the slowest rank (engine/base/time_part.h), memory those of the fullest rank at its
-// peak. Parts have no samples: a measured one is told if it moved by a fifth of the threshold of the whole step. Memory and simulated
-// times have no noise, and every change of theirs is told.
+// Parts of time are of the mean step's anatomy on the slowest rank (engine/base/time_part.h), parts of memory of the fullest rank at
+// its peak. Parts have no samples, so a measured one is reported if it moved by a fifth of the whole step's threshold. Memory and
+// simulated times have no noise, and their every change is reported.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,14 +17,14 @@ struct PartChange {
   double baseline = 0, now = 0;  // ms, MiB
 };
 
-// The largest change first; empty where none changed or a side does not say.
+// The largest change first; empty where none changed or a side has no parts.
 std::vector<PartChange> changed_time_parts(const PointResult& now, const PointResult& baseline, double threshold);
 std::vector<PartChange> changed_memory_parts(const PointResult& now, const PointResult& baseline);
 
 // "tp communication +38.0 ms, bubble -2.10 ms, the rest the same". `in_bytes`: parts are memory.
 std::string parts_text(const std::vector<PartChange>& parts, bool in_bytes);
 
-// "+4,096 bytes": of two sizes in MiB.
+// "+4,096 bytes", from two sizes in MiB.
 std::string byte_change(double now_mib, double baseline_mib);
 
 }  // namespace mbench::reports

@@ -1,18 +1,24 @@
-// Whether NEW is slower, larger or less right than a baseline. Points are matched by id; each metric gets a
-// verdict.
+// Whether NEW is slower, larger or less right than a baseline. Points are matched by id; each metric gets a verdict.
 //
-// Energy is compared where it is asked for. A simulated one has no noise. A measured one is one figure a run, without a spread: within the
-// threshold it is the same, up to twice that ambiguous. Time is noisy: same, slower, faster or ambiguous by the rules in time_verdict.h, of the mean step as well as of
-// the median; ambiguous is never a regression. Memory has no noise: larger if new >= (1 + t) * baseline, smaller the other way round, same
-// between, any change told. Simulated times have none either and are judged like memory. Losses must agree
-// step by step within a relative tolerance by precision and step (engine/point/tolerance.h);
-// a tenth of it in f32 where layout, CPU, compiler and libraries are the same;
-// beyond it the loss is "changed", which is a regression in either direction: a faster wrong step is no gain.
-// A point that was ok and no longer is has failed: a regression. So is one that only ran out of memory, or
-// could not be, and now crashes, hangs or computes something wrong. Not comparable, with the reason: other
-// hardware, device kind, model, precision or FLOP formula, or simulated against measured (comparable.h).
-// Where nothing is comparable, compare_results refuses the files (bad_input). Where time is not compared,
-// CPUs may differ: memory is counted by the allocator, to the byte, on any machine, and losses agree to rounding.
+// Time is noisy. It is same, slower, faster or ambiguous by the rules in time_verdict.h, for the mean step as well as the median.
+// Ambiguous is never a regression.
+//
+// Memory has no noise. It is larger if new >= (1 + t) * baseline, smaller the other way round, and same between; any change is
+// reported. Simulated times have no noise either and are judged like memory.
+//
+// Energy is compared only on request. A simulated one has no noise. A measured one is a single figure for a run, without a spread:
+// within the threshold it is the same, up to twice that ambiguous.
+//
+// Losses must agree step by step within a relative tolerance by precision and step (engine/point/tolerance.h). In f32 it is a tenth of
+// that where layout, CPU, compiler and libraries are the same. Beyond it the loss is "changed", which is a regression in either
+// direction: a faster wrong step is no gain.
+//
+// A point that was ok and no longer is has failed: a regression. So is one that only ran out of memory, or was impossible, and now
+// crashes, hangs or computes something wrong.
+//
+// Not comparable, with the reason: other hardware, device kind, model, precision or FLOP formula, or simulated against measured
+// (comparable.h). Where nothing is comparable, compare_results refuses the files (bad_input). Where time is not compared, CPUs may
+// differ: the allocator counts memory to the byte on any machine, and losses agree to rounding.
 #pragma once
 #include <optional>
 #include <string>
@@ -28,7 +34,7 @@ namespace mbench::reports {
 struct MetricComparison {
   std::string metric;  // "time", "memory", "loss", or "point" for what concerns the whole of it
   Verdict verdict = Verdict::same;
-  // ms, MiB, J; of time the medians, of turns those of pairs; of a loss those of the step that differs most.
+  // ms, MiB, J. For time the medians, for turns those of pairs; for a loss the values of the step that differs most.
   std::optional<double> baseline, now, ratio;
   std::optional<Interval> interval;  // of the ratio
   std::optional<double> p_value;     // corrected
@@ -64,12 +70,12 @@ struct Round {
   const ResultFile* baseline;
 };
 
-// `again`: where the two sides of a point took turns in each round, all of them are weighed together (turns_verdict.h).
+// `again`: where the two sides of a point took turns in each round, all rounds are weighed together (turns_verdict.h).
 Comparison compare_results(const ResultFile& now, const ResultFile& baseline, const CompareOptions& options,
                            const std::vector<Round>& again = {});
 
-// `again` compares a second measurement of NEW with the same baseline: what is slower in the first alone
-// becomes ambiguous. For shared machines, where a neighbour rarely comes twice to the same point.
+// `again` compares a second measurement of NEW with the same baseline. What is slower only in the first becomes ambiguous. For shared
+// machines, where a neighbour rarely comes twice to the same point.
 Comparison confirmed(Comparison first, const Comparison& again);
 
 }  // namespace mbench::reports

@@ -1,5 +1,5 @@
-// A comparison as text: markdown made for a pull request (the verdict first, what changed, the rest folded
-// away), JSON with every point and metric, or JUnit XML.
+// A comparison as text. It is markdown made for a pull request (the verdict first, what changed, the rest folded away), JSON with every
+// point and metric, or JUnit XML.
 #pragma once
 #include <string>
 

@@ -1,5 +1,5 @@
-// The first line of a comparison: the answer, where, and what was held against what. "7.0 % slower: strategy baseline (2 of 6 points)",
-// "undecided in 2 of 2 points", "no regression in 6 points"; and after it the machine and both revisions.
+// The first line of a comparison: the answer, where, and what was compared. Examples: "7.0 % slower: strategy baseline (2 of 6
+// points)", "undecided in 2 of 2 points", "no regression in 6 points". After it come the machine and both revisions.
 #pragma once
 #include <string>
 

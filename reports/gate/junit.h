@@ -12,7 +12,7 @@ namespace mbench::reports {
 
 std::string to_junit(const Comparison& comparison);
 
-// What any of them is made of: plain text, which is escaped here.
+// The plain text of any of them, which is escaped here.
 struct JunitCase {
   struct Failure {
     std::string type, message;

@@ -1,18 +1,18 @@
-// Whether step times changed. Time has noise, so the threshold t is read as the smallest change that must be
-// found, and the verdict says which of two claims the samples refute: "nothing changed", or "it changed by t
-// or more". With r = median(new) / median(baseline) and its 99 % bootstrap interval the median is
-//   same       "it changed by t" is refuted: the interval lies within (1 / (1 + t), 1 + t)
-//   slower     "nothing changed" is refuted and t is not: the interval lies above 1 and reaches 1 + t or lies
-//              beyond, the rank test agrees (p < 0.01, corrected by Holm for the number of points), and the
-//              shift that it estimates is at least 2/3 t
-//   faster     the same the other way round
-//   ambiguous  neither is refuted (the interval holds both), or the samples cannot tell: fewer than 5 on a
-//              side, or a drift that leaves fewer than 8 independent ones, unless every sample of one side
-//              lies t/2 beyond every one of the other
-// So where the interval is narrower than t, a step that became slower by t is "slower" and one that did not
-// change is "same"; a change between 2/3 t and t may be called either. Samples that drift are worth fewer
-// independent ones (autocorrelation_time), which widens the interval and the rank test. A drift slower than
-// the whole run cannot be told from a change by any test of one run against another.
+// Whether step times changed. Time has noise, so the threshold t is the smallest change that must be found. The verdict says which of
+// two claims the samples refute: "nothing changed", or "it changed by t or more". By r = median(new) / median(baseline) and its 99 %
+// bootstrap interval the median is
+//
+//   same       "It changed by t" is refuted: the interval lies within (1 / (1 + t), 1 + t).
+//   slower     "Nothing changed" is refuted and t is not: the interval lies above 1 and reaches 1 + t or lies beyond. The rank test
+//              agrees (p < 0.01, corrected by Holm for the number of points). The shift that it estimates is at least 2/3 t.
+//   faster     The same the other way round.
+//
+//   ambiguous  Neither is refuted: the interval holds both. Or the samples are too few: less than 5 on a side, or a drift that
+//              leaves less than 8 independent ones. They are enough if all of one side lie t/2 beyond all of the other.
+//
+// So where the interval is narrower than t, a step that became slower by t is "slower" and one that did not change is "same". A change
+// between 2/3 t and t may be called either. Samples that drift are worth fewer independent ones (autocorrelation_time), which widens
+// the interval and the rank test. A drift slower than the whole run looks like a change to any test of one run against another.
 //
 // Users pay for all steps, so the mean is judged too (mean_verdict.h), and the verdict is of both:
 //
@@ -22,8 +22,8 @@
 //   same            slower      faster      same        as the slow steps say
 //   ambiguous       slower      faster      ambiguous*  ambiguous
 //
-// * "same" if the mean is worth 20 independent samples and the medians are less than t apart: of two states a median
-// holds one or the other, and a mean holds still. The mean alone decides nothing where samples drift, or are too few for the rank test to say anything.
+// * "same" if the mean is worth 20 independent samples and the medians differ by less than t. Of two states a median holds one or the
+// other, while a mean holds still. The mean decides nothing where samples drift, or are too few for the rank test to say anything.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -59,7 +59,7 @@ class TimeTest {
  public:
   // Samples in the order they were taken, at least 5 on either side, positive.
   TimeEvidence weigh(const std::vector<double>& now, const std::vector<double>& baseline);
-  // The same where what was paid is not the samples themselves: of a soak, whose samples are medians.
+  // The same where the user paid for something else than the samples, as in a soak, whose samples are medians.
   TimeEvidence weigh(const std::vector<double>& now, const std::vector<double>& baseline,
                      const std::vector<double>& paid_now, const std::vector<double>& paid_baseline);
 
@@ -72,7 +72,7 @@ struct TimeJudgement {
   TimeVerdict verdict = TimeVerdict::same;
   std::string reason;  // of what is not plain: why ambiguous, a change below the threshold, what slow steps look like
 };
-// `p_value`, `mean_p`: of the rank test and of the mean, each corrected for the number of comparisons.
+// `p_value` is of the rank test, `mean_p` of the mean. Each is corrected for the number of comparisons.
 TimeJudgement judge_time(const TimeEvidence& evidence, double p_value, double mean_p, double threshold);
 // Without a correction.
 TimeJudgement judge_time(const TimeEvidence& evidence, double threshold);

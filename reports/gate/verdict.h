@@ -12,13 +12,13 @@ struct Thresholds {  // fractions: 0.05 is 5 %
   std::optional<double> loss;  // by precision unless set
 };
 
-// What is compared unless something else is asked for: time, memory, loss.
+// The metrics that are compared by default: time, memory, loss.
 const std::vector<std::string>& compared_metrics();
-// What can be: energy too.
+// All metrics that can be compared: energy too.
 const std::vector<std::string>& comparable_metrics();
-void check_metrics(const std::vector<std::string>& metrics);  // bad_input naming --metric if one is none
+void check_metrics(const std::vector<std::string>& metrics);  // throws bad_input naming --metric if one is none
 
-// "time=5%": sets one of time, memory, loss, energy; bad_input naming the option otherwise.
+// "time=5%": sets one of time, memory, loss, energy; throws bad_input naming the option otherwise.
 void set_threshold(Thresholds& thresholds, const std::string& text, const std::string& option = "--threshold");
 
 enum class Verdict {
@@ -41,15 +41,15 @@ inline constexpr Verdict kVerdicts[] = {Verdict::same,   Verdict::faster,    Ver
 std::string name_of(Verdict verdict);  // "not comparable", "loss changed", "new"
 bool is_regression(Verdict verdict);
 
-Verdict verdict_named(const std::string& name, const std::string& where);  // bad_input if there is none
+Verdict verdict_named(const std::string& name, const std::string& where);  // throws bad_input if there is none
 
 struct CompareOptions {
   Thresholds thresholds;
   std::vector<std::string> metrics = compared_metrics();
-  std::vector<Verdict> fail_on;                   // verdicts that fail a comparison besides the regressions
+  std::vector<Verdict> fail_on;                   // verdicts that fail a comparison, in addition to regressions
   std::vector<std::string> allow_different = {};  // fields in which the two sides of a point may differ
   bool has(const std::string& metric) const;
-  // Memory and losses do not depend on the machine: they are counted, and agree to rounding.
+  // Memory and losses do not depend on the machine: memory is counted, and losses agree to rounding.
   bool needs_same_machine() const { return has("time") || has("energy"); }
   bool fails(Verdict verdict) const;
 };

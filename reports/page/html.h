@@ -24,7 +24,7 @@ struct HtmlReport {
 // A whole page of this look around `body`, which is HTML; the title is escaped.
 std::string html_document(const std::string& title, const std::string& body);
 
-// `options`: which tables, as for the other formats. `timelines`: plots besides those of the results.
+// `options`: which tables, as for the other formats. `timelines`: plots in addition to those of the results.
 HtmlReport html_report(const std::vector<HtmlSource>& sources, const ReportOptions& options,
                        const std::vector<Plot>& timelines = {}, const std::string& gnuplot = "gnuplot");
 

@@ -8,8 +8,8 @@ namespace mbench::reports {
 
 std::string escape_html(std::string_view text);
 
-// A document of gnuplot's SVG terminal as an element of a page: alone in its ids, told what it shows, without
-// what the page does not use. `prefix` keeps its ids apart from those of other elements.
+// A document of gnuplot's SVG terminal as an element of a page. Its label says what it shows; what the page does not use is removed.
+// `prefix` makes its ids unique on the page.
 std::string svg_element(std::string_view document, const std::string& prefix, const std::string& label);
 
 }  // namespace mbench::reports

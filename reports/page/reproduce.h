@@ -7,9 +7,9 @@
 
 namespace mbench::reports {
 
-// "mbench sweep RESULTS --on cpu --filter tp=2 --filter seq=128": the spec is inside the result file, and a
-// condition for each of its swept fields, or of `swept` where it has no "sweep", leaves this one point. For a file without a spec, a line that writes
-// the point and starts mbench run. As a POSIX shell takes it.
+// "mbench sweep RESULTS --on cpu --filter tp=2 --filter seq=128". The spec is inside the result file. A condition for each of its swept
+// fields, or of `swept` where it has no "sweep", leaves only this point. For a file without a spec, a line that writes the point and
+// starts mbench run. As a POSIX shell takes it.
 std::string reproduce_command(const ResultFile& file, const std::string& path, const Record& record,
                               const std::vector<std::string>& swept = {});
 

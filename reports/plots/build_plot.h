@@ -1,6 +1,6 @@
-// From results to plots, by the declarations. A plot is drawn only where the data supports it: lines need two
-// values of x, samples four steps, and neither more lines nor more bars than can be told apart. What is left
-// out for another reason than having no data is said in a note.
+// From results to plots, by the declarations. A plot is drawn only where the data support it: lines need two values of x, samples four
+// steps. More lines or bars than a reader can distinguish are not drawn either. A note reports what is left out for another reason than
+// having no data.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ struct BuiltPlots {
   std::vector<std::string> notes;
 };
 
-// Every declaration's plots; timelines are not made of results and not among them.
+// The plots of every declaration. Timelines are not made of results, so they are not among them.
 BuiltPlots build_plots(const std::vector<PlotDeclaration>& declarations, const std::vector<const Record*>& records,
                        const std::vector<std::string>& swept);
 

@@ -1,5 +1,5 @@
-// Draws plots by running gnuplot, which is looked for when it is needed: without it there are no plots, and
-// the notes say what to install. No shell is involved; gnuplot's own start-up files are not read.
+// Draws plots by running gnuplot, which is searched for only when needed. Without it there are no plots, and the notes say what to
+// install. No shell is involved, and gnuplot's own start-up files are not read.
 #pragma once
 #include <string>
 #include <vector>
@@ -25,12 +25,12 @@ struct PlotFiles {
   std::vector<std::string> notes;
 };
 
-// Makes the folder if it is not there. bad_input if it cannot be written. An interrupt ends the drawing.
+// Makes the folder if it is not there. Throws bad_input if it cannot be written. An interrupt ends the drawing.
 PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program = "gnuplot",
                       Interrupt* interrupt = nullptr);
 
-// One plot into a file whose ending names the kind: svg, png or pdf. bad_input, said of `where`, for another ending
-// and if it could not be drawn.
+// Draws one plot into a file whose ending names the kind: svg, png or pdf. Throws bad_input at `where` for another ending and if it
+// could not be drawn.
 void draw_file(const Plot& plot, const std::string& file, const std::string& where,
                const std::string& program = "gnuplot");
 

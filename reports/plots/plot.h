@@ -1,5 +1,5 @@
-// A plot as data: what is to be drawn, and nothing of how. Builders (build_plot.h, timeline.h) make it from
-// results or a trace by a declaration (plot_declaration.h), or from a history (baselines/trend.h); plot_script.h says it in gnuplot's words.
+// A plot as data: what to draw, but not how. Builders (build_plot.h, timeline.h) make it from results or a trace by a declaration
+// (plot_declaration.h), or from a history (baselines/trend.h). plot_script.h writes it for gnuplot.
 #pragma once
 #include <optional>
 #include <string>
@@ -34,7 +34,7 @@ struct PlotSeries {
 struct Plot {
   std::string name;  // of its files, without extension: lower-case letters, digits and dashes
   PlotShape shape = PlotShape::lines;
-  std::string title, heading;  // what is shown, and of which points
+  std::string title, heading;  // what is shown, and for which points
   std::string x_label, y_label;
   std::string note;                // how to read it
   std::vector<PlotSeries> series;  // at least one
@@ -45,7 +45,7 @@ struct Plot {
   bool simulated = false;          // some of it is
 };
 
-// A name for files from any text.
+// Makes a name for files from any text.
 std::string plot_slug(std::string_view text);
 // Appends -2, -3, ... to names that stand twice.
 void make_names_unique(std::vector<Plot>& plots);

@@ -2,23 +2,27 @@
 // plot adds a file there and its golden test. Fields, metrics, texts, "where", "labels" and comparisons are
 // those of tables (table_declaration.h).
 //
-//   "title"     what it shows
-//   "kind"      lines:    "y" of each "series" over the field "x"
-//               samples:  every element of the array "y" of each "series", over its index
-//               windows:  "y" of every window of a soak over "x" of it, of each "series"; dips are ringed
-//               stacked:  a bar for each "bars", made of the metrics of "parts"
-//               timeline: of a trace, not of results; takes no other key but title, x_label, note and place
-//   "place"     plots are shown in this order
-//   "sections"  a plot for each of these headings, as in a table; swept fields that nothing else tells apart
-//               are added
-//   "x"         a field with numbers, or a value of a window
-//   "y"         a metric, or {"value", "against", "as"}: a comparison with another point of the section
-//   "scale"     y is multiplied by it (100 for percent)
-//   "spread"    a metric: half an error bar (optional, with a plain "y")
-//   "series"    the text that tells the lines apart
-//   "bars"      the text that labels a bar
-//   "parts"     {"name": metric, ...}, stacked in this order
-//   "ideal"     true: a dashed line of y growing as x, from the first point of the first series
+//   "title"     What it shows.
+//   "kind"      One of these.
+//               lines:    "y" of each "series" over the field "x".
+//               samples:  Every element of the array "y" of each "series", over its index.
+//               windows:  "y" of every window of a soak over "x" of it, of each "series"; dips are ringed.
+//               stacked:  A bar for each "bars", made of the metrics of "parts".
+//
+//               timeline: Of a trace, not of results. It takes no other key but title, x_label, note and place.
+//   "place"     Plots are shown in this order.
+//   "sections"  A plot for each of these headings, as in a table. Swept fields that nothing else shows are added.
+//
+//   "x"         A field with numbers, or a value of a window.
+//   "y"         A metric, or {"value", "against", "as"}: a comparison with another point of the section.
+//   "scale"     y is multiplied by it (100 for percent).
+//   "spread"    A metric: half an error bar (optional, with a plain "y").
+//   "series"    The text that labels a line.
+//
+//   "bars"      The text that labels a bar.
+//   "parts"     {"name": metric, ...}, stacked in this order.
+//   "ideal"     true: a dashed line of y proportional to x, from the first point of the first series.
+//
 //   "x_label", "y_label", "note", "where", "labels"
 #pragma once
 #include <nlohmann/json.hpp>
@@ -47,7 +51,7 @@ struct PlotDeclaration {
 
 PlotDeclaration plot_from_json(const std::string& name, const nlohmann::ordered_json& json, const std::string& where);
 
-// Those of reports/plots/declarations/, by place.
+// The declarations of reports/plots/declarations/, by place.
 const std::vector<PlotDeclaration>& plot_declarations();
 
 }  // namespace mbench::reports

@@ -1,5 +1,5 @@
-// A plot in gnuplot's words: the one place that writes them. Names go in as single-quoted strings, in which gnuplot expands nothing; numbers
-// go in as data blocks.
+// A plot as a gnuplot script; nothing else writes one. Names are single-quoted strings, in which gnuplot expands nothing. Numbers are
+// data blocks.
 #pragma once
 #include <string>
 

@@ -13,13 +13,12 @@ class Interrupt;
 
 namespace mbench::reports {
 
-// Of the points that the options' filters leave.
+// The plots of the points that the options' filters leave.
 BuiltPlots report_plots(const ResultFile& file, const ReportOptions& options);
 TimelinePlot read_timeline(const std::string& path);
 
-// The plots of a sweep drawn into the folder "plots" beside its tables, and the lines of markdown that show
-// them there. Of very many the first hundred. Empty if there are none; `notes` says why where something is
-// missing or left out. An interrupt ends the drawing.
+// The plots of a sweep, drawn into the folder "plots" next to its tables, and the lines of markdown that show them there. At most the
+// first hundred. Empty if there are none; `notes` says why something is missing or left out. An interrupt ends the drawing.
 std::string plots_next_to(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
                           Interrupt* interrupt = nullptr);
 

@@ -1,7 +1,6 @@
-// A Chrome trace as a timeline plot. Read is what such traces have in common: an array of events, or
-// {"traceEvents": [...]}; complete events (ph "X") with ts and dur in microseconds; pid is the rank, tid the
-// track; metadata events (ph "M") process_name and thread_name give them names, and
-// a process whose name ends in ", simulated" is one. Other events are passed over.
+// A Chrome trace as a timeline plot. The reader takes what such traces have in common: an array of events, or {"traceEvents": [...]}.
+// Complete events (ph "X") have ts and dur in microseconds; pid is the rank, tid the track. Metadata events (ph "M") process_name and
+// thread_name give them names. A process whose name ends in ", simulated" is simulated. Other events are skipped.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -27,7 +26,7 @@ struct Trace {
   bool simulated = false;                         // the name of a process says so
 };
 
-// bad_input naming the file and JSON path for what is no trace, or has no span.
+// Throws bad_input naming the file and JSON path for what is no trace, or has no span.
 Trace read_trace(const std::string& path);
 Trace trace_from_json(const nlohmann::ordered_json& json, const std::string& where);
 
@@ -36,9 +35,8 @@ struct TimelinePlot {
   std::vector<std::string> notes;  // what was left out
 };
 
-// A row for each rank and track. Spans of category "phase" are told apart by the first word of their name
-// ("F 3", "B 3" are F and B), all others by their category; those too short to see are drawn as one with
-// their neighbours.
+// A row for each rank and track. Spans of category "phase" are grouped by the first word of their name: "F 3" and "B 3" are F and B.
+// All others are grouped by their category. Those too short to see are drawn as one with their neighbours.
 TimelinePlot timeline_plot(const Trace& trace, const PlotDeclaration& declaration);
 
 }  // namespace mbench::reports

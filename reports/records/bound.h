@@ -13,9 +13,8 @@ struct TimeShares {
 };
 std::optional<TimeShares> time_shares(const PointResult& result);
 
-// "GEMMs 61 %; tp communication 24 %: TP 16 spans 2 nodes, a tp of 8 stays within one". The largest part, and the largest
-// of those that a layout could spare with what would make it less. `devices_per_node`: 0 where it is not known. Empty where
-// the time anatomy is.
+// "GEMMs 61 %; tp communication 24 %: TP 16 spans 2 nodes, a tp of 8 stays within one". These are the largest part, and the largest
+// that a layout could avoid, with what would reduce it. `devices_per_node`: 0 where it is not known. Empty where the time anatomy is.
 std::string bound_by(const PointResult& result, int devices_per_node);
 
 }  // namespace mbench::reports

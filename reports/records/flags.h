@@ -1,18 +1,20 @@
-// What disturbed a measurement, seen in its samples alone, in the order they were taken. Fewer than 12
-// samples say nothing. The spread is robust: 1.4826 times the median distance from the median.
-//   warming     the first tenth (at least two samples) all lie above the median of the second half by 5 % and
-//   by 4 spreads of it:
-//               the warm-up was too short
-//   throttled   the last third's median lies 3 % above the first third's, and a rank test between the two
-//   halves finds the
-//               second slower with p < 0.001: a clock that went down, a device that became hot
-//   disturbed   at least two samples, and one in twenty, lie above the median by 10 % and by 6 spreads:
-//   something else ran
-//               (of a run that was warming, the first tenth aside)
-// One flag is seen in what the ranks were given instead:
-//   starved     a rank's main thread had a core for less than three quarters of the measured time, though it always computes
-//               or polls: something else ran throughout, or there are more ranks than cores
-// A flag is a remark beside the row and no verdict.
+// What disturbed a measurement, seen only in its samples, in the order they were taken. Fewer than 12 samples say nothing. The spread
+// is robust: 1.4826 times the median distance from the median.
+//
+//   warming     The first tenth (at least two samples) all lie above the median of the second half, by 5 % and by 4 spreads of it.
+//               The warm-up was too short.
+//   throttled   The last third's median lies 3 % above the first third's, and a rank test finds the second half slower with p < 0.001.
+//               A clock went down, or a device became hot.
+//
+//   disturbed   At least two samples, and one in twenty, lie above the median by 10 % and by 6 spreads. Something else ran.
+//               The first tenth of a run that was warming does not count.
+//
+// One flag is seen in the CPU time that the ranks were given instead:
+//
+//   starved     A rank's main thread had a core for less than three quarters of the measured time, though it always computes or polls.
+//               Something else ran throughout, or there are more ranks than cores.
+//
+// A flag is a remark next to the row and no verdict.
 #pragma once
 #include <string>
 #include <vector>
@@ -29,7 +31,8 @@ std::vector<Flag> flags_of(const std::vector<double>& samples);
 std::string text_of(Flag flag);
 std::string name_of(Flag flag);  // its first word
 
-// What made all times of a measured point longer than the program takes: starved or throttled, as the texts here; usually nothing.
+// What made all times of a measured point longer than the program takes: starved or throttled, with the texts used here; usually
+// nothing.
 std::vector<std::string> what_disturbed(const PointResult& result);
 
 // "starved: rank 1 had a core for 48 % of the time, ..."; empty if none was.

@@ -1,7 +1,7 @@
-// Whether a series stays at one level, changes it once, or goes on rising or falling: three models by least squares, and how much
-// evidence there is for each by the Bayesian information criterion (Schwarz, 1978). Less is better; a difference of 10 is very strong
-// evidence (Kass and Raftery, 1995). The criterion counts parameters, of which the place of a change is one, so that a model that fits
-// anything does not win by that. It takes the values' noise for independent.
+// Whether a series stays at one level, changes it once, or goes on rising or falling. These are three models by least squares. The
+// Bayesian information criterion (Schwarz, 1978) says how much evidence there is for each. Less is better; a difference of 10 is very
+// strong evidence (Kass and Raftery, 1995). The criterion counts parameters, also the place of a change, so a model does not win by
+// fitting anything. It assumes that the values' noise is independent.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -31,8 +31,8 @@ struct Levels {
 // least 4 values.
 Levels levels_of(const std::vector<double>& values, std::size_t least, bool may_begin_later);
 
-// Of a model that leaves so much of the squares of n values, with so many parameters; `scale`: of the values, below whose rounding
-// nothing is left.
+// The criterion of a model with so many parameters that leaves so much of the squares of n values. `scale`: the size of the values;
+// what is below its rounding counts as nothing left.
 double information(double squares_left, std::size_t n, double parameters, double scale);
 
 }  // namespace mbench::reports

@@ -1,7 +1,7 @@
-// Whether the mean of samples changed: what a user pays is the sum of all steps, and stalls that a median does not see are in it.
-// The interval and the p-value are Student's on the logarithm of the ratio, by the delta method, with the degrees of freedom of Welch
-// (1947) and Satterthwaite (1946). The variance of a mean is that of single samples over how many independent ones they are worth
-// (statistics.h: autocorrelation_time), so that samples that follow one another do not count twice.
+// Whether the mean of samples changed. A user pays the sum of all steps, which includes stalls that a median does not see. The interval
+// and the p-value are Student's on the logarithm of the ratio, by the delta method. Their degrees of freedom are those of Welch (1947)
+// and Satterthwaite (1946). The variance of a mean is the variance of single samples over the number of independent ones that they are
+// worth (statistics.h: autocorrelation_time). So samples that follow one another do not count twice.
 #pragma once
 #include <vector>
 
@@ -29,7 +29,7 @@ struct MeanRatio {
   double p_value = 1;
   double deviations = 0;  // the logarithm of the ratio over its standard error
 };
-// Means above 0. Where neither side has any spread the interval is the ratio alone.
+// Means above 0. Where neither side has any spread, the interval is only the ratio.
 MeanRatio mean_ratio(const MeanOf& now, const MeanOf& baseline);
 
 }  // namespace mbench::reports

@@ -1,5 +1,5 @@
-// Numbers as people read them, whatever a result file holds: what is not finite, and what is so large that its digits or percents say
-// nothing, in words.
+// Numbers as people read them, whatever a result file holds. Words replace what is not finite, and what is so large that its digits or
+// percents say nothing.
 #pragma once
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ inline std::string fixed_text(double value, int decimals) {
   return std::abs(value) >= 1e15 ? fmt::format("{:.4g}", value) : fmt::format("{:.{}f}", value, decimals);
 }
 
-// A change by that ratio that percents cannot tell: "1e+308 times" from 10,000 times on, "not finite"; empty for all others.
+// A change by that ratio that percents cannot express: "1e+308 times" from 10,000 times on, "not finite"; empty for all others.
 inline std::string beyond_percent(double ratio) {
   if (!std::isfinite(ratio)) return "not finite";
   return std::abs(ratio) >= 1e4 ? fmt::format("{:.3g} times", ratio) : std::string();

@@ -1,5 +1,5 @@
-// Which of some samples stand apart: Tukey's fences, 1.5 times the distance of the quartiles beyond them. A
-// way of showing samples, not a reason to drop one.
+// Which samples are outliers: Tukey's fences, 1.5 times the distance of the quartiles beyond them. A way of showing samples, not a
+// reason to drop one.
 #pragma once
 #include <optional>
 #include <vector>

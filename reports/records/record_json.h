@@ -1,4 +1,4 @@
-// What a record (record.h) keeps of a result: its JSON, a row for each rank or window of it, and what is said beside its row.
+// What a record (record.h) keeps of a result: its JSON, a row for each rank or window of it, and the remark on its row.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace mbench::reports {
 
-// The result's JSON without its longest arrays, of which no table prints more than first, last and size.
+// The result's JSON without its longest arrays; tables print only their first, last and size.
 nlohmann::ordered_json brief_json(const PointResult& result);
 // What "rank" is in the records of a point's ranks.
 nlohmann::ordered_json ranks_json(const PointResult& result, const std::vector<RankTimes>& times);
 // What "window" is in the records of a soak's windows.
 nlohmann::ordered_json windows_json(const Soak& soak);
-// What is said beside the row of a point: its reason, and of a measured one what disturbed the measurement.
+// The remark on the row of a point: its reason, and what disturbed a measurement.
 std::string reason_of(const PointResult& result);
 
 }  // namespace mbench::reports

@@ -1,4 +1,4 @@
-// Points that differ in their seed alone, as one: what a measurement is worth beyond one draw of weights and data.
+// Points that differ only in their seed, as one: what a measurement is worth beyond one draw of weights and data.
 #pragma once
 #include <vector>
 
@@ -8,8 +8,9 @@ namespace mbench::reports {
 
 struct SeedGroup {
   std::vector<const Record*> points;  // in the order given
-  // The first of them that is ok, whose metrics are the means over the seeds: those that have a mean and a standard deviation have that
-  // of the seeds' means. Beside them the names
+  // The first of them that is ok, with the means over the seeds as metrics. Those with a mean and a standard deviation have these of
+  // the seeds' means. It also has the names
+  //
   //   seeds.counted          "3", or "2 of 3" where some have no result
   //   seeds.METRIC.mean, .stddev, .least, .most    of every metric, and seeds.last_loss.*
   Record record;

@@ -1,9 +1,9 @@
-// Which steps of a run took much longer than the others, and how they recur: a stall of every fourth step, a share of steps in a slow
-// mode, one spike, a warm-up that was too short.
+// Which steps of a run took much longer than the others, and how they recur. Examples are a stall of every fourth step, a share of
+// steps in a slow mode, one spike, a warm-up that was too short.
 //
-// A step is slow if it lies above the median by 10 % and by 6 spreads (1.4826 times the median distance from it, as flags.h has them).
-// Where as many steps are slow as not, the median lies between the two: then the split that leaves the least variance within both
-// parts (Otsu, 1979) tells them, if the parts lie 4 of their spreads apart (Ashman, Bird and Zepf, 1994, ask for 2) and 10 %.
+// A step is slow if it lies above the median by 10 % and by 6 spreads (1.4826 times the median distance from it, as in flags.h). Where
+// as many steps are slow as not, the median lies between the two. Then they are separated by the split that leaves the least variance
+// within both parts (Otsu, 1979). The parts must differ by 4 of their spreads (Ashman, Bird and Zepf, 1994, ask for 2) and by 10 %.
 // Neighbouring slow steps are one episode, since what disturbs a machine lasts for a while.
 #pragma once
 #include <cstddef>

@@ -1,10 +1,12 @@
-// What happened to a soak over time, seen in its windows (engine/point/soak.h). The statistics are those of the gate
-// (statistics.h); of fewer than 12 windows nothing is said.
-//   drift   the last third of the windows is slower than the first by 2 % or more, beyond doubt: the 99 % bootstrap interval of the ratio
-//           of the medians of their steps lies above 1.02, and the rank test agrees (p < 0.01), both widened where windows depend on
-//           one another: a clock that goes down, a machine that becomes hot, a memory that fills
-//   dip     windows in a row that train 5 % fewer samples a second than the median of all, and 6 spreads (1.4826 times the median
-//           distance from it) fewer: something took the machine, or a link, for a while
+// What happened to a soak over time, seen in its windows (engine/point/soak.h). The statistics are those of the gate (statistics.h).
+// Fewer than 12 windows give no finding.
+//
+//   drift   The last third of the windows is slower than the first by 2 % or more, beyond doubt. The 99 % bootstrap interval of the
+//           ratio of their steps' medians lies above 1.02, and the rank test agrees (p < 0.01). Both are widened where windows
+//           depend on one another. Causes: a clock that goes down, a machine that becomes hot, a memory that fills.
+//
+//   dip     Windows in a row train 5 % fewer samples a second than the median of all. They are also 6 spreads (1.4826 times the
+//           median distance from it) below. Something took the machine, or a link, for a while.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -30,8 +32,8 @@ struct SoakFindings {
 };
 SoakFindings soak_findings(const Soak& soak);
 
-// "drift: the last third of the soak is 4.2 % slower than the first, clock 2450 to 2300 MHz", and "dips: ...", the deepest first;
-// empty where there is nothing to say.
+// "drift: the last third of the soak is 4.2 % slower than the first, clock 2450 to 2300 MHz". Then "dips: ...", the deepest first.
+// Empty where there is nothing to say.
 std::string soak_text(const Soak& soak);
 
 }  // namespace mbench::reports

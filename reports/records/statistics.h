@@ -1,10 +1,10 @@
-// Whether two sets of samples differ, and by how much: a bootstrap interval of the ratio of medians (Efron,
-// 1979), the rank test of Mann and Whitney (1947) with its estimate of the shift (Hodges and Lehmann, 1963),
-// Holm's correction (1979). Medians and ranks, because step times have tails: one slow step must not decide.
-// Samples that follow one another are not independent: a slow sample is followed by slow ones.
-// autocorrelation_time says how many of them are worth one independent sample, and intervals and p-values
-// take it into account. What no statistic of one run can see: a clock or a neighbour that was different for
-// the whole of it.
+// Whether two sets of samples differ, and by how much. There is a bootstrap interval of the ratio of medians (Efron, 1979), and Holm's
+// correction (1979). There is the rank test of Mann and Whitney (1947) with its estimate of the shift (Hodges and Lehmann, 1963).
+// Medians and ranks are used because step times have tails: one slow step must not decide.
+//
+// Samples that follow one another are not independent: a slow sample is followed by slow ones. autocorrelation_time says how many of
+// them are worth one independent sample, and intervals and p-values take it into account. No statistic of one run can see a clock or a
+// neighbour that was different for the whole of it.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -17,13 +17,13 @@ struct Interval {
   double low = 0, high = 0;
 };
 
-// Of sorted samples, at least one; the mean of the middle two where their number is even.
+// The samples are sorted, at least one. Of an even number it is the mean of the middle two.
 double median_of_sorted(const std::vector<double>& sorted);
 double median_of(std::vector<double> samples);  // in any order
 
-// Percentile bootstrap of median(x) / median(y). The draws depend on the numbers of samples alone, never on
-// their values or on who asks first, so they are made once for each number of samples and every call gives
-// the same interval. Of more than 32,768 samples the middle of a resample is drawn by its own distribution.
+// Percentile bootstrap of median(x) / median(y). The draws depend only on the numbers of samples, never on their values or on who asks
+// first. So they are made once for each number of samples, and every call gives the same interval. For more than 32,768 samples the
+// middle of a resample is drawn by its own distribution.
 class RatioBootstrap {
  public:
   static constexpr int kResamples = 2000;
@@ -53,18 +53,18 @@ class RankTest {
   std::map<std::pair<std::size_t, std::size_t>, std::vector<double>> cache_;
 };
 
-// How many consecutive samples are worth one independent sample: 1 + 2 * the sum of the autocorrelations of
-// their ranks, cut off where pairs of neighbouring lags are no longer positive (Geyer, 1992). At least 1; in
-// the order they were taken. Of more than 32,768 samples by the means of blocks of neighbours.
+// How many consecutive samples are worth one independent sample: 1 + 2 * the sum of the autocorrelations of their ranks. The sum is cut
+// off where pairs of neighbouring lags are no longer positive (Geyer, 1992). At least 1; in the order they were taken. More than 32,768
+// samples are replaced by the means of blocks of neighbours.
 double autocorrelation_time(const std::vector<double>& samples);
 
-// The median of all ratios x[i] / y[j] (Hodges and Lehmann): the shift to which the rank test belongs. It
-// holds still where samples have two states and the median jumps between them. Both sorted, y positive.
+// The median of all ratios x[i] / y[j] (Hodges and Lehmann): the shift that belongs to the rank test. It is stable where samples have
+// two states and the median jumps between them. Both sorted, y positive.
 double shift_ratio(const std::vector<double>& x, const std::vector<double>& y);
 
-// Whether differences have zero for their middle (Wilcoxon, 1945), by the normal approximation; `widening` as above. The estimate is
-// the median of all means of two of them, the interval holds those that the test does not refute at RatioBootstrap's confidence: all
-// of them where so few differences refute none. At least one.
+// Whether the middle of differences is zero (Wilcoxon, 1945), by the normal approximation; `widening` as above. The estimate is the
+// median of all means of two of them. The interval holds the means that the test does not refute at RatioBootstrap's confidence: all of
+// them where so few differences refute none. At least one.
 struct SignedRanks {
   double estimate = 0;
   Interval interval;

@@ -1,6 +1,5 @@
-// The tables and the metrics that mbench knows by name. They are data: reports/tables/declarations/NAME.json is a table
-// (the language is that of table_declaration.h), reports/tables/metrics.json says how a metric is printed. To add one, touch no
-// C++.
+// The tables and the metrics that mbench knows by name. They are data. reports/tables/declarations/NAME.json is a table, in the
+// language of table_declaration.h. reports/tables/metrics.json says how a metric is printed. Adding one needs no C++.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,14 +1,17 @@
-// The text of a heading, label or cell, with values in it: "{tp}-way Tensor Parallelism", "{samples_per_s:2}
-// +/- {samples_per_s.stddev:2}". Grammar:
-//   {name}                  the value; a number that is no integer gets 3 significant digits, as {name:3s}
-//   {name*2} {name/1024}    scaled by a constant
-//   {name:2}                two decimals
-//   {name:4s}               as many decimals as give the smallest value of the column 4 significant digits
-//   {name:3g} {name:3g1-2}  each value by itself with 3 significant digits, if that takes 1 to 2 decimals
-//   {name:,0} {name:+1}     with thousands separators; with the sign of what is above zero, too
-//   [ ... ]                 vanishes when a value in it is null or its text is empty
-//   {{ }} [[ ]]             the characters themselves
-// Decimals of {..s} are those of all records of the report, so that a column of numbers lines up.
+// The text of a heading, label or cell, with values in it: "{tp}-way Tensor Parallelism", "{samples_per_s:2} +/-
+// {samples_per_s.stddev:2}". Grammar:
+//
+//   {name}                  The value; a number that is no integer gets 3 significant digits, as {name:3s}.
+//   {name*2} {name/1024}    Scaled by a constant.
+//   {name:2}                Two decimals.
+//   {name:4s}               As many decimals as give the smallest value of the column 4 significant digits.
+//
+//   {name:3g} {name:3g1-2}  Each value by itself with 3 significant digits, if that takes 1 to 2 decimals.
+//   {name:,0} {name:+1}     With thousands separators; with the sign of values above zero too.
+//   [ ... ]                 Vanishes when a value in it is null or its text is empty.
+//   {{ }} [[ ]]             The characters themselves.
+//
+// Decimals of {..s} are those of all records of the report, so a column of numbers lines up.
 #pragma once
 #include <map>
 #include <optional>

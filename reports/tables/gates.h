@@ -18,8 +18,8 @@ struct GateVerdicts {
   Table table;  // a row for each gate of each point: what was asked for, what came, whether that is enough
 };
 
-// Nothing where the spec has no gates. `swept`: what tells the points apart. A point that has no such number, because it did not run or did not
-// measure it, fails.
+// Nothing where the spec has no gates. `swept`: the fields that label a point. A point without such a number, because it did not run or
+// did not measure it, fails.
 std::optional<GateVerdicts> judge_gates(const nlohmann::ordered_json& spec, const std::vector<const Record*>& points,
                                         const std::vector<std::string>& swept);
 

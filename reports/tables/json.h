@@ -1,5 +1,5 @@
-// Tables as JSON: sections of rows, each row an object from column name to the value at full precision, or to
-// the text where a cell is no single number.
+// Tables as JSON: sections of rows. Each row is an object from column name to the value at full precision, or to the text where a cell
+// is no single number.
 #pragma once
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
-// Where each point stands in a table: its section, its row's labels and the columns that show it. The first
-// half of build_table.h; the second, fill, turns places into text.
+// Where each point goes in a table: its section, its row's labels and the columns that show it. This is the first half of
+// build_table.h; the second, fill, turns places into text.
 #pragma once
 #include <set>
 #include <string>
@@ -29,8 +29,7 @@ struct PlacedRecords {
   std::set<std::string> axes;    // fields that headings, labels and pivot distinguish
 };
 
-// Without a name in `sort`, rows stand in the table's own order: that of its named rows, then of its "sort",
-// then of the file.
+// Without a name in `sort`, rows stand in the table's own order: by its named rows, then by its "sort", then as in the file.
 PlacedRecords place_records(const TableDeclaration& declaration, const std::vector<const Record*>& records,
                             const std::vector<std::string>& swept, const SortBy& sort, Formatter& formatter);
 

@@ -1,5 +1,5 @@
-// What every report says beside its numbers: the machine they were measured on, how FLOPs are counted, and
-// which peak MFU refers to and where that peak comes from.
+// What every report says next to its numbers: the machine they were measured on, how FLOPs are counted, and the peak of MFU with its
+// source.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,8 +10,7 @@
 
 namespace mbench::reports {
 
-// "Measured on: ...", "Software: ...": one line each, without a trailing newline. What the file does not say
-// is named as not recorded.
+// "Measured on: ...", "Software: ...": one line each, without a trailing newline. What the file lacks is named as not recorded.
 std::vector<std::string> measured_on(const ResultFile& file);
 
 // The fields that all points share: those that say what was trained, and any other that is not at its

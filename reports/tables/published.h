@@ -1,6 +1,6 @@
-// The table `published | simulated (or measured) | error` of a spec that has published figures
-// (engine/point/published.h), and what is said below it: how far off the figures are, and how many pairs of
-// strategies stand in the published order. Doubted figures are printed but not counted.
+// The table `published | simulated (or measured) | error` of a spec that has published figures (engine/point/published.h). Below it
+// stands how far off the figures are, and how many pairs of strategies are in the published order. Doubted figures are printed but not
+// counted.
 #pragma once
 #include <map>
 #include <optional>
@@ -35,7 +35,7 @@ class PublishedSummary {
     int published = 0, rows = 0;           // those in the table, and those of them that are compared
     double sum = 0, max = 0;               // of |error|
     int pairs = 0, ordered = 0;            // of strategies
-    int apart = 0, apart_and_ordered = 0;  // those published more than 3 % apart
+    int apart = 0, apart_and_ordered = 0;  // pairs whose published figures differ by more than 3 %
   };
   const std::map<std::string, Figures>& figures() const { return figures_; }  // by metric
 

@@ -1,5 +1,5 @@
-// A cell that compares a point with another one of its section: which point that is, and what is said of the
-// two. Part of build_table.h.
+// A cell that compares a point with another one of its section: which point that is, and the text of the comparison. Part of
+// build_table.h.
 #pragma once
 #include <set>
 #include <string>

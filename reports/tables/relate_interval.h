@@ -10,11 +10,11 @@
 
 namespace mbench::reports {
 
-// Whether a column compares the mean steps of points, or their rates, so that what it says has an interval.
+// Whether a column compares the mean steps of points, or their rates, so that it has an interval.
 bool compares_steps(const ColumnDeclaration& column);
 
-// Of the related value, such as an overhead of -0.40 to +0.03, at RatioBootstrap::kConfidence (mean_ratio.h). Nothing where a side is
-// simulated, has one sample, or stands for several seeds.
+// The interval of the related value, such as an overhead of -0.40 to +0.03, at RatioBootstrap::kConfidence (mean_ratio.h). Nothing
+// where a side is simulated, has one sample, or stands for several seeds.
 struct RelatedInterval {
   Interval interval;
   bool holds_no_change = false;

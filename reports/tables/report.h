@@ -19,8 +19,8 @@ struct ReportOptions {
   std::vector<std::string> filters;  // field=value; a field twice: either value
 };
 
-// Refuses a spec whose "tables" could not be printed or whose "gates" could not be judged, so that it is found before a sweep and not after
-// it.
+// Refuses a spec whose "tables" could not be printed or whose "gates" could not be judged. So such a fault is found before a sweep and
+// not after it.
 void check_tables(const nlohmann::ordered_json& spec);
 
 // How the points meet the spec's "gates".
@@ -32,8 +32,8 @@ GateSummary gate_summary(const ResultFile& file);
 
 std::string render_report(const ResultFile& file, const ReportOptions& options);
 
-// Below the reports of several files: how all of them together compare with what was published (markdown).
-// Empty unless each has published figures.
+// Follows the reports of several files: how all of them together compare with the published figures (markdown). Empty unless each has
+// published figures.
 std::string render_overall(const std::vector<ResultFile>& files, const ReportOptions& options);
 
 }  // namespace mbench::reports

@@ -1,5 +1,5 @@
-// A rendered table as data: sections of rows x columns. Builders (build_table.h) decide what stands in it,
-// writers (markdown.h, csv.h, json.h) how it looks; neither knows the other.
+// A rendered table as data: sections of rows x columns. Builders (build_table.h) decide on its content, writers (markdown.h, csv.h,
+// json.h) on its look; neither knows the other.
 #pragma once
 #include <optional>
 #include <string>
@@ -29,7 +29,7 @@ struct Column {
 
 // The names under which programs find the column: those of its values, or its own.
 std::vector<std::string> column_names(const Column& column);
-// What stands in a cell under each of them: a number, a text, or nothing.
+// The value of a cell under each of them: a number, a text, or nothing.
 using CellValue = std::variant<std::monostate, double, std::string>;
 std::vector<CellValue> cell_values(const Column& column, const Cell& cell);
 

@@ -1,36 +1,44 @@
-// How results are laid out as a table, as a declaration: which fields make sections, rows and columns, and
-// what a cell holds. Declarations are JSON, both those built in (reports/tables/declarations/*.json, a file for each) and
-// those of a spec's "tables". Fields and metrics have the names of the spec and of the result file (and those
-// of record.h); texts have the grammar of cell_text.h.
+// How results are laid out as a table, as a declaration: which fields make sections, rows and columns, and what a cell holds.
+// Declarations are JSON: the built-in ones (reports/tables/declarations/*.json, a file for each) and a spec's "tables". Fields and
+// metrics have the names of the spec, of the result file and of record.h. Texts have the grammar of cell_text.h.
 //
-//   "name"      what --table calls it
-//   "like"      a built-in table that this one is but for the keys given here (optional)
-//   "title"     printed above it (optional)
-//   "note"      printed below it (optional)
-//   "where"     {"field": value or [values]}: only these points (optional)
-//   "each"      "rank": a row for each rank of a point, with the names rank.* of record.h; "window": for each window of time of a
-//               soak, with the names window.*; "seeds": for points that differ in their seed alone, with the names seeds.* (optional)
-//   "sections"  headings, outermost first: ["{model} ({tp}-way Tensor Parallelism)", "{seq} Sequence
-//               Length"]. A text without braces is a list of fields: "tp,pp" is "tp {tp}, pp {pp}".
-//   "rows"      the columns that label a row: "field", or {"header", "text"}, or {"header", "names":
-//               [{"text", "where"}]} for rows that several fields tell apart, printed in this order. A text
-//               may be an array: one line each. "*": a column for each swept field.
-//   "pivot"     "{world} GPUs": the columns below repeat for each value, under this header (optional)
-//   "columns"   what a row shows: "metric" (its usual header and format; "*": every one that is known), or an
-//               object of
-//                 "header", "text" (or an array: one line each), "where" (the points it shows, for columns
-//                 such as "w/ --fp16")
-//               or a comparison with another point of the same section:
-//                 "header", "value": metric, "as": overhead | saved | reduction | difference | ratio |
-//                 speedup | efficiency | weak_efficiency, "against": {"strategy": "baseline"} (the row with
-//                 these values and otherwise the same labels; the value "first": whichever of them stands
-//                 first), or "first" (row of the section), "format": "{value*100:0} %" (optional), "self":
-//                 what stands in the row that the others are compared with ("-" unless given), "where"
-//   "labels"    {"field": {"value": "printed instead"}}; of "outcome": what stands in a cell without a result
-//   "sort"      "field" or "field:desc", or an array of them: the order of the rows unless --sort is given
+//   "name"      What --table calls it.
+//   "like"      A built-in table that this one equals, except for the keys given here (optional).
+//   "title"     Printed above it (optional).
+//   "note"      Printed below it (optional).
+//   "where"     {"field": value or [values]}: only these points (optional).
 //
-// A swept field that no heading, row or column names is added to the innermost heading: points are never
-// merged.
+//   "each"      What a row stands for, if not a point (optional). "rank": a rank of a point, with the names rank.* of record.h.
+//               "window": a window of time of a soak, with the names window.*.
+//               "seeds": points that differ only in their seed, with the names seeds.*.
+//
+//   "sections"  Headings, outermost first: ["{model} ({tp}-way Tensor Parallelism)", "{seq} Sequence Length"].
+//               A text without braces is a list of fields: "tp,pp" is "tp {tp}, pp {pp}".
+//   "rows"      The columns that label a row: "field", or {"header", "text"}. A text may be an array: one line each.
+//               {"header", "names": [{"text", "where"}]} gives rows names by several fields, printed in this order.
+//               "*": a column for each swept field.
+//
+//   "pivot"     "{world} GPUs": the columns below repeat for each value, under this header (optional).
+//   "columns"   What a row shows, by one of these.
+//               - "metric": its usual header and format. "*": every known one.
+//               - An object of "header", "text" (or an array: one line each), and "where" (the points it shows, for columns
+//                 such as "w/ --fp16").
+//
+//               - A comparison with another point of the same section, an object of these keys.
+//                 "header"
+//                 "value": The metric.
+//                 "as": overhead | saved | reduction | difference | ratio | speedup | efficiency | weak_efficiency.
+//
+//                 "against": "first" (row of the section), or the values of the row to compare with: {"strategy": "baseline"}.
+//                 The other labels are the same. The value "first" is whichever of them stands first.
+//                 "format": "{value*100:0} %" (optional).
+//                 "self": What stands in the row that the others are compared with ("-" unless given).
+//                 "where"
+//
+//   "labels"    {"field": {"value": "printed instead"}}. Those of "outcome" stand in a cell without a result.
+//   "sort"      "field" or "field:desc", or an array of them: the order of the rows unless --sort is given.
+//
+// A swept field that no heading, row or column names is added to the innermost heading: points are never merged.
 #pragma once
 #include <optional>
 #include <string>
@@ -41,7 +49,7 @@
 
 namespace mbench::reports {
 
-// A metric of this point (v) and of another (r), said in one of these ways.
+// A metric of this point (v) and of another (r), combined in one of these ways.
 enum class Relation {
   overhead,         // (v - r) / r, "+18.1 %"
   saved,            // (r - v) / r, "14.2 %"
@@ -87,7 +95,7 @@ struct ColumnDeclaration {
   std::string self = "-";
 };
 
-enum class Each { point, rank, window, seeds };  // what a row is of; seeds: points that differ in their seed alone
+enum class Each { point, rank, window, seeds };  // what a row is of; seeds: points that differ only in their seed
 
 struct TableDeclaration {
   std::string name, title, note;

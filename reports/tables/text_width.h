@@ -1,6 +1,5 @@
-// How wide a text stands in a terminal or an editor, in columns: East Asian wide characters and emoji take
-// two, combining marks and other characters without a width none, as utf8proc's tables of Unicode have it; what is not
-// UTF-8 counts a column for each byte.
+// How wide a text is in a terminal or an editor, in columns, by utf8proc's tables of Unicode. East Asian wide characters and emoji take
+// two. Combining marks and other characters without a width take none. What is not UTF-8 counts a column for each byte.
 #pragma once
 #include <cstddef>
 #include <string_view>

@@ -17,7 +17,7 @@ struct Fault {
   std::string says;  // in what is printed, on either stream
 };
 
-// Spinning threads would make the time of these tests that of the machine's other work.
+// Spinning threads would make these tests as slow as the machine's other work.
 inline const std::string kOneThread = "export OMP_NUM_THREADS=1; ";
 inline const std::string kSimulated = " --on sim:1xcpu --quiet";
 

@@ -45,7 +45,7 @@ until_no_rank() {  # within seven seconds
   }
   Run with_functions(const std::string& line) const { return shell(". ./functions.sh; " + line, 60); }
 
-  // Runs each line in a folder of its own, that begins as a copy of this one, side by side, and tells what each has printed. The folders
+  // Runs each line in a folder of its own that begins as a copy of this one, side by side. Returns what each has printed. The folders
   // are called 0, 1, ...
   std::vector<std::string> side_by_side(const std::vector<std::string>& lines) const {
     std::string all;

@@ -1,6 +1,6 @@
-// Work that is captured from streams into a graph, as the programming guide's section on stream capture has it: a stream that
-// waits for an event of the capture joins it; all that joined must be joined back to the stream it began on before it ends;
-// and meanwhile the thread makes no call that could wait for what is not under way.
+// Work that is captured from streams into a graph, as in the programming guide's section on stream capture. A stream that waits for an
+// event of the capture joins it. All that joined must be joined back to the first stream before the capture ends. Meanwhile the thread
+// makes no call that could wait for work which has not begun.
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -1,5 +1,5 @@
-// A communicator of the fake GPUs' NCCL. Its operations run in the order they were called in, each when its
-// stream comes to it; sums are taken in the order of the ranks, in f32 for 16-bit types, and rounded once.
+// A communicator of the fake GPUs' NCCL. Its operations run in the order of their calls, each when its stream comes to it. Sums are
+// taken in the order of the ranks, in f32 for 16-bit types, and rounded once.
 #pragma once
 #include <nccl.h>
 
@@ -17,7 +17,7 @@ namespace fake_cuda {
 
 enum class Call : int { all_reduce, all_gather, reduce_scatter, broadcast, reduce, send, receive };
 
-// What every rank must say alike.
+// The arguments in which all ranks must agree.
 struct Terms {
   Call call;
   int type = 0, op = 0, root = 0;
@@ -56,8 +56,8 @@ class Communicator {
   // To be run on a stream, all of these as one operation.
   void give(const std::shared_ptr<Communicator>& self, const std::shared_ptr<Queue>& queue,
             std::vector<Operation> operations);
-  // Calls of a communicator that does not block get on when it is asked for errors, one after the other,
-  // until they say that they are done.
+  // Calls of a nonblocking communicator progress when it is asked for errors, one after the other, until they report that they are
+  // done.
   void defer(std::function<bool()> call) { deferred_.push_back(std::move(call)); }
 
   ncclResult_t state();

@@ -1,6 +1,5 @@
-// The order in which a fake GPU works: each stream is a queue whose head may run, one thread runs the heads
-// in an order drawn from the seed, as late as the seed says. Whatever CUDA's rules leave open, it does
-// sometime: what lacks a wait shows as a wrong result.
+// The order in which a fake GPU works. Each stream is a queue whose head may run. One thread runs the heads in an order drawn from the
+// seed, as late as the seed says. Whatever CUDA's rules leave open, it does sometime: a missing wait shows as a wrong result.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -27,11 +26,11 @@ struct Queue {
   std::deque<std::uint64_t> turns;  // of each: how many were given to the GPU before it
   int connection = -1;              // hardware queue, whose works begin in the order of their turns; -1: one of its own
   bool blocked = false;             // when last looked at
-  std::shared_ptr<Capture> capture;  // where what is enqueued goes instead; asked by the host alone
+  std::shared_ptr<Capture> capture;  // where what is enqueued goes instead; asked only by the host
 };
 
-// One recording of an event. An event may be recorded anew, in another stream too, before the recording
-// before has passed; who waits for that one goes on waiting for it.
+// One recording of an event. An event may be recorded again, in another stream too, before its earlier recording has passed. Who waits
+// for the earlier one goes on waiting for it.
 struct Recording {
   std::atomic<bool> passed{false};
   std::atomic<double> time{0};       // when it passed, seconds
@@ -44,7 +43,7 @@ class Engine {
  public:
   static Engine& get();
 
-  // `of_a_stream`: it shares one of the hardware queues, of which there are CUDA_DEVICE_MAX_CONNECTIONS.
+  // `of_a_stream`: it shares one of the CUDA_DEVICE_MAX_CONNECTIONS hardware queues.
   std::shared_ptr<Queue> new_queue(bool of_a_stream = false);
   void enqueue(const std::shared_ptr<Queue>& queue, Work work);
   // Whether it is empty. The answer "no" may take a moment, in which the GPU gets on.

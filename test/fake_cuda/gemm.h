@@ -1,5 +1,5 @@
-// One matrix product as cuBLASLt defines it: column-major, D = epilogue(alpha op(A) op(B) + beta C). Sums in
-// f32, in an order that is the algorithm's.
+// One GEMM as cuBLASLt defines it: column-major, D = epilogue(alpha op(A) op(B) + beta C). Sums in f32, in an order that the algorithm
+// sets.
 #pragma once
 #include <cublasLt.h>
 

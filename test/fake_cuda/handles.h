@@ -58,8 +58,7 @@ std::shared_ptr<Queue> queue_of(cudaStream_t stream);
 // The GPU that this thread has chosen.
 int current_device();
 
-// What every call of the runtime returns: the fault that stopped the GPU goes before all else, and what is
-// no success is kept for cudaGetLastError().
+// What every call of the runtime returns. A fault that stopped the GPU takes precedence; any error is kept for cudaGetLastError().
 cudaError_t returned(cudaError_t code);
 cudaError_t refused(cudaError_t code, std::string_view call, std::string_view why);
 

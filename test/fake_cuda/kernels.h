@@ -1,5 +1,5 @@
-// Kernels of a fake GPU: functions of the host whose parameters are known. A real compiler tells the runtime
-// of every kernel; here launch() does, through learn().
+// Kernels of a fake GPU: functions of the host whose parameters are known. A real compiler registers every kernel with the runtime;
+// here launch() does, through learn().
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -19,7 +19,7 @@ class Memory {
   // False unless `at` is the start of an allocation of that kind.
   bool release(Kind kind, void* at);
 
-  // Ranges that the driver maps, or that are page-locked where they lie: counted apart from what they are backed by.
+  // Ranges that the driver maps, or that are page-locked in place. They are counted separately from the memory behind them.
   void add_mapped(void* at, std::size_t bytes, Kind kind = Kind::device);
   void remove_mapped(void* at);
   // Whether a mapped range of that kind begins there.

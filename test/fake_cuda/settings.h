@@ -13,7 +13,7 @@ struct Settings {
   std::size_t full_at = 0;                    // FULL_AT_MIB: bytes at which it is full all the same; 0: memory
   std::uint64_t seed = 1;                     // SEED: of the order in which streams run
   int capability = 90;                        // CAPABILITY: that each has, 90 for 9.0
-  int algorithms = 8;                         // ALGORITHMS: that the heuristic of matrix products returns at most
+  int algorithms = 8;                         // ALGORITHMS: that the heuristic of GEMMs returns at most
   std::uint64_t kernel_fault = 0;             // KERNEL_FAULT: this launch (from 1) fails while it runs; 0: none
   int absent_rank = -1;                       // ABSENT_RANK: of a communicator, that never comes ...
   std::uint64_t absent_from = 0;              // ABSENT_FROM: ... to its collectives from this one (from 1)
@@ -29,7 +29,7 @@ const Settings& settings();
 // For a test of several GPUs.
 Settings& changeable_settings();
 
-// Says on stderr why a call is refused: the error code alone would not.
+// Prints on stderr why a call is refused, which the error code does not show.
 void complain(std::string_view call, std::string_view why);
 
 }  // namespace fake_cuda

@@ -1,6 +1,6 @@
-// What a fuzz target is: a reader of one kind of file, given any bytes. It may take them or refuse them with an Error that is
-// about its input; anything else (another exception, an internal error, a sanitizer's finding, more than a few seconds) is a
-// finding. libFuzzer's main drives it; scripts/fuzz builds and runs all.
+// A fuzz target is a reader of one kind of file, given any bytes. It may accept them, or refuse them with an Error about its input.
+// Anything else is a finding: another exception, an internal error, a sanitizer's report, more than a few seconds. libFuzzer's main
+// drives it; scripts/fuzz builds and runs all.
 #pragma once
 #include <string>
 

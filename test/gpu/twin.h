@@ -1,5 +1,5 @@
-// The same work on the CPU and on the GPU: equal tensors, drawn once for each, and all of them compared afterwards, those
-// that the work must not change too.
+// The same work on the CPU and on the GPU, on equal tensors that are drawn once for each. All of them are compared afterwards, also
+// those that the work must not change.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -28,7 +28,7 @@ inline double gpu_tolerance(DType t) {
 // `looser` widens the tolerance.
 inline void expect_same(const Tensors& got, const Tensors& want, double looser = 1) {
   REQUIRE(got.size() == want.size());
-  DType narrowest = DType::f32;  // what was rounded on the way to an f32 result was rounded to this
+  DType narrowest = DType::f32;  // the coarsest type that values are rounded to before an f32 result
   for (std::size_t i = 0; i < want.size(); ++i)
     if (gpu_tolerance(want[i].dtype()) > gpu_tolerance(narrowest)) narrowest = want[i].dtype();
   CHECK(got.trespass() == "");

@@ -1,5 +1,5 @@
-// The table of layouts that the tests hold against the serial run: every strategy, alone and combined. It
-// stands in layouts.json, where scripts/same-results reads it too.
+// The table of layouts that the tests compare with the serial run: every strategy, by itself and combined. It is in layouts.json, where
+// scripts/same-results reads it too.
 #pragma once
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ struct Layout {
   Point point;
 };
 
-// All of the table, or those whose names hold what was chosen.
+// All of the table, or those whose names contain the chosen text.
 const std::vector<Layout>& layouts();
 void choose_layouts(const std::string& text);
 // The file to which each layout's row is written, as a line of JSON, by the case that records them (scripts/same-results).

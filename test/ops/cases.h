@@ -1,14 +1,14 @@
-// The cases of the ops: everything that any test or benchmark needs to know about an op, in one file for each,
-// NAME_cases.cpp in this folder. From it come
+// The cases of the ops: everything that any test or benchmark needs to know about an op. Each op has one file, NAME_cases.cpp in this
+// folder. It serves
 //
-//   test/engine/ops/cases_test.cpp            the CPU's op against the plain reference, and finite differences
-//   test/engine/backend/cuda/cases_test.cpp   our CUDA kernel on the emulator against the CPU's op, and the limits of
-//                                             a launch at large shapes
-//   test/gpu/cases_test.cpp                   the GPU's op against the CPU's, on a GPU and on the fake CUDA runtime
-//   bench/ops_bench.cpp, launch_bench.cpp     the rate at which the CPU runs it, and what a launch costs the host
+//   test/engine/ops/cases_test.cpp            The CPU's op against the plain reference, and finite differences.
+//   test/engine/backend/cuda/cases_test.cpp   Our CUDA kernel on the emulator against the CPU's op. Limits of a launch at large shapes.
+//   test/gpu/cases_test.cpp                   The GPU's op against the CPU's, on a GPU and on the fake CUDA runtime.
+//   bench/ops_bench.cpp, launch_bench.cpp     The rate at which the CPU runs it, and what a launch costs the host.
 //
 // A file of cases, here of an op that doubles:
 //
+//   ```
 //   void reference(const ops::Twice& op, Doubles& v) {          // in double, from the values as they are stored
 //     const Values& x = v[op.x];
 //     for (std::size_t i = 0; i < x.size(); ++i) v.out(op.y)[i] = 2 * x[i];
@@ -23,6 +23,7 @@
 //     cases.timed("hidden", [](Tensors& t) { ... });            // for ops_bench
 //     cases.huge("hidden", [](Tensors& t) { ... });             // nobody computes it: is the launch possible?
 //   });
+//   ```
 #pragma once
 #include <fmt/format.h>
 
@@ -52,7 +53,7 @@ class Doubles {
   std::map<const std::byte*, Values> before_, after_;
 };
 
-// How far results may lie apart.
+// How far results may differ.
 struct Within {
   Tolerance cpu{};                  // the CPU's from the reference
   Tolerance kernel{2e-6, 4e-6, 1};  // our kernel's from the CPU's; by default, both compute in f32 and round once
@@ -75,7 +76,7 @@ struct Case {
   std::string name;
   std::function<std::unique_ptr<AnyOp>(Tensors&)> make;
   Within within{};
-  int kernels = 0;  // that a GPU launches for it; 0: not told
+  int kernels = 0;  // that a GPU launches for it; 0: not given
 };
 
 // dot(y, dy) is differentiated by x, for every pair (x, dx). A dx that is added to may hold something before.
@@ -124,7 +125,7 @@ class CaseList {
   void add(std::string name, Make make, const Within& within = {}) {
     list_.compared.push_back(wrap(std::move(name), std::move(make), within));
   }
-  // Compared on the CPU and on GPUs alone: too large for the emulator, or on GPUs the work of a library.
+  // Compared only on the CPU and on GPUs: too large for the emulator, or on GPUs the work of a library.
   void unemulated(std::string name, Make make, const Within& within = {}) {
     list_.unemulated.push_back(wrap(std::move(name), std::move(make), within));
   }

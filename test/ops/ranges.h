@@ -1,5 +1,5 @@
-// Ranges of elements, for the ops that take some of a tensor's: at the borders of vectors or not, and more of them than
-// one launch holds.
+// Ranges of elements, for the ops that take some of a tensor's elements. They begin at the borders of vectors or not, and some are more
+// than one launch holds.
 #pragma once
 #include <string>
 #include <vector>

@@ -26,8 +26,8 @@ inline std::vector<DType> sum_types(DType type) {
 // Flat tensors: none, single elements, some that fit no vector and one that does, and the borders of the CPU's blocks.
 inline constexpr std::int64_t kLengths[] = {0, 1, 31, 33, 64, 255, 1023, 1024, 1025, 1027};
 
-// Rows and columns: single elements, ragged rows, rows of whole vectors, rows that a warp's registers hold, or several
-// warps', and rows that are read again and again.
+// Rows and columns: single elements, ragged rows, rows of whole vectors, rows that one or several warps' registers hold, and rows that
+// are read repeatedly.
 inline const Shape kRows[] = {{1, 1}, {3, 31}, {7, 33}, {2, 64}, {3, 5, 7}, {2, 255}, {5, 1027}, {2, 1032}};
 inline const Shape kLargeRows[] = {{64, 1024}, {9, 4096}, {2, 50257}};
 

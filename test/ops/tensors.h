@@ -20,8 +20,7 @@ class Tensors {
   explicit Tensors(Device& device) : Tensors(device, Placing()) {}
   Tensors(Device& device, const Placing& placing) : device_(device), placing_(placing) {}
 
-  // What the op reads: uniform draws, given values, ids of [0, below) some of which come again, masks with about
-  // that share of ones.
+  // What the op reads: uniform draws, given values, ids of [0, below) with some repeats, or masks with about that share of ones.
   Tensor in(const Shape& shape, DType type, double low = -1, double high = 1);
   Tensor values(const Shape& shape, DType type, const Values& values);
   Tensor ids(const Shape& shape, std::int64_t below);
@@ -30,8 +29,8 @@ class Tensors {
   // Results. What the op overwrites is NaN before; what it adds to is drawn.
   Tensor out(const Shape& shape, DType type = DType::f32);
   Tensor inout(const Shape& shape, DType type, double low = -1, double high = 1);
-  // A result that may also be one of these operands: the case runs once into a tensor like the first, and once over
-  // each operand, which must give the same bits.
+  // A result that may also be one of these operands. The case runs once into a tensor like the first, and once over each operand. All
+  // must give the same bits.
   Tensor over(std::initializer_list<Tensor> operands);
   // An operand that the op changes in place.
   Tensor changed(const Tensor& operand);
@@ -47,7 +46,7 @@ class Tensors {
   Values before(std::size_t i) const;
   Values now(std::size_t i) const;
   std::vector<std::byte> bits(std::size_t i) const;
-  // Empty, or what has been written to beside the results.
+  // What has been written to outside the results; empty: nothing.
   std::string trespass() const;
 
  private:

@@ -1,4 +1,4 @@
-// Values of tensors as doubles, and how far two of them may be apart.
+// Values of tensors as doubles, and how far two of them may differ.
 #pragma once
 #include <cmath>
 #include <cstdint>

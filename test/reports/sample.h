@@ -60,8 +60,8 @@ inline PointResult failed(PointResult r, Outcome outcome, std::string reason) {
   return r;
 }
 
-// Two layouts, two sequence lengths, the five strategies: times and memory as published for GPT-2 345M on 8
-// V100, but for one point that ran out of memory and one that crashed.
+// Two layouts, two sequence lengths, the five strategies. Times and memory are as published for GPT-2 345M on 8 V100, but one point ran
+// out of memory and one crashed.
 inline ResultFile strategies() {
   ResultFile file;
   file.environment = environment();

@@ -1,9 +1,9 @@
-// One block of threads of an emulated GPU: every thread is a fiber of its own, run in turn until it waits at
-// a barrier or at an operation of its warp. One block runs at a time, so blocks share nothing but memory.
+// One block of threads of an emulated GPU. Every thread is a fiber of its own, run in turn until it waits at a barrier or at an
+// operation of its warp. One block runs at a time, so blocks share only memory.
 //
-// What is found out: threads that wait at different places, or that have left while others wait for them
-// (Error names both places); exceptions thrown by a thread. The threads of a block can be run in ascending or
-// descending order: a kernel whose result depends on it has a race.
+// The emulator finds threads that wait at different places, or that have left while others wait for them (Error names both places). It
+// also finds exceptions thrown by a thread. The threads of a block can be run in ascending or descending order: a kernel whose result
+// depends on it has a race.
 #pragma once
 #include <setjmp.h>
 #include <ucontext.h>
@@ -70,7 +70,7 @@ class Block {
   unsigned lane() const { return running_ % 32; }
   std::byte* dynamic_shared() { return dynamic_.data(); }
   std::size_t dynamic_bytes() const { return dynamic_bytes_; }
-  // Static shared memory announces itself when it is first used; the number tells one block from the next.
+  // Static shared memory announces itself when it is first used; the number distinguishes one block from the next.
   std::uint64_t number() const { return number_; }
   void add_static(std::size_t bytes) { static_bytes_ += bytes; }
   std::size_t static_bytes() const { return static_bytes_; }

@@ -1,5 +1,5 @@
-// Two devices that run our CUDA kernels without a GPU. Of both only the ops have kernels that are our own: a library's
-// products and attention launch nothing of ours.
+// Two devices that run our CUDA kernels without a GPU. On both only the ops have kernels of our own. A library's GEMMs and attention
+// launch no kernel of ours.
 #pragma once
 #include <memory>
 

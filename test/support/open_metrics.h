@@ -1,5 +1,5 @@
-// A reader of OpenMetrics text as strict as its grammar (OpenMetrics 1.0, "Text format" and "Overall structure"), for the types that
-// mbench writes: gauge, counter, info. What breaks a rule is told with its line.
+// A reader of OpenMetrics text as strict as its grammar (OpenMetrics 1.0, "Text format" and "Overall structure"). It reads the types
+// that mbench writes: gauge, counter, info. What breaks a rule is reported with its line.
 #pragma once
 #include <cctype>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Whether this program is instrumented by AddressSanitizer, whose shadow memory and allocator are not the engine's and under which
-// everything takes several times as long: bounds on addresses, memory and time say nothing there.
+// Whether this program is instrumented by AddressSanitizer. Its shadow memory and allocator are not the engine's, and under it
+// everything takes several times as long. So bounds on addresses, memory and time say nothing there.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)  // GCC

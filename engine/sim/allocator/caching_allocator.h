@@ -1,13 +1,16 @@
-// PyTorch's caching allocator by its own rules (c10/cuda/CUDACachingAllocator.cpp), without addresses: which block a tensor gets, when a
-// segment is asked of the device, and what stays cached. It says before a run what torch.cuda.max_memory_reserved() says after one.
+// PyTorch's caching allocator by its own rules (c10/cuda/CUDACachingAllocator.cpp), without addresses: which block a tensor gets, when
+// a segment is requested from the device, and what stays cached. It predicts what torch.cuda.max_memory_reserved() says after a run.
 //
-// - A request is rounded up to 512 bytes. Up to 1 MiB it is served from segments of 2 MiB, below 10 MiB from segments of 20 MiB, above
-//   from a segment of its own, rounded up to 2 MiB. Small and large requests have pools of their own.
-// - The smallest free block that holds it is taken, and split where more than 1 MiB is left (512 bytes of the small pool and of
-//   expandable segments). What is not split off counts as allocated.
-// - Freed neighbours of a segment merge. Segments are kept, and returned to the device only where it would be full otherwise, those
-//   without a used block; then the request is tried again.
-// One stream, whose order frees and takes.
+// - A request is rounded up to 512 bytes. Up to 1 MiB it is served from segments of 2 MiB, below 10 MiB from segments of 20 MiB.
+//   Above, it gets a segment of its own, rounded up to 2 MiB. Small and large requests have separate pools.
+//
+// - The smallest free block that holds it is taken. It is split where more than 1 MiB is left, or 512 bytes in the small pool and in
+//   expandable segments. What is not split off counts as allocated.
+//
+// - Freed neighbours of a segment merge. Segments are kept. Those without a used block are returned to the device only where
+//   it would be full otherwise; then the request is tried again.
+//
+// There is one stream, whose order frees and takes.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -27,18 +30,18 @@ class CachingAllocator {
   std::size_t take(std::size_t bytes, Category category, std::string_view what);
   void give(std::size_t block, std::size_t bytes, Category category);
 
-  // Of the bytes that were asked for, as an Arena counts them.
+  // Counts requested bytes, as an Arena does.
   const MemoryUse& peak() const { return peak_; }
-  // Of those that blocks have: torch.cuda.max_memory_allocated().
+  // Counts the bytes of blocks: torch.cuda.max_memory_allocated().
   std::size_t peak_allocated() const { return peak_allocated_; }
   std::size_t allocated() const { return allocated_; }
-  // Of all segments: torch.cuda.max_memory_reserved() and memory_reserved().
+  // Counts the bytes of all segments: torch.cuda.max_memory_reserved() and memory_reserved().
   std::size_t reserved() const { return peak_reserved_; }
   std::size_t reserved_now() const { return reserved_; }
   // How often it had to return segments to have room: torch.cuda.memory_stats()["num_alloc_retries"].
   std::uint64_t retries() const { return retries_; }
 
-  // The free blocks. Where two are equal, what is asked for next changes both alike.
+  // The free blocks. If two allocators have equal ones, the next requests change both alike.
   struct FreeBlock {
     std::size_t size, address;
     std::uint32_t block;
@@ -54,7 +57,7 @@ class CachingAllocator {
   };
   const Free& free() const { return free_; }
 
-  // A part of a segment, in the order of addresses. `block`: what take() called it, where it is used.
+  // A part of a segment, in the order of addresses. `block`: the name that take() gave it, where it is used.
   struct Part {
     std::size_t address = 0, size = 0;
     bool used = false;
@@ -65,7 +68,7 @@ class CachingAllocator {
     bool small = false;
     std::vector<Part> parts;
   };
-  // What is mapped. Where an expandable segment has gaps it is several.
+  // The mapped segments. An expandable segment with gaps counts as several.
   std::vector<Segment> segments() const;
   std::size_t address(std::size_t block) const { return blocks_[block].address; }
 

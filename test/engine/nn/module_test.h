@@ -1,11 +1,10 @@
-// Gradients of modules by finite differences: a device, a plan and a parameter store for one rank, and the
-// comparison of what a backward wrote with how a scalar function of its output really changes.
+// Gradients of modules by finite differences: a device, a plan and a parameter store for one rank. What a backward wrote is compared
+// with the real change of a scalar function of its output.
 //
-// The engine computes in f32, so differences are noisy: a fourth-order central difference with a wide step
-// keeps both rounding (1e-6 / step) and truncation (step^4) small. Every tensor is checked along a random
-// direction, which sees all of its elements at once, and element by element at up to 32 evenly strided
-// places. Dropout masks come from counters and do not change between two evaluations, so the function stays
-// smooth with dropout on.
+// The engine computes in f32, so differences are noisy. A fourth-order central difference with a wide step keeps both rounding (1e-6 /
+// step) and truncation (step^4) small. Every tensor is checked along a random direction, which sees all of its elements at once. It is
+// also checked element by element at up to 32 evenly strided places. Dropout masks come from counters and do not change between two
+// evaluations, so the function stays smooth with dropout on.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -52,8 +51,8 @@ class ModuleTest {
     return p;
   }
 
-  // Weights as they are in no initial state, so that every term of a gradient counts; gradients not zero, so
-  // that a backward that overwrites them shows.
+  // Weights unlike any initial state, so that every term of a gradient counts. Gradients are not zero, so that a backward that
+  // overwrites them is found.
   void allocate_parameters() {
     store.close_unit();  // of what was added since the last
     store.allocate_and_initialise();
@@ -115,9 +114,8 @@ class ModuleTest {
   // sample 1.
   MicroBatch batch();
 
-  // How far `gradient`, which a backward said is df/dx, is from differences of `f`, the scalar function of
-  // what stands in the tensors now; in units of the tolerance, so that up to 1 is right. `where` tells the
-  // worst place.
+  // How far `gradient`, a backward's df/dx, is from differences of `f`, the scalar function of what is in the tensors now. In units of
+  // the tolerance, so up to 1 is right. `where` receives the worst place.
   double gradient_error(const std::function<double()>& f, const Tensor& x, const Floats& gradient,
                         std::string* where = nullptr);
   void check_gradient(const std::string& what, const std::function<double()>& f, const Tensor& x,

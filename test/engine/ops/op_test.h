@@ -1,5 +1,4 @@
-// What the tests of the ops share beside their cases (test/ops): a CPU device, tensors filled from and read back as
-// doubles.
+// What the tests of the ops share, in addition to their cases (test/ops): a CPU device, tensors filled from and read back as doubles.
 #pragma once
 #include <numeric>
 #include <span>

@@ -16,7 +16,7 @@ inline nlohmann::ordered_json framework_file(const std::string& name) {
   return parse_json(read_text_file(MBENCH_SOURCE_DIR "/engine/framework/" + name), name);
 }
 
-// Only fp16 matrix products take time, and they run at the peak: memory, links and host are next to free.
+// Only fp16 GEMMs take time, and they run at the peak: memory, links and host are next to free.
 inline Machine ideal_machine() {
   nlohmann::ordered_json j = machine_file("machines/V100-SXM2-16GB.json");
   const double free = 1e-6, infinite = 1e9;  // us, GB/s
@@ -27,7 +27,7 @@ inline Machine ideal_machine() {
   j["device"]["multiprocessors"]["value"] = 1;
   j["device"]["communication_multiprocessors"]["value"] = free;
   j["device"]["peak_tflops"]["fp16"]["value"] = 100;
-  j["device"]["peak_tflops"]["f32"]["value"] = infinite;  // of all that is no product
+  j["device"]["peak_tflops"]["f32"]["value"] = infinite;  // of all that is no GEMM
   for (const char* precision : {"f32", "fp16"}) j["gemm"]["sustained"][precision]["value"] = 1;
   for (const char* direction : {"forward", "backward"}) j["attention"][direction]["value"] = 1;
   nlohmann::ordered_json tile = j["gemm"]["tiles"][0];

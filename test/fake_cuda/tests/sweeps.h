@@ -33,7 +33,7 @@ class Sweeps {
   std::vector<PointResult> points(const std::string& name) const {
     return read_result_file(room_ / (name + "/results.json")).points;
   }
-  // All of which must be well.
+  // The same; all points must be well.
   std::vector<PointResult> good(const std::string& name, const std::string& sweep, const std::string& device,
                                 const std::string& settings = "", const std::string& options = "") {
     const Run done = run(name, sweep, device, settings, options);
@@ -74,7 +74,7 @@ inline void check_same_memory(const PointResult& got, const PointResult& want) {
   CHECK(got.memory_anatomy_mib.value().mib == want.memory_anatomy_mib.value().mib);
 }
 
-// What a step is spent on is told by events; the parts add up to the mean step, and each is there where the layout has it.
+// Events measure what a step is spent on. The parts add up to the mean step, and each is there where the layout has it.
 inline void check_time_anatomy(const PointResult& got) {
   REQUIRE(got.time_anatomy_ms);
   const TimeAnatomy& parts = *got.time_anatomy_ms;

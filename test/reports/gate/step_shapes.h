@@ -1,5 +1,5 @@
-// Shapes that step times have, drawn with known truth: runs in which nothing changed, and runs whose mean step became longer in many
-// ways, some of which a median does not see. What the gate makes of them is held by tests and printed by bench/gate_rates.
+// Shapes that step times have, drawn with known truth. In some runs nothing changed. In others the mean step became longer, in many
+// ways; a median does not see all of them. Tests check what the gate makes of them, and bench/gate_rates prints it.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -51,7 +51,7 @@ Draw factor(Factor of) {
   return by_step([of](Random& random, int i, int n) { return noisy(random) * of(random, i, n); });
 }
 
-// Two states, each of which lasts eight steps on average.
+// Two states. Each lasts eight steps on average.
 inline Draw lasting_states(double low, double high, double noise) {
   return [=](Random& random, int n) {
     Steps steps;

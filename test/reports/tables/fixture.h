@@ -1,18 +1,19 @@
-// A table as a test: the figures of some points, entered by hand, and the table that they must come out as.
-// One JSON file each, below test/reports/tables/declared/ (a golden test for every built-in table) and
-// test/reports/tables/published/ (tables that others published):
-//   "about"       what it is, and who published it
-//   "spec"        of the result file; its "tables" may declare the table
-//   "environment" of the result file (optional)
-//   "table"       --table (optional)
-//   "common"      what all points share; "columns" and "points": what they do not. A point's figures are
-//   those
-//                 of the result file, where a number may stand for its statistics and [mean, stddev] for them
-//   "prints"      the table, line by line, exactly; or
-//   "published"   the table as it was published, in markdown: compared heading by heading and cell by cell
-//   "differs"     [{"row", "column", "ours", "why"}]: cells (rows from 1, over all sections) that cannot be
-//   the
-//                 same
+// A table as a test: the figures of some points, entered by hand, and the expected table. There is one JSON file for each. Those below
+// test/reports/tables/declared/ are a golden test for every built-in table. Those below test/reports/tables/published/ are tables that
+// others published.
+//
+//   "about"        What it is, and who published it.
+//   "spec"         Of the result file; its "tables" may declare the table.
+//   "environment"  Of the result file (optional).
+//   "table"        --table (optional).
+//
+//   "common"       What all points share.
+//   "columns", "points"  What they do not share. A point's figures are those of the result file. A number may stand for its
+//                  statistics, and [mean, stddev] for them.
+//
+//   "prints"       The table, line by line, exactly; or
+//   "published"    the table as it was published, in markdown: compared heading by heading and cell by cell.
+//   "differs"      [{"row", "column", "ours", "why"}]: cells (rows from 1, over all sections) that cannot be the same.
 #pragma once
 #include <filesystem>
 #include <fstream>

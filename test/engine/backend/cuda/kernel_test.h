@@ -1,4 +1,4 @@
-// What the tests of single kernels share beside the cases of test/ops: tensors on the host, and an emulated stream.
+// What the tests of single kernels share, in addition to the cases of test/ops: tensors on the host, and an emulated stream.
 #pragma once
 #include "test/engine/ops/op_test.h"
 #include "test/ops/tensors.h"

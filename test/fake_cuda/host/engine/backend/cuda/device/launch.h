@@ -1,5 +1,5 @@
-// Found before the engine's header of this path: the same launch(), which first makes the kernel known to the
-// fake GPU, as a real compiler does for a real one.
+// Found before the engine's header of this path. It has the same launch(), which first registers the kernel with the fake GPU, as a
+// real compiler does for a real one.
 #pragma once
 #include <cuda_runtime_api.h>
 
