@@ -1,5 +1,5 @@
-"""scripts/prose on pages written here: what it finds, what it leaves alone, and that README.md, CONTRIBUTING.md and the pages of
-docs/ have nothing to find: prose_test.py"""
+"""scripts/prose on pages written here: what it finds, what it leaves alone, and that README.md, CONTRIBUTING.md, the pages of docs/ and
+the comments of headers have nothing to find: prose_test.py"""
 import pathlib
 import subprocess
 import sys
@@ -12,6 +12,8 @@ CHECKED = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "configs/pub
                                     "engine/sim/machines/README.md", "packaging/README.md")]
 CHECKED += [p for p in sorted((ROOT / "docs").rglob("*.md"))
             if p.parent.name != "evidence"]
+HEADERS = [ROOT / name for name in ("include", "api", "bench", "cli", "engine", "explain", "formats", "health", "reports", "search",
+                                    "strategies", "sweeps", "test")]
 LONG = "One " + "word " * 30 + "more."
 
 
@@ -28,13 +30,13 @@ class Prose(unittest.TestCase):
     def run_on(self, *paths):
         return subprocess.run([sys.executable, ROOT / "scripts" / "prose", "--check", *paths], capture_output=True, text=True)
 
-    def assert_finds(self, text, expected):
-        said = self.run_on(self.write("page.md", text))
+    def assert_finds(self, text, expected, name="page.md"):
+        said = self.run_on(self.write(name, text))
         self.assertEqual(said.returncode, 1, said.stdout)
         self.assertIn(expected, said.stdout)
 
-    def assert_clean(self, text):
-        said = self.run_on(self.write("page.md", text))
+    def assert_clean(self, text, name="page.md"):
+        said = self.run_on(self.write(name, text))
         self.assertEqual(said.returncode, 0, said.stdout)
 
     def test_long_sentences_are_found_wherever_they_stand(self):
@@ -66,6 +68,18 @@ class Prose(unittest.TestCase):
         said = self.run_on(pathlib.Path(self.folder.name) / "none.md")
         self.assertEqual(said.returncode, 1)
         self.assertIn("[prose] no such file", said.stderr)
+
+    def test_comments_of_headers_are_read(self):
+        half = "word " * 16
+        self.assert_finds(f"// One {half}\n// {half} more.\nint a;\n", "a.h:1: sentence: 34 words", "a.h")
+        self.assert_finds("int floor = 0;  // a floor\n", 'a.h:1: word: "floor", need: lower bound', "a.h")
+        self.assert_finds("// " + "One. " * 4 + "\n// " + "Two. " * 3 + "\n", "paragraph: 7 sentences", "a.h")
+        self.assert_clean(f"// One {half}\n//\n// {half}\nint a;  // {half}\nint b;  // {half}\n", "a.h")
+        self.assert_clean('const char* told = "// told beside";  // `told`, https://example.org/a//b\n', "a.h")
+
+    def test_headers_read_well(self):
+        said = self.run_on(*HEADERS)
+        self.assertEqual(said.returncode, 0, "\n" + said.stdout)
 
     def test_pages_read_well(self):
         said = self.run_on(*CHECKED)
