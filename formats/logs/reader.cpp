@@ -10,7 +10,7 @@
 namespace mbench::formats {
 namespace {
 
-constexpr double kMostOfAnything = 1e15, kMostRanks = 1e9;
+constexpr double kCountLimit = 1e15, kWorldLimit = 1e9;
 
 // A label at which a record begins: the one behind which a number stands.
 std::size_t find_record(std::string_view text, std::string_view label, std::size_t from) {
@@ -71,9 +71,9 @@ void LogReader::read_records(const LogRow& row, const Line& line) {
     }
     if (!any) continue;
     if (const auto found = record.figures.find(Figure::global_batch); found != record.figures.end())
-      if (const auto samples = count_of(found->second, 1, kMostOfAnything)) log_.global_batch = samples;
+      if (const auto samples = count_of(found->second, 1, kCountLimit)) log_.global_batch = samples;
     if (const auto found = record.figures.find(Figure::world); found != record.figures.end())
-      if (const auto ranks = count_of(found->second, 1, kMostRanks)) log_.world = ranks;
+      if (const auto ranks = count_of(found->second, 1, kWorldLimit)) log_.world = ranks;
     add_memory(record, line.rank);
     if (row.kind == LineKind::step) add_step(record, line.rank);
   }
@@ -81,7 +81,7 @@ void LogReader::read_records(const LogRow& row, const Line& line) {
 
 void LogReader::add_memory(const Record& record, int rank) {
   if (const auto said = record.figures.find(Figure::rank); said != record.figures.end())
-    rank = static_cast<int>(count_of(said->second, 0, kMostRanks).value_or(rank));
+    rank = static_cast<int>(count_of(said->second, 0, kWorldLimit).value_or(rank));
   const auto of = [&](Figure figure, const char* kind) {
     if (const auto found = record.figures.find(figure);
         found != record.figures.end() && std::isfinite(found->second) && found->second >= 0)
@@ -105,7 +105,7 @@ void LogReader::add_step(const Record& record, int rank) {
     return found == record.figures.end() ? std::optional<double>() : found->second;
   };
   const double number = *figure(Figure::step), pace = *figure(Figure::pace);
-  const auto at_step = count_of(number, 0, kMostOfAnything);
+  const auto at_step = count_of(number, 0, kCountLimit);
   if (!at_step || !std::isfinite(pace) || pace <= 0) {
     ++cut_;
     return;
