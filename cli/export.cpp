@@ -17,10 +17,12 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Writes what a trainer is given to run a point: a script of Megatron-LM (--to megatron), a ConfigContainer of\n"
-    "Megatron-Bridge in YAML (--to megatron-bridge), a TOML of torchtitan (--to torchtitan), the config.json of its "
-    "model (--to hf), or a config of DeepSpeed (--to deepspeed), to which the model and how its layers compute are the "
-    "training script's to say.\n"
+    "Writes what a trainer is given to run a point, by --to:\n"
+    "  megatron         a script of Megatron-LM\n"
+    "  megatron-bridge  a ConfigContainer of Megatron-Bridge, in YAML\n"
+    "  torchtitan       its TOML\n"
+    "  deepspeed        its config. The training script gives the model and how its layers compute.\n"
+    "  hf               the config.json of the model\n"
     "What the trainer cannot say is an error that names it. What is written is read again first, and is the same "
     "point.";
 

@@ -10,8 +10,8 @@ void LaunchOptions::add_to(CLI::App& command) {
   command
       .add_option(
           "--launcher", launcher,
-          "mpirun, mpiexec, srun, flux, or local (one rank, no launcher), or the path of one of them; default srun "
-          "inside a Slurm job where it can start this program, else mpirun")
+          "mpirun, mpiexec, srun, flux, the path of one of them, or local (one rank, no launcher); default srun inside "
+          "a Slurm job that can start this program, else mpirun")
       ->type_name("NAME");
   command
       .add_option(

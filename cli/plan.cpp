@@ -261,9 +261,8 @@ void add_plan(CLI::App& app, Exit& exit) {
                     "What the fullest rank holds at its peak, tensor by tensor, and which single change frees most");
   command
       ->add_option("--memory-snapshot", options->snapshot,
-                   "Write what the fullest rank allocates in a step to FILE, as PyTorch's memory viewer reads it: a "
-                   "pickle, or JSON where FILE "
-                   "ends in .json; with several points, to FILE with the point's id before its extension")
+                   "Write what the fullest rank allocates in a step to FILE, for PyTorch's memory viewer: a pickle, or "
+                   "JSON where FILE ends in .json. With several points, the point's id stands before the extension")
       ->type_name("FILE");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
   command

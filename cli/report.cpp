@@ -142,8 +142,8 @@ void add_report(CLI::App& app, Exit&) {
   command
       ->add_option(
           "--table", args->options.tables,
-          fmt::format("Table to print: {}, published (where the spec has published figures), or one that the spec "
-                      "declares; may be repeated. Default: the spec's tables, else published where there are such "
+          fmt::format("Table to print: {}. Also published, where the spec has published figures, and those that the "
+                      "spec declares. May be repeated. Default: the spec's tables, else published where there are such "
                       "figures, else strategies where a strategy was swept, else long",
                       fmt::join(reports::builtin_names(), ", ")))
       ->delimiter(',')

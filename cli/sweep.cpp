@@ -382,10 +382,8 @@ void add_run_options(CLI::App* command, const std::shared_ptr<Options>& options)
   command
       ->add_option(
           "--collective-timeout", options->collective_timeout,
-          "End a point, naming host and rank, once a rank has given no sign of life for so many seconds, no rank has "
-          "come "
-          "further though all are alive, or a collective between GPUs has not ended; default 300, or half of --timeout "
-          "where that is less")
+          "End a point after so many seconds without a sign of life of a rank, progress of any, or the end of a "
+          "collective between GPUs. The reason names host and rank. Default 300, at most half of --timeout")
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
   command
@@ -395,9 +393,8 @@ void add_run_options(CLI::App* command, const std::shared_ptr<Options>& options)
       ->type_name("FILE");
   command
       ->add_option("--soak", options->soak,
-                   "Train every point for so long, such as 90s, 30min or 8h, and not for its iterations: throughput "
-                   "and clocks over "
-                   "time stand in its row, drift and dips are flagged.")
+                   "Train every point for so long, such as 90s, 30min or 8h, instead of its iterations. Its row has "
+                   "throughput and clocks over time, with drift and dips flagged")
       ->type_name("DURATION");
   command
       ->add_option("--take-turns", options->turns,
@@ -438,8 +435,8 @@ void add_sweep(CLI::App& app, Exit& exit) {
       ->required();
   command
       ->add_option("--on", options->on,
-                   "Device: cpu, cuda or sim:<N>x<MACHINE> (a built-in machine, see mbench devices, or the path of a "
-                   "machine file); default cuda if every rank gets a GPU of its own, else cpu")
+                   "Device: cpu, cuda or sim:<N>x<MACHINE>, a machine of mbench devices or the path of a machine file; "
+                   "default cuda if every rank gets a GPU of its own, else cpu")
       ->type_name("DEVICE");
   command
       ->add_option("--out", options->out,

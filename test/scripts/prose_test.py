@@ -1,6 +1,7 @@
 """scripts/prose on pages written here: what it finds, what it leaves alone, and that README.md, CONTRIBUTING.md, the pages of docs/ and
 the comments of headers have nothing to find: prose_test.py"""
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,18 @@ class Prose(unittest.TestCase):
         self.assert_finds("// " + "One. " * 4 + "\n// " + "Two. " * 3 + "\n", "paragraph: 7 sentences", "a.h")
         self.assert_clean(f"// One {half}\n//\n// {half}\nint a;  // {half}\nint b;  // {half}\n", "a.h")
         self.assert_clean('const char* told = "// told beside";  // `told`, https://example.org/a//b\n', "a.h")
+
+    def test_help_reads_well(self):
+        page = (ROOT / "docs" / "reference" / "help.md").read_text()
+        texts = []
+        for block in re.findall(r"```[^\n]*\n(.*?)```", page, re.S):
+            for line in block.splitlines():
+                option = re.match(r"  \S.*?  +(\S.*)$", line)
+                # Names to choose from are one word.
+                texts.append(re.sub(r"(?:[\w-]+, ){4,}[\w-]+", "names", option.group(1) if option else line.strip()))
+        self.assertGreater(len(texts), 300)
+        said = self.run_on(self.write("help.md", "\n\n".join(texts)))
+        self.assertEqual(said.returncode, 0, "\n" + said.stdout)
 
     def test_headers_read_well(self):
         said = self.run_on(*HEADERS)
