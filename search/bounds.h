@@ -39,8 +39,8 @@ struct LowerBound {
   Category largest() const;  // what most of it is for
 };
 
-// Joules that no step takes less than which takes so many seconds at least: its devices draw what idle ones do, and `busy_joules` above
-// that. 0 where the machine has no power curve.
+// A lower bound of the energy, in joules, of a step that takes at least so many seconds: idle power of all devices over that time, and
+// `busy_joules` above it. 0 where the machine has no power curve.
 double joules_at_least(const Point& point, double seconds, double busy_joules, const Machine& machine);
 
 // Whether what the framework's host does for a step counts.

@@ -1,6 +1,11 @@
 // The GEMMs of an MoE's experts, each with its own rows: expert e has the rows offsets[e] ... offsets[e + 1]. The host
 // must know the offsets. Where all experts have the same number of rows it is one batched Matmul:
-//   `{a = Matrix(x, m, k, k, 0, m * k), b = Matrix(w, n, k, k, 0, n * k).t(), c = Matrix(y, m, n, n, 0, m * n), batch = experts}`.
+//
+//   `a = Matrix(x, m, k, k, 0, m * k)`
+//
+//   `b = Matrix(w, n, k, k, 0, n * k).t()`
+//
+//   `c = Matrix(y, m, n, n, 0, m * n)`, with `batch = experts`.
 #pragma once
 #include <span>
 

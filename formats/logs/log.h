@@ -9,6 +9,12 @@
 
 namespace mbench::formats {
 
+// A count that a log prints, such as a step or the ranks of a job; nothing where the number is none from `least` to below `limit`.
+inline std::optional<std::int64_t> count_of(double number, std::int64_t least = 0, double limit = 1e15) {
+  if (!(number >= static_cast<double>(least) && number < limit)) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
 // The unit in which a log gives the time of a step.
 enum class Pace { none, ms, samples_per_s, tokens_per_s_per_device };
 // What a step did as well as training, by the lines before it.

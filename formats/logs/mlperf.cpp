@@ -32,8 +32,9 @@ LoggedStep* MlperfReader::step_of(const json& metadata) {
   std::optional<double> number = number_of(metadata, "step");
   if (!number && log_.global_batch)
     if (const auto samples = samples_of(metadata)) number = *samples / static_cast<double>(*log_.global_batch);
-  if (!number || !(*number >= 0 && *number < 1e15)) return nullptr;
-  const auto step = static_cast<std::int64_t>(*number);
+  const auto counted = number ? count_of(*number) : std::nullopt;
+  if (!counted) return nullptr;
+  const std::int64_t step = *counted;
   if (!log_.steps.empty() && log_.steps.back().step == step) return &log_.steps.back();
   if (!log_.steps.empty() && log_.steps.back().step > step) return nullptr;
   if (log_.steps.size() >= kMostSteps) fail(ErrorKind::bad_input, "log", "has more than {} steps", kMostSteps);

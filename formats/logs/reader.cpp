@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -10,7 +9,7 @@
 namespace mbench::formats {
 namespace {
 
-constexpr double kCountLimit = 1e15, kWorldLimit = 1e9;
+constexpr double kWorldLimit = 1e9;  // ranks of a job are fewer
 
 // A label at which a record begins: the one behind which a number stands.
 std::size_t find_record(std::string_view text, std::string_view label, std::size_t from) {
@@ -25,12 +24,6 @@ std::size_t find_record(std::string_view text, std::string_view label, std::size
 // The slower of two ranks' times of one step: the step is over when the last is done.
 double slower(double a, double b, Pace unit) {
   return unit == Pace::ms ? std::max(a, b) : std::min(a, b);
-}
-
-// A count that a log prints, such as the ranks of a job; nothing where the number can be none.
-std::optional<std::int64_t> count_of(double number, std::int64_t least, double limit) {
-  if (!(number >= static_cast<double>(least) && number < limit)) return std::nullopt;
-  return static_cast<std::int64_t>(number);
 }
 
 void raise(std::vector<LoggedMemory>& memory, const char* kind, std::int64_t rank, double mib) {
@@ -71,7 +64,7 @@ void LogReader::read_records(const LogRow& row, const Line& line) {
     }
     if (!any) continue;
     if (const auto found = record.figures.find(Figure::global_batch); found != record.figures.end())
-      if (const auto samples = count_of(found->second, 1, kCountLimit)) log_.global_batch = samples;
+      if (const auto samples = count_of(found->second, 1)) log_.global_batch = samples;
     if (const auto found = record.figures.find(Figure::world); found != record.figures.end())
       if (const auto ranks = count_of(found->second, 1, kWorldLimit)) log_.world = ranks;
     add_memory(record, line.rank);
@@ -104,8 +97,8 @@ void LogReader::add_step(const Record& record, int rank) {
     const auto found = record.figures.find(wanted);
     return found == record.figures.end() ? std::optional<double>() : found->second;
   };
-  const double number = *figure(Figure::step), pace = *figure(Figure::pace);
-  const auto at_step = count_of(number, 0, kCountLimit);
+  const double pace = *figure(Figure::pace);
+  const auto at_step = count_of(*figure(Figure::step));
   if (!at_step || !std::isfinite(pace) || pace <= 0) {
     ++cut_;
     return;

@@ -35,9 +35,10 @@ Log read_trainer_state(const ordered_json& state, const std::string& file) {
     if (!entry.is_object()) continue;
     if (entry.contains("eval_loss")) evaluated = true;
     const auto number = known_number(entry, "step");
-    if (!number || !(*number >= 0 && *number < 1e15)) continue;
+    const auto counted = number ? count_of(*number) : std::nullopt;
+    if (!counted) continue;
     LoggedStep step;
-    step.step = static_cast<std::int64_t>(*number);
+    step.step = *counted;
     step.first = log.steps.empty();
     step.loss = known_number(entry, "loss");
     step.gradient_norm = known_number(entry, "grad_norm");
