@@ -69,13 +69,13 @@ std::string keys_of(const std::vector<std::string>& lines, const std::set<std::s
 std::string trainer_flags(const Point& point) {
   const auto target = target_of(point.framework.preset);
   if (!target) return "";
-  std::string text = fmt::format("## How {} is told the best\n\n", point.framework.preset);
+  std::string text = fmt::format("## The best as settings of {}\n\n", point.framework.preset);
   std::vector<std::string> lines;
   try {
     lines = lines_of(formats::export_point(point, *target));
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::unsupported) throw;
-    return text + fmt::format("It cannot be told all of it: {}\n", e.what());
+    return text + fmt::format("Not all of it can be set: {}\n", e.what());
   }
   const std::set<std::string> anyway = said_anyway(point, *target);
   return text + "```\n" + (*target == formats::Target::megatron ? flags_of(lines, anyway) : keys_of(lines, anyway)) +

@@ -45,7 +45,7 @@ void refuse_disturbed(const std::vector<ResultFile>& results) {
 void add(const Arguments& args) {
   if (const auto checks = std::count_if(args.results.begin(), args.results.end(), is_check_file); checks > 0) {
     if (checks != static_cast<std::ptrdiff_t>(args.results.size()))
-      fail(ErrorKind::bad_input, "baseline add", "got {} checks among {} files, need checks alone or results alone",
+      fail(ErrorKind::bad_input, "baseline add", "got {} checks among {} files, need only checks or only results",
            checks, args.results.size());
     print(add_checks(args.results, args.folder) + "\n");
     return;
@@ -220,7 +220,7 @@ void add_baseline(CLI::App& app, Exit&) {
       ->required();
   adding->add_option(
       "--metric", args->metric,
-      "memory, or memory,loss: keep these alone, for any machine with the same kind of device. Default: all");
+      "memory, or memory,loss: keep only these, for any machine with the same kind of device. Default: all");
   adding->add_flag("--force", args->add.force,
                    "Store times of a starved or throttled run too. Its entry keeps what it is flagged by");
   adding->add_option("--revision", args->add.revision,

@@ -71,7 +71,7 @@ struct Part {
 Part measure_with(int ranks, const Options& options, const sweeps::Launcher& launcher, Interrupt& interrupt) {
   RankJob job;
   job.command = "calibrate";
-  job.arguments = {"--told", "--on", options.device};
+  job.arguments = {"--reported", "--on", options.device};
   if (options.quick) job.arguments.push_back("--quick");
   job.device = options.device;
   job.ranks = ranks;
@@ -146,7 +146,7 @@ int calibrate(Options options) {
   m["name"] = fs::path(options.file).stem().string();
   if (speed > 0)
     m["host"]["speed"] = {{"value", std::stod(fmt::format("{:.4g}", speed))},
-                          {"source", measured + ": what steps of small models took beside their ops"}};
+                          {"source", measured + ": what steps of small models took in addition to their ops"}};
   m["measured"] = sim::measured_to_json(all, measured);
   const std::string text = dump_json(m);
   machine_from_json(parse_json(text, options.file), options.file);
@@ -174,7 +174,7 @@ void add_calibrate(CLI::App& app, Exit& exit) {
       ->add_option("--timeout", options->timeout, "End the ranks of a measurement after so many seconds; default 1200")
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
-  command->add_flag("--told", options->reported, "")->group("");  // of the ranks that it starts
+  command->add_flag("--reported", options->reported, "")->group("");  // of the ranks that it starts
   command->add_option("--end-with", options->end_with, "")->group("");
   options->launch.add_to(*command);
   command->callback([options, &exit] {

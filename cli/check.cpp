@@ -237,7 +237,7 @@ int run(Options options) {
 health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& launcher, Interrupt* interrupt) {
   RankJob job;
   job.command = "check";
-  job.arguments = {"--told", "--on", request.device};
+  job.arguments = {"--reported", "--on", request.device};
   for (const Mesh& mesh : request.meshes) job.arguments.insert(job.arguments.end(), {"--mesh", text_of(mesh)});
   if (request.repeat > 1) job.arguments.insert(job.arguments.end(), {"--repeat", std::to_string(request.repeat)});
   if (request.largest > 0) job.arguments.insert(job.arguments.end(), {"--largest", std::to_string(request.largest)});
@@ -246,7 +246,7 @@ health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& 
   job.timeout_s = request.timeout_s;
   job.interrupt = interrupt;
   health::Health reported =
-      health::health_from_json(nlohmann::json(reported_by_ranks(job, launcher)), "mbench check: $.told");
+      health::health_from_json(nlohmann::json(reported_by_ranks(job, launcher)), "mbench check: $.reported");
   if (reported.devices.size() == static_cast<std::size_t>(request.ranks)) return reported;
   fail(ErrorKind::launch_failed, launcher.program,
        "starts jobs of {} ranks, need one of {}: it is another MPI's, or speaks another PMI than this program",
@@ -346,7 +346,8 @@ void add_check(CLI::App& app, Exit& exit) {
       ->type_name("SECONDS")
       ->check(seconds_between(0.001, 1e9));
   command->add_flag("--quiet", options->quiet, "No progress");
-  command->add_flag("--told", options->reported, "A line of JSON, for the program that started the ranks")->group("");
+  command->add_flag("--reported", options->reported, "A line of JSON, for the program that started the ranks")
+      ->group("");
   command->add_option("--end-with", options->end_with, "")->group("");  // as of run
   options->launch.add_to(*command);
   command->callback([options, &exit] { exit.code = run(*options); });

@@ -222,7 +222,7 @@ std::string add_checks(const std::vector<std::string>& paths, const std::string&
       checks.push_back(health::health_from_json(file, path + ": $"));
   }
   if (fleet && (!checks.empty() || paths.size() > 1))
-    fail(ErrorKind::bad_input, "baseline add", "got a fleet and {} other files, need one fleet, or check files alone",
+    fail(ErrorKind::bad_input, "baseline add", "got a fleet and {} other files, need one fleet, or only check files",
          paths.size() - 1);
   if (!fleet) fleet = health::make_fleet(checks);
   if (fleet->date.empty()) fleet->date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
@@ -281,8 +281,8 @@ bool makes_fleet(const FleetRequest& request) {
     fleets += health::is_fleet(file) ? 1 : 0;
   }
   if (fleets > 0 && request.files.size() > 1)
-    fail(ErrorKind::bad_input, "--fleet", "got {} files with a stored fleet among them, need it alone, or check files",
-         request.files.size());
+    fail(ErrorKind::bad_input, "--fleet",
+         "got {} files with a stored fleet among them, need only the fleet, or check files", request.files.size());
   return fleets == 0;
 }
 

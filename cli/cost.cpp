@@ -133,12 +133,12 @@ void print_cost(const Row& row, const reports::StepFacts& step, const reports::R
   line("step", fmt::format("{:.4g} s, {} tokens, {} devices{}", step.seconds, count_text(step.tokens), step.devices,
                            row.result.simulated ? " (simulated)" : ""));
   line("steps", of(cost.steps, count_text));
-  line("training alone", of(cost.work, time_text));
+  line("training only", of(cost.work, time_text));
   const bool mtbf = asked.device_mtbf.has_value(), bandwidth = asked.checkpoint_bandwidth.has_value(),
              restart = asked.restart.has_value();
   const std::string failures =
       unknown({{"--mtbf", mtbf}, {"--checkpoint-bandwidth", bandwidth}, {"--restart", restart}});
-  known("the job fails", cost.job_mtbf, time_text, unknown({{"--mtbf", mtbf}}), " apart on average");
+  known("MTBF of the job", cost.job_mtbf, time_text, unknown({{"--mtbf", mtbf}}));
   line("checkpoint", fmt::format("{:.4g} GB{}", step.checkpoint_bytes / 1e9,
                                  cost.checkpoint ? ", " + of(*cost.checkpoint, format_duration) : ""));
   known("best interval", cost.interval, format_duration, failures, " of training between two checkpoints");
@@ -151,7 +151,7 @@ void print_cost(const Row& row, const reports::StepFacts& step, const reports::R
   known("money", cost.money, count_text, unknown({{"--price", false}}), least);
   const bool of_devices = !asked.watts && cost.joules;
   known("energy", cost.joules, energy_text, unknown({{"--watts", false}}),
-        of_devices ? ", of the devices in training alone" : least);
+        of_devices ? ", only of the devices in training" : least);
   fmt::print("\n");
 }
 

@@ -125,7 +125,7 @@ void print_layout(const Point& p, const Plan& plan) {
   if (plan.state.sharded() && p.model.experts > 0)
     fmt::print("               of experts over {} ranks{}\n", plan.mesh.size(Axis::edp), copies_of(plan));
   if (plan.precision.fp8_parameters)
-    fmt::print("  fp8          {}: weights of layers' GEMMs in FP8 alone, of their f32 originals\n",
+    fmt::print("  fp8          {}: weights of layers' GEMMs in FP8 only, of their f32 originals\n",
                name_of(*plan.precision.fp8));
   if (plan.state.optimizer_at == Residence::host)
     fmt::print("  offload      {} in host memory, updated there\n",

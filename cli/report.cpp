@@ -81,7 +81,7 @@ void run(const Arguments& args) {
   const auto checks = std::count_if(args.results.begin(), args.results.end(), is_check_file);
   if (checks > 0) {
     if (checks != static_cast<std::ptrdiff_t>(args.results.size()))
-      fail(ErrorKind::bad_input, "report", "got {} checks among {} files, need checks alone or results alone", checks,
+      fail(ErrorKind::bad_input, "report", "got {} checks among {} files, need only checks or only results", checks,
            args.results.size());
     write_out(report_checks(args.results, args.options.format), args.out);
     return;

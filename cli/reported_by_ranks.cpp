@@ -18,7 +18,7 @@
 namespace mbench::cli {
 namespace {
 
-constexpr std::string_view kReported = "{\"told\": ";
+constexpr std::string_view kReported = "{\"reported\": ";
 
 sweeps::Command command_of(const RankJob& job, const sweeps::Launcher& launcher,
                            const std::vector<std::string>& program) {
@@ -58,7 +58,7 @@ nlohmann::ordered_json reported_by_ranks(const RankJob& job, const sweeps::Launc
   process.interrupt = job.interrupt;
   process.on_line = [&](std::string_view line) {
     if (!line.starts_with(kReported)) return launch.take(line), false;
-    reported = parse_json(line, "mbench " + job.command).at("told");
+    reported = parse_json(line, "mbench " + job.command).at("reported");
     return true;
   };
   process.on_error_line = [&](std::string_view line) { return launch.take(line), false; };

@@ -90,7 +90,7 @@ std::string suspects_text(const std::vector<Suspect>& suspects) {
   const auto heading = [](Suspect::By by) {
     return by == Suspect::By::figures ? "\nShown by the run's own figures:\n\n"
            : by == Suspect::By::simulation
-               ? "\nSimulated, the nearest to the measured step first. Each is one change, alone:\n\n"
+               ? "\nSimulated, the nearest to the measured step first. Each is one change by itself:\n\n"
                : "\nNot to be seen from here:\n\n";
   };
   for (std::size_t i = 0; i < suspects.size(); ++i) {

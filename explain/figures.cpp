@@ -49,9 +49,9 @@ void add_devices(const Run& run, std::vector<Suspect>& suspects) {
   if (!r.cpu_share_by_rank.empty())
     if (const double least = *std::min_element(r.cpu_share_by_rank.begin(), r.cpu_share_by_rank.end()); least < 0.9)
       suspects.push_back({Suspect::By::figures,
-                          fmt::format("a rank had a core for {:.0f} % of its time alone", least * 100),
+                          fmt::format("a rank had a core for only {:.0f} % of its time", least * 100),
                           (1 - least) * r.iteration_ms->mean, "by its threads' CPU time",
-                          "top beside the run; fewer threads or ranks on the host"});
+                          "top during the run; fewer threads or ranks on the host"});
   if (r.expert_imbalance && *r.expert_imbalance > 1.1)
     suspects.push_back({Suspect::By::figures,
                         fmt::format("the fullest expert has {:.2f} times the mean tokens", *r.expert_imbalance),

@@ -91,9 +91,10 @@ Imported import_file(const std::string& path, const ImportOptions& options) {
       break;
   }
   fail(ErrorKind::bad_input, path,
-       "nothing that can be imported, need the config.json of a Hugging Face model (with a model_type), a script, list "
-       "of arguments or YAML of Megatron-LM, a YAML of Megatron-Bridge, a .toml of torchtitan, a config of DeepSpeed, "
-       "or TrainingArguments (also axolotl's and LLaMA-Factory's YAML)");
+       "nothing that can be imported, need a file of Hugging Face, Megatron, torchtitan or DeepSpeed. Of Hugging Face: "
+       "the config.json of a model (with a model_type) or TrainingArguments (also axolotl's and LLaMA-Factory's YAML). "
+       "Of Megatron-LM: a script, list of arguments or YAML; of Megatron-Bridge: a YAML; of torchtitan: a .toml; of "
+       "DeepSpeed: its config");
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ MaybeFault refuse_sizes(const Point& p) {
                       p.ep, p.tp, p.cp, p.dp);
   if (etp != p.tp && !p.sequence_parallel)
     return infeasible({one_of("sequence_parallel", "true"), exactly("etp", p.tp)},
-                      "etp {} with tp {} sends parts of a sequence apart", etp, p.tp);
+                      "etp {} with tp {} sends each part of a sequence by itself", etp, p.tp);
   if (width_of_expert(p.model) % etp != 0)
     return infeasible({divisor("etp", p.tp), divisor("tp", p.model.heads)}, "etp {} does not divide expert_ffn {}", etp,
                       width_of_expert(p.model));

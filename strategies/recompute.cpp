@@ -36,7 +36,7 @@ MaybeFault bad_products(const Point& p) {
   if (p.model.any_layer([](const ModelParts& layer) { return layer.qk_norm != QkNorm::none; }))
     return of(one_of("model.qk_norm", "false"), "norms of queries and keys");
   if (p.fp8_parameters)
-    return of(one_of("precision.fp8_parameters", "false"), "weights in FP8 alone, whose rows are not taken apart,");
+    return of(one_of("precision.fp8_parameters", "false"), "weights in FP8 only, whose rows are not separated,");
   if (p.model.kv_heads % p.tp != 0)
     return of(divisor("tp", p.model.kv_heads),
               fmt::format("{} key and value heads over tp {}", p.model.kv_heads, p.tp));

@@ -45,7 +45,7 @@ MaybeFault refuse_instances(const Point& p) {
                       "optimizer_instances {} with replicas single_process, whose first replica has all state", n);
   if (!plan_of(p).sharded())
     return infeasible({one_of("zero", "1|2|3|fsdp|oss|oss+sdp"), kOneCopy},
-                      "optimizer_instances {} with zero {}, of which every rank has a copy", n, name_of(p.zero));
+                      "optimizer_instances {} with zero {}, where every rank has all state", n, name_of(p.zero));
   if (p.dp % n != 0)
     return infeasible({divisor("optimizer_instances", p.dp)}, "optimizer_instances {} does not divide dp {}", n, p.dp);
   if (p.model.experts > 0 && edp % n != 0)

@@ -76,8 +76,8 @@ void check_losses(PointResult& result, const std::vector<PointResult>& before) {
     if (difference <= tolerance) return false;
     result.outcome = Outcome::wrong;
     result.reason =
-        fmt::format("the {} of step {} is {:.6g} and that of {} ({}) is {:.6g}: {:.1e} apart, need {:.0e}", what,
-                    step + 1, mine, layout_of(reference->point), reference->id, theirs, difference, tolerance);
+        fmt::format("the {} of step {} is {:.6g}, but {:.6g} with {} ({}): they differ by {:.1e}, need at most {:.0e}",
+                    what, step + 1, mine, theirs, layout_of(reference->point), reference->id, difference, tolerance);
     return true;
   };
   // One of them may have stopped earlier, by max_seconds: what both have is compared.

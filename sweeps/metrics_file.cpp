@@ -147,7 +147,7 @@ std::string MetricsFile::text(double updated) const {
     text.sample({{"point", id_}, {"label", label_}}, 1);
     text.family("mbench_steps", "counter", "", "Steps that the point has measured.");
     text.sample(point, static_cast<double>(steps_));
-    text.family("mbench_step_seconds", "gauge", "seconds", "The last step told, on rank 0.");
+    text.family("mbench_step_seconds", "gauge", "seconds", "The last step reported, on rank 0.");
     text.sample(point, step_s_);
     text.family("mbench_loss", "gauge", "", "The loss of that step.");
     text.sample(point, loss_);

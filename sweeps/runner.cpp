@@ -104,7 +104,7 @@ class Sweep {
       progress_.message("The sweep ends here; " +
                         (fs::exists(store_.results_path(), ignored)
                              ? store_.results_path() + " keeps what was written before."
-                             : "what was measured stands in the tables on standard output alone."));
+                             : "what was measured is only in the tables on standard output."));
       end_.failed = true;
       cut_off_ = true;
     } catch (...) {  // rows that are in memory alone until now must not be lost with it

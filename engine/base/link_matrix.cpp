@@ -18,7 +18,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kKinds{
      {"PHB", "through the CPU's PCIe host bridge"},
      {"NODE", "between host bridges of one NUMA node"},
      {"SYS", "between NUMA nodes, over the link between CPUs"},
-     {"?", "the driver does not tell"}}};
+     {"?", "not reported by the driver"}}};
 
 // The kind of path, without the number of links: "NV18" is of kind "NV#".
 std::string_view kind_of(std::string_view link) {

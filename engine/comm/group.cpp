@@ -217,8 +217,8 @@ Group::Rows Group::equal_rows(const Tensor& in, const Tensor& out) const {
     return {part, part, true};
   }
   fail(ErrorKind::internal, fmt::format("{} all_to_all", name_.text),
-       "got {} and {}, need two tensors alike and apart, of equal parts for {} ranks", in.shape().str(),
-       out.shape().str(), size_);
+       "got {} and {}, need two tensors of one shape and dtype without overlap, of equal parts for {} ranks",
+       in.shape().str(), out.shape().str(), size_);
 }
 
 Group::Rows Group::checked_rows(const Tensor& in, const Tensor& out, std::span<const std::int64_t> send_rows,
@@ -234,8 +234,8 @@ Group::Rows Group::checked_rows(const Tensor& in, const Tensor& out, std::span<c
   if (!fits(in, send_rows) || !fits(out, receive_rows) || row != out.shape() || in.dtype() != out.dtype() ||
       overlap(in, out) || send_rows[me] != receive_rows[me])
     fail(ErrorKind::internal, fmt::format("{} all_to_all", name_.text),
-         "got {} in rows {} and {} in rows {} on rank {}, need rows of the same shape, a count for each of "
-         "{} ranks, as many to itself as from itself, and memory apart",
+         "got {} in rows {} and {} in rows {} on rank {}, need rows of one shape, a count for each of {} ranks, as "
+         "many to itself as from itself, and no overlap",
          in.shape().str(), fmt::join(send_rows, "+"), out.shape().str(), fmt::join(receive_rows, "+"), rank_, size_);
   return {{send_rows.begin(), send_rows.end()}, {receive_rows.begin(), receive_rows.end()}, false};
 }
@@ -292,8 +292,8 @@ void Group::do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Ro
 
 std::unique_ptr<Pending> Group::start_shift(const Tensor& in, const Tensor& out) {
   if (in.shape() != out.shape() || in.shape().rank() == 0 || in.dtype() != out.dtype() || overlap(in, out))
-    fail(ErrorKind::internal, fmt::format("{} shift", name_.text), "got {} and {}, need two tensors alike and apart",
-         in.shape().str(), out.shape().str());
+    fail(ErrorKind::internal, fmt::format("{} shift", name_.text),
+         "got {} and {}, need two tensors of one shape and dtype without overlap", in.shape().str(), out.shape().str());
   if (size_ == 1) {
     device_.copy(in, out);
     return std::make_unique<NothingPending>();

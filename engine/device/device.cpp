@@ -6,7 +6,7 @@ void Device::copy(const Tensor& from, const Tensor& to) {
   check(from.numel() == to.numel() && from.dtype() == to.dtype(), "copy", "{} of {}, got {} of {}", from.shape(),
         name_of(from.dtype()), to.shape(), name_of(to.dtype()));
   if (from.bytes() == 0 || from.data() == to.data()) return;
-  check(!overlap(from, to), "copy", "{} into memory that it overlaps, need it apart or the same", from.shape());
+  check(!overlap(from, to), "copy", "{} into memory that it overlaps, need separate memory or the same", from.shape());
   if (recording_) recording_->add([this, from, to] { perform_copy(from, to); });
   perform_copy(from, to);
 }

@@ -218,7 +218,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   if (fp8_1_) return forward_in_fp8(c, rows, std::move(x), saved);
   saved.x = std::move(x);
   const std::int64_t n = saved.x.shape()[0];
-  saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
+  saved.wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
   multiply(c, Gemm::forward, saved.x, fc1_->value, saved.wide, rows);
   add_bias(c, rows, fc1_bias_, saved.wide, Tensor(), 1);
   saved.narrow = activated(c, saved);
@@ -325,7 +325,7 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
 
 Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Saved& saved) const {
   const std::int64_t n = x.shape()[0], rows = all.each;
-  saved.wide = c.activation({n, fc1_->local[1]}, "experts' first product");
+  saved.wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
   saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, saved.wide, rows, true);
   x.reset();
   add_bias(c, all, fc1_bias_, saved.wide, Tensor(), 1);

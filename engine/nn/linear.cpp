@@ -208,7 +208,7 @@ void Linear::add_weight_gradient(Context& c, const Tensor& dproduct, const Tenso
 }
 
 Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, DeferredGemm& later) const {
-  check(!fp8_, "linear", "a product in FP8 whose weight's gradient is deferred");
+  check(!fp8_, "linear", "a GEMM in FP8 whose weight's gradient is deferred");
   if (!table_) c.device.host_work(HostWork::gemm, 2);
   later = {this, std::exchange(saved.x, Tensor()), communicate(c, output_.backward, dy)};
   if (bias_) run(c.device, ops::BiasGrad{bias_of_gemm_ ? later.gradient : dy, rows(bias_->gradient)});

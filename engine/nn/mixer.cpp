@@ -8,11 +8,11 @@
 namespace mbench {
 
 void Mixer::keep_alternate_gemms(Saved&) const {
-  fail(ErrorKind::internal, "recompute", "alternate_products of a mixer that has no order of products");
+  fail(ErrorKind::internal, "recompute", "alternate_products of a mixer that has no order of GEMMs");
 }
 
 Tensor Mixer::make_others(Context&, const MicroBatch&, Tensor, Saved&, bool) const {
-  fail(ErrorKind::internal, "recompute", "alternate_products of a mixer that has no order of products");
+  fail(ErrorKind::internal, "recompute", "alternate_products of a mixer that has no order of GEMMs");
 }
 
 bool drops_mixer(const BranchSpec& branch, Regions drop) {

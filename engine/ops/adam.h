@@ -39,7 +39,7 @@ struct Adam {
   void check() const {
     mbench::check(param.dtype() == DType::f32 || param.dtype() == DType::bf16, name,
                   "dtype of param, got {}, need f32 or bf16", name_of(param.dtype()));
-    mbench::check(param.dtype() == DType::f32 || !model, name, "model beside a param in {}, need none or param in f32",
+    mbench::check(param.dtype() == DType::f32 || !model, name, "model with a param in {}, need none or param in f32",
                   name_of(param.dtype()));
     need_shape(name, "m", m, param.shape());
     mbench::check(m.dtype() == DType::f32 || m.dtype() == DType::bf16, name, "dtype of m, got {}, need f32 or bf16",

@@ -42,7 +42,7 @@ struct Fp8Matmul {
     mbench::check(a.codes.dtype() == DType::e4m3 || b.codes.dtype() == DType::e4m3, name,
                   "types, got e5m2 twice, need e4m3 for one");
     mbench::check((a.blocks == Fp8Blocks::tensor) == (b.blocks == Fp8Blocks::tensor), name,
-                  "scales, got those of one tensor beside blocks");
+                  "scales, got one of a tensor with those of blocks, need one kind");
     need_float(name, "c", c);
     need_shape(name, "c", c, {m(), n()});
   }

@@ -16,7 +16,7 @@ Matmul GroupedMatmul::of(std::int64_t expert) const {
     case Gemm::weight_gradient:
       return {ys.t(), xs, ws, 1, 1, beta};
   }
-  fail(ErrorKind::internal, name, "product, got {}, need one of 3", static_cast<int>(gemm));
+  fail(ErrorKind::internal, name, "GEMM, got {}, need one of 3", static_cast<int>(gemm));
 }
 
 void GroupedMatmul::check() const {

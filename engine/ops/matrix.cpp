@@ -4,8 +4,9 @@ namespace mbench::ops {
 
 void need_inside(std::string_view op, std::string_view argument, const Matrix& m, std::int64_t batch) {
   need_float(op, argument, m.data);
-  mbench::check(!m.transposed && m.ld >= m.cols, op, "{}, got rows {} elements apart{}, need at least their {} columns",
-                argument, m.ld, m.transposed ? ", transposed" : "", m.cols);
+  mbench::check(!m.transposed && m.ld >= m.cols, op,
+                "{}, got a row stride of {} elements{}, need at least their {} columns", argument, m.ld,
+                m.transposed ? ", transposed" : "", m.cols);
   const std::int64_t end = m.offset + (batch - 1) * m.batch_stride + (m.rows - 1) * m.ld + m.cols;
   mbench::check(end <= m.data.numel(), op, "{} reaches past its tensor, got end {}, need at most {}", argument, end,
                 m.data.numel());

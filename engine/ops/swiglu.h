@@ -23,7 +23,7 @@ inline void need_gates(std::string_view op, const Tensor& x, const Tensor& up, c
   if (!up) return need_pairs(op, "x", x, y);
   need_same(op, "x", x, y);
   need_same(op, "up", up, y);
-  mbench::check(!bias && !weights, op, "gates and ups apart with a bias or weights, need pairs");
+  mbench::check(!bias && !weights, op, "separate gates and ups with a bias or weights, need pairs");
 }
 
 enum class Gate { silu, gelu, gelu_erf, relu, clamped };

@@ -233,7 +233,7 @@ ordered_json calibrate_gpu(const CalibrationOptions& options,
     device->synchronize();
     idle = std::min(idle, wall() - begin);
   }
-  const std::string unknown = estimate + "not measured by calibrate; that of H100";
+  const std::string unknown = estimate + "not measured by calibrate; H100's";
   ordered_json m;
   m["name"] = "gpu";
   m["description"] = options.measured_on;

@@ -183,7 +183,7 @@ std::vector<Field> make_former_fields() {
   fields.push_back(
       former("precision", row("fp8_parameters", training, {micro_batch, state, update}, &P::fp8_parameters, flag(), "",
                               "With `precision: fp8`: the weights of its GEMMs [live in FP8 "
-                              "alone](../spec.md#weights-in-fp8-alone) (`--fp8-param-gather`).")));
+                              "only](../spec.md#weights-in-fp8-alone) (`--fp8-param-gather`).")));
   for (const FrameworkOption& option : all_framework_options()) {
     const char* otherwise = former_default(option.name);
     if (!otherwise) continue;

@@ -30,7 +30,7 @@ void check_latent(const ModelSpec& m, const std::string& where) {
            "of attention_form latent, got {}, need at least {}", m.*size.field, size.least);
   if (m.head_size != 0)
     fail(ErrorKind::bad_input, where + ".head_dim",
-         "with attention_form latent, got {}, need qk_nope_head_dim, qk_rope_head_dim and v_head_dim alone",
+         "with attention_form latent, got {}, need only qk_nope_head_dim, qk_rope_head_dim and v_head_dim",
          m.head_size);
   if (m.kv_heads != 0 && m.kv_heads != m.heads)
     fail(ErrorKind::bad_input, where + ".kv_heads", "with attention_form latent, got {}, need {}, as many as heads",

@@ -106,7 +106,7 @@ void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
                                      {"shared_expert_ffn", &ModelSpec::shared_expert_ffn},
                                      {"dense_layers", &ModelSpec::dense_layers}})
       if (m.*field > 0)
-        fail(ErrorKind::bad_input, object.path(key), "of a mixture of experts, got {}, need \"experts\" too", m.*field);
+        fail(ErrorKind::bad_input, object.path(key), "of an MoE, got {}, need \"experts\" too", m.*field);
     return;
   }
   if (m.active_experts < 1 || m.active_experts > m.experts)

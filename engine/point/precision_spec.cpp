@@ -141,7 +141,7 @@ ordered_json precision_schema() {
        described(names({"f32", "bf16"}), "bf16: no f32 main weights; the optimizer updates bf16 weights.")},
       {"fp8_recipe", described(choices_schema(documented<Fp8Recipe>()), "With fp8: where scales come from.")},
       {"fp8_parameters",
-       described({{"type", "boolean"}}, "With fp8: the weights of its GEMMs live in FP8 alone (--fp8-param-gather).")},
+       described({{"type", "boolean"}}, "With fp8: the weights of its GEMMs live in FP8 only (--fp8-param-gather).")},
       {"gradients_in_f32", {{"type", "boolean"}}},
       {"gradients_in_bf16", {{"type", "boolean"}}}};
   return any_of(choices_schema(documented<Precision>()), {{"type", "object"},

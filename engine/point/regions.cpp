@@ -26,10 +26,11 @@ constexpr Mode kModes[] = {{"none", Recompute::none}, {"selective", Recompute::s
 
 void check_together(const Regions& regions, const std::string& where) {
   if (regions.has(Region::layer) && regions != Recompute::full.regions)
-    fail(ErrorKind::bad_input, where, "the region layer holds all others, need it alone, or the others without it");
+    fail(ErrorKind::bad_input, where,
+         "the region layer holds all others, need it without others, or the others without it");
   if (regions.has(Region::alternate_gemms) && regions != Regions{Region::alternate_gemms})
     fail(ErrorKind::bad_input, where,
-         "the region alternate_products is of whole layers, need it alone, or the others without it");
+         "the region alternate_products is of whole layers, need it without others, or the others without it");
 }
 
 }  // namespace

@@ -108,8 +108,8 @@ std::optional<std::string> why_lacking(const Needs& p, const Machine& machine, c
     return fmt::format(
         "framework {} runs on the first FlashAttention, got {}, whose file has no attention.forward_flash_attention_1 "
         "and "
-        "backward_flash_attention_1, need them, another framework, or attention core with a framework that keeps its "
-        "scores, as megatron-core does",
+        "backward_flash_attention_1, need both or another framework. A framework that keeps its scores, such as "
+        "megatron-core, also runs attention core",
         framework.name, machine.name);
   // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
   const bool converted = machine.immediate && p.precision != Precision::tf32;

@@ -110,7 +110,7 @@ void read_device(const json& value, const std::string& where, Machine& m) {
 
 void read_gemm(const json& value, const std::string& where, Machine& m) {
   Figures f(value, where);
-  read_by_precision(f.object().require("sustained", "the share of each peak that the largest products keep up"),
+  read_by_precision(f.object().require("sustained", "the share of each peak that the largest GEMMs keep up"),
                     f.path("sustained"), 1, 1, m.gemm.sustained, nullptr);
   for (int i = 0; i < kPrecisionCount; ++i)
     if (m.device.peak_flops[i] > 0 && m.gemm.sustained[i] == 0)
@@ -256,7 +256,7 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
   }
   if (const json* immediate = top.find("immediate")) m.immediate = read_bool(*immediate, top.path("immediate"));
   read_device(top.require("device", "the device's figures"), top.path("device"), m);
-  read_gemm(top.require("gemm", "how matrix products run"), top.path("gemm"), m);
+  read_gemm(top.require("gemm", "how GEMMs run"), top.path("gemm"), m);
   {
     Figures f(top.require("attention", "how fused attention runs"), top.path("attention"));
     const auto curves = [&](const char* key) {

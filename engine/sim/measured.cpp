@@ -32,7 +32,7 @@ T choice(const json& value, const std::string& where, const std::array<T, N>& fr
 
 Curve read_curve(ObjectReader& object) {
   Curve c;
-  c.work = read_positive_numbers(object.require("work", "bytes, or FLOPs of a product"), object.path("work"), true);
+  c.work = read_positive_numbers(object.require("work", "bytes, or FLOPs of a GEMM"), object.path("work"), true);
   c.seconds = read_positive_numbers(object.require("us", "microseconds"), object.path("us"), false);
   if (c.work.size() != c.seconds.size())
     fail(ErrorKind::bad_input, object.path("us"), "got {} of them, need {}, one for each of work", c.seconds.size(),

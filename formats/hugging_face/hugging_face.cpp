@@ -50,9 +50,8 @@ const ordered_json& language_model(const ordered_json& config, const std::string
       towers.push_back(key);
   if (!towers.empty())
     fail(ErrorKind::unsupported, file + ": $." + towers.front(),
-         "what mbench has no part for: {} beside a language model; need mbench import {}{}, which takes the language "
-         "model "
-         "alone, or its text_config as a file",
+         "what mbench has no part for: {} with a language model; need mbench import {}{}, which takes only the "
+         "language model, or its text_config as a file",
          fmt::join(towers, ", "), "--without ", fmt::join(towers, " --without "));
   return *text;
 }
@@ -125,7 +124,7 @@ Imported read_hugging_face(const ordered_json& given, const std::string& file,
   if (positions && positions->is_number() && *positions < TrainingSpec().seq) spec["seq"] = *positions;
   spec["vocab_multiple"] = 1;  // a table has as many rows as there are words
   std::vector<std::string> notes = reading.notes();
-  if (&config != &given) notes.insert(notes.begin(), "the language model alone: text_config");
+  if (&config != &given) notes.insert(notes.begin(), "only the language model: text_config");
   return {tidy_spec(spec, file + ", as a spec: $"), notes};
 }
 

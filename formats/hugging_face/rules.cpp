@@ -193,7 +193,7 @@ void read_mpt(Reading& r) {
   if (member(attention, "qk_ln") == true) r.lack("attn_config", "layer norms of queries and keys");
   if (member(attention, "alibi") == false) r.set("model.position", "learned");
   if (const json p = member(attention, "attn_pdrop"); p.is_number() && p != 0)
-    r.lack("attn_config", "dropout of attention alone");
+    r.lack("attn_config", "dropout of only attention");
 }
 void write_mpt(Writing& w) {
   if (w.at("model.position") == "learned") w.put("attn_config", {{"alibi", false}});

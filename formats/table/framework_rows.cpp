@@ -34,8 +34,7 @@ void add_framework(Table& table, const std::string& framework, const std::vector
         std::any_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.field == field; });
     if (has_row || std::find(by_rule.begin(), by_rule.end(), option.name) != by_rule.end()) continue;
     if (!is_switch(option))
-      fail(ErrorKind::internal, table.name, "{} is no flag alone, need a row or a rule of {}", option.flag,
-           option.name);
+      fail(ErrorKind::internal, table.name, "{} takes a value, need a row or a rule of {}", option.flag, option.name);
     Row row;
     row.key = option.flag;
     row.field = field;

@@ -16,7 +16,7 @@ void read_flavor(Reading& r) {
   const std::string_view preset = preset_of_flavor(both);
   if (preset.empty())
     return r.note(
-        fmt::format("the flavor {} is none of mbench's presets: its sizes come from a config.json beside", both));
+        fmt::format("the flavor {} is none of mbench's presets: its sizes come from a config.json next to it", both));
   const ModelSpec& model = find_preset(std::string(preset), "model");
   r.set("model.preset", preset);
   if (const json seq = r.value("training.seq_len"); seq.is_number() && seq > model.positions)

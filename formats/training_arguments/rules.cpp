@@ -27,16 +27,16 @@ const ModelSpec* preset_named(const std::string& name) {
 void read_named_model(Reading& r) {
   const json base = r.value("base_model"), path = r.value("model_name_or_path"), name = base.is_null() ? path : base;
   r.value("base_model_config");
-  if (!name.is_string()) return r.note("no model is named: its sizes come from a config.json beside");
+  if (!name.is_string()) return r.note("no model is named: its sizes come from a config.json next to it");
   const ModelSpec* model = preset_named(name.get<std::string>());
   if (!model)
-    return r.note(fmt::format("the model {} is none of mbench's presets: its sizes come from a config.json beside",
+    return r.note(fmt::format("the model {} is none of mbench's presets: its sizes come from a config.json next to it",
                               name.get<std::string>()));
   r.set("model.preset", model->name);
   if (const auto seq = r.get("seq"); seq && seq->is_number() && *seq > model->positions) r.set("model.positions", *seq);
   r.set("dropout", 0);
   r.note(
-      "trained by transformers, of which mbench has no framework: forecast as mbench's own engine, which keeps less "
+      "trained by transformers, for which mbench has no framework: forecast as mbench's own engine, which keeps less "
       "and has a faster host; --set framework=torchtitan is nearer");
 }
 

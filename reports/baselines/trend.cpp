@@ -46,7 +46,7 @@ std::string drift_reported(const Trend& trend) {
       d.explained * 100, d.line_bic, percent(d.step.before, d.step.after), escape_markdown(trend.revisions[d.step.at]),
       d.step_bic, d.level_bic);
   return out + (d.instead_of_steps
-                    ? "- so no revision is to blame alone: compare with `--against oldest`, or hold a `--budget`\n"
+                    ? "- so no single revision is to blame: compare with `--against oldest`, or hold a `--budget`\n"
                     : "- so steps explain it as well as a line\n");
 }
 
@@ -63,7 +63,7 @@ std::string to_text(const Trend& trend) {
   if (trend.drift) out += drift_reported(trend);
   if (trend.changes.empty() && !trend.drift)
     out += trend.has_noise() && trend.values.size() < kLeastForChangePoint
-               ? fmt::format("Too few entries to tell a change from noise, need {}.\n\n", kLeastForChangePoint)
+               ? fmt::format("Too few entries to separate a change from noise, need {}.\n\n", kLeastForChangePoint)
                : "No change of level found.\n\n";
   for (const ChangePoint& change : trend.changes) out += "- **" + escape_markdown(change_text(trend, change)) + "**\n";
   if (!trend.changes.empty() || trend.drift) out += "\n";

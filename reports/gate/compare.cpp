@@ -97,8 +97,8 @@ bool same_build(const nlohmann::ordered_json& now, const nlohmann::ordered_json&
 std::string which_is_not_finite(double now, double base) {
   if (std::isfinite(now) && std::isfinite(base))
     return "is so far from the baseline's that their difference is no number";
-  return std::isfinite(base) ? "is not a finite number, that of the baseline is"
-                             : "is a finite number, that of the baseline is not";
+  return std::isfinite(base) ? "is not a finite number, the baseline's is"
+                             : "is a finite number, the baseline's is not";
 }
 
 std::optional<MetricComparison> compare_losses(const PointResult& now, const PointResult& base,

@@ -130,12 +130,12 @@ std::string how_judged(const CompareOptions& options) {
                                 fmt::join(options.metrics, ", "), t.time * 100, t.memory * 100,
                                 t.loss ? fmt::format("{:.4g} %", *t.loss * 100) : "by precision");
   out +=
-      "The threshold is the smallest change to be found. Time: the ratio of mean steps and that of medians, each with "
+      "The threshold is the smallest change to be found. Memory is compared exactly, losses step by step.\n\nTime: the "
+      "ratios of mean steps and of medians, each with "
       "its 99 % interval. *same*: both intervals exclude a change as large as the threshold. *slower*, *faster*: an "
       "interval excludes no change, holds the threshold or lies beyond it, and its test agrees (p < 0.01 after Holm's "
-      "correction for the number of points); the other does not contradict. *ambiguous*: the samples are too few, "
-      "drift "
-      "or stall too much to tell. A single spike is no regression. Memory is compared exactly, losses step by step.\n";
+      "correction for the number of points). The other does not contradict. *ambiguous*: the samples are too few, or "
+      "drift or stall too much. A single spike is no regression.\n";
   return out;
 }
 

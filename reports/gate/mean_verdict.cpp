@@ -140,7 +140,7 @@ SlowJudgement judge_slow_steps(const MeanEvidence& e, double threshold) {
   }
   if (std::abs(growth) < kMostUnlike * threshold && !beyond && !e.now.at.empty() && !e.baseline.at.empty())
     return {false, reported + "slow steps in both, which cost about as much"};
-  return {true, fmt::format("{}slow steps cost {} of the mean step {}, too few of them to tell{}", reported,
+  return {true, fmt::format("{}slow steps cost {} of the mean step {}, too few of them to decide{}", reported,
                             share_text(std::abs(growth)), growth > 0 ? "more" : "less", advice(e.all, threshold, n))};
 }
 

@@ -155,10 +155,10 @@ TimeJudgement judge_time(const TimeEvidence& e, double p_value, double mean_p, d
         return {by_mean, joined(pattern, fmt::format("the mean step; the median is {}", signed_percent(e.ratio)))};
       return judge_same(std::move(median), *e.mean, threshold);
     case TimeVerdict::ambiguous:
-      if (mean_decides) return {by_mean, joined(pattern, "the mean step; the median alone cannot tell")};
+      if (mean_decides) return {by_mean, joined(pattern, "the mean step; the median does not decide")};
       if (mean == MeanVerdict::same && enough && e.independent >= TimeEvidence::kIndependentForMean &&
           std::abs(std::log(e.ratio)) < std::log1p(threshold))
-        return judge_same({TimeVerdict::same, "by the mean step; the median alone cannot tell"}, *e.mean, threshold);
+        return judge_same({TimeVerdict::same, "by the mean step; the median does not decide"}, *e.mean, threshold);
       return {TimeVerdict::ambiguous, joined(pattern, median.reason)};
   }
   return median;

@@ -179,7 +179,7 @@ TimeJudgement judge_clocks(const TurnsEvidence& e, double clock_p, double cpu_p,
   const TimeJudgement cpu = judge_kind(e.cpu, e.cpu_rounds, cpu_p, threshold);
   const std::string reported = "CPU time of the ranks " + interval_text(e.cpu.ratio, e.cpu.interval);
   if (cpu.verdict == TimeVerdict::slower || cpu.verdict == TimeVerdict::faster)
-    return {cpu.verdict, reported + "; the clock alone cannot tell: something else ran"};
+    return {cpu.verdict, reported + "; the clock does not decide: something else ran"};
   clock.reason += "; " + reported;
   return clock;
 }

@@ -114,7 +114,7 @@ class Page {
     out +=
         "<p class=small>The command runs the point again, with the spec that is inside the result file. A "
         "data "
-        "file with a relative name is looked for in the current folder and beside the spec.</p>\n";
+        "file with a relative name is looked for in the current folder and next to the spec.</p>\n";
     out += html_points(source.file, source.path, parts.chosen, parts.swept, prefix);
     out += "<p class=source>" + escape_html(line) + "</p>\n";
     out += heading("How it was counted") + "<ul class=method>\n";

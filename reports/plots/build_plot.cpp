@@ -49,7 +49,7 @@ class SectionPlot {
     const std::size_t many = declaration_.kind == PlotKind::stacked ? plot_.rows.size() : plot_.series.size();
     const std::size_t most = declaration_.kind == PlotKind::stacked ? kMostBars : kMostLines;
     if (many > most) {
-      excess = fmt::format("{} {}, more than the {} that can be told apart", many,
+      excess = fmt::format("{} {}, more than the {} that can be distinguished", many,
                            declaration_.kind == PlotKind::stacked ? "bars" : "lines", most);
       return std::nullopt;
     }

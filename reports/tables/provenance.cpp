@@ -152,7 +152,7 @@ std::vector<std::string> measured_on(const ResultFile& file) {
   if (!differences.empty()) {
     std::string line;
     for (const std::string& difference : differences) line += (line.empty() ? "" : "; ") + difference;
-    lines.push_back(fmt::format("**The hosts are not alike**: {}. The line above is that of the first.", line));
+    lines.push_back(fmt::format("**The hosts are not alike**: {}. The line above is the first host's.", line));
   }
   if (!others.empty()) lines.push_back("Also: " + others);
   if (const std::string line = line_of_trainers(file); !line.empty()) lines.push_back(line);

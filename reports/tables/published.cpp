@@ -244,7 +244,8 @@ std::vector<std::string> PublishedSummary::lines() const {
       line += fmt::format(", mean absolute error {}, largest {}", percent(f.sum / f.rows), percent(f.max));
     if (f.pairs > 0) line += fmt::format("; {} of {} pairs of strategies in the published order", f.ordered, f.pairs);
     if (f.apart > 0)
-      line += fmt::format("; of those published more than 3 % apart {} of {}", f.apart_and_ordered, f.apart);
+      line +=
+          fmt::format("; of those that differ by more than 3 % as published {} of {}", f.apart_and_ordered, f.apart);
     lines.push_back(line + ".");
   }
   if (oom_ > 0)

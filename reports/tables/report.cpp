@@ -172,7 +172,7 @@ std::vector<TableDeclaration> choose_tables(const ResultFile& file, const Report
                                             const std::vector<TableDeclaration>& usual) {
   if (!options.columns.empty()) {
     if (!options.metrics.empty() || !options.tables.empty())
-      fail(ErrorKind::bad_input, "--columns", "is a table of its own, got --{} beside it, need one of them",
+      fail(ErrorKind::bad_input, "--columns", "is a table of its own, got --{} too, need one of them",
            options.metrics.empty() ? "table" : "metric");
     for (const std::string& name : options.columns) require_name(records, name, "--columns");
     return {table_of_columns(options.columns)};

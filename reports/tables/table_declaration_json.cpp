@@ -142,8 +142,7 @@ ColumnDeclaration column_from_json(const Json& json, const std::string& where) {
     fail(ErrorKind::bad_input, where, "a cell comes from one place, got {}, need \"text\" or \"value\"", json.dump());
   if (json.contains("text")) {
     for (const char* key : {"against", "as", "format", "self"})
-      if (json.contains(key))
-        fail(ErrorKind::bad_input, where + "." + key, "goes with \"value\" alone, got \"text\" beside it");
+      if (json.contains(key)) fail(ErrorKind::bad_input, where + "." + key, "goes only with \"value\", got \"text\"");
     column.lines = lines_of(json["text"], where + ".text");
     column.name = machine_name(column.lines, column.header);
     return column;

@@ -55,7 +55,7 @@ TEST_CASE("cost says which input an unknown figure needs, and is a range where a
   REQUIRE(bare.code == 0);
   CHECK_THAT(bare.out, Contains("goodput            unknown, need --mtbf and --checkpoint-bandwidth and --restart"));
   CHECK_THAT(bare.out, Contains("money              unknown, need --price"));
-  CHECK_THAT(bare.out, Contains("Wh, of the devices in training alone"));
+  CHECK_THAT(bare.out, Contains("Wh, only of the devices in training"));
   const Run unknown = room.shell("$M cost s.json --tokens 30B --on sim:8xL4");
   CHECK_THAT(unknown.out, Contains("energy             unknown, need --watts"));
   CHECK_THAT(bare.out, Contains(", without failures"));

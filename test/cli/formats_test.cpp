@@ -136,8 +136,8 @@ TEST_CASE("formats: a search says how the trainer is told its best layout") {
       "--out o");
   INFO(search.out << search.err);
   CHECK(search.code == 0);
-  CHECK_THAT(search.out,
-             Contains("## How megatron-core is told the best") && Contains("mbench export o --layout 1 --to megatron"));
+  CHECK_THAT(search.out, Contains("## The best as settings of megatron-core") &&
+                             Contains("mbench export o --layout 1 --to megatron"));
   CHECK_THAT(search.out, Contains("|  tp |  pp |  dp |  cp |  ep | micro_batch |"));
 }
 

@@ -55,8 +55,7 @@ TEST_CASE(
   const PointResult row = read_result_file(room / "o/results.json").points.at(0);
   CHECK(row.outcome == Outcome::unsupported);
   CHECK_THAT(row.reason,
-             Contains(says) &&
-                 Contains("need them, another framework, or attention core with a framework that keeps its scores"));
+             Contains(says) && Contains("need both or another framework. A framework that keeps its scores"));
   const Run plan = room.shell("$M plan s.json" + on);
   CHECK(plan.code == 0);
   CHECK_THAT(plan.out, Contains("cannot run: [sim] " + says));

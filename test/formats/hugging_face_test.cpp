@@ -194,7 +194,7 @@ TEST_CASE("Hugging Face: what mbench has no part for is named with its key and v
   names(refusal(llava), {"vision_config", "--without vision_config"});
   const Imported text = imported(llava, {"vision_config"});
   CHECK(text.spec.at("model").at("layers") == 3);
-  CHECK_THAT(fmt::format("{}", fmt::join(text.notes, "\n")), Contains("the language model alone"));
+  CHECK_THAT(fmt::format("{}", fmt::join(text.notes, "\n")), Contains("only the language model"));
 }
 
 TEST_CASE("Hugging Face: one of two dropouts can be left out") {

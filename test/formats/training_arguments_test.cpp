@@ -77,5 +77,5 @@ TEST_CASE("TrainingArguments with a DeepSpeed config within: its state is the ru
   CHECK(imported.spec.at("offload") == "optimizer");
   CHECK(imported.spec.at("micro_batch") == 4);
   CHECK(imported.spec.at("clip_grad") == 0.5);
-  CHECK_THAT(notes_of(imported), Contains("its sizes come from a config.json beside"));
+  CHECK_THAT(notes_of(imported), Contains("its sizes come from a config.json next to it"));
 }

@@ -46,7 +46,7 @@ TEST_CASE("every second GEMM is kept of the layers whose order of GEMMs is known
         "norms of queries and keys is not built into this binary, need qk_norm false, or recompute selective or full");
   CHECK(gemms([](Point& p) { p.precision = Precision::fp8; }) == "");
   CHECK(gemms([](Point& p) { p.precision = Precision::fp8, p.fp8_parameters = true; }) ==
-        "weights in FP8 alone, whose rows are not taken apart, is not built into this binary, need "
+        "weights in FP8 only, whose rows are not separated, is not built into this binary, need "
         "precision.fp8_parameters false, or recompute "
         "selective or full");
   CHECK(gemms([](Point& p) { p.model.kv_heads = 2, p.tp = 4; }) ==

@@ -92,9 +92,9 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "etp 1 x ep 3 does not divide tp 1 x cp 1 x dp 2, need ep 2");
   CHECK(mixture([](Point& p) { p.tp = 4, p.etp = 3; }) == "etp 3 does not divide tp 4, need etp 4");
   CHECK(mixture([](Point& p) { p.tp = 4, p.etp = 2; }) ==
-        "etp 2 with tp 4 sends parts of a sequence apart, need etp 4, or sequence_parallel true and seq 64");
+        "etp 2 with tp 4 sends each part of a sequence by itself, need etp 4, or sequence_parallel true and seq 64");
   CHECK(mixture([](Point& p) { p.tp = 2, p.etp = 1; }) ==
-        "etp 1 with tp 2 sends parts of a sequence apart, need etp 2, or sequence_parallel true and seq 62");
+        "etp 1 with tp 2 sends each part of a sequence by itself, need etp 2, or sequence_parallel true and seq 62");
   CHECK(mixture([](Point& p) { p.tp = 2, p.model.expert_ffn = 33; }) ==
         "etp 2 does not divide expert_ffn 33, need tp 1");
   CHECK(mixture([](Point& p) { p.tp = 4, p.model.expert_ffn = 36, p.model.shared_experts = 1; }) == "");

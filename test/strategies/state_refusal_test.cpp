@@ -32,7 +32,7 @@ TEST_CASE(
       CHECK(why(fmt::format(R"("dp": 4, "optimizer_instances": {}, "zero": {})", n, zero)) == "");
   CHECK(
       why(R"("dp": 4, "optimizer_instances": 2)") ==
-      "optimizer_instances 2 with zero 0, of which every rank has a copy, need zero 1, 2, 3, fsdp, oss or oss+sdp, or "
+      "optimizer_instances 2 with zero 0, where every rank has all state, need zero 1, 2, 3, fsdp, oss or oss+sdp, or "
       "optimizer_instances 1");
   CHECK(why(R"("dp": 6, "optimizer_instances": 4, "zero": 1)") ==
         "optimizer_instances 4 does not divide dp 6, need optimizer_instances 3 or 6");

@@ -58,8 +58,8 @@ TEST_CASE("losses that leave the reference make a point wrong") {
   PointResult apart = with_losses(2, {5.0, 4.0, 3.01});
   check_losses(apart, before);
   CHECK(apart.outcome == Outcome::wrong);
-  CHECK_THAT(apart.reason, Contains("the loss of step 3 is 3.01 and that of tp 1 pp 1 dp 1 (" + before[1].id +
-                                    ") is 3: 3.3e-03 apart, need 1e-05"));
+  CHECK_THAT(apart.reason, Contains("the loss of step 3 is 3.01, but 3 with tp 1 pp 1 dp 1 (" + before[1].id +
+                                    "): they differ by 3.3e-03, need at most 1e-05"));
   PointResult coarse = with_losses(2, {5.005, 4.0}, Precision::fp16);
   check_losses(coarse, {with_losses(1, {5.0, 4.0}, Precision::fp16)});
   CHECK(coarse.outcome == Outcome::ok);
@@ -166,8 +166,8 @@ TEST_CASE("gradient norms that leave the reference make a point wrong where its 
   CHECK(outcome({2, 1.00005}, {2, 1}, Precision::f32).outcome == Outcome::ok);
   const PointResult wrong = outcome({2, 1.0005}, {2, 1}, Precision::f32);
   CHECK(wrong.outcome == Outcome::wrong);
-  CHECK_THAT(wrong.reason, Contains("the gradient norm of step 2 is 1.0005 and that of tp 1 pp 1 dp 1 (") &&
-                               Contains(") is 1: 5.0e-04 apart, need 1e-04"));
+  CHECK_THAT(wrong.reason, Contains("the gradient norm of step 2 is 1.0005, but 1 with tp 1 pp 1 dp 1 (") &&
+                               Contains("): they differ by 5.0e-04, need at most 1e-04"));
   CHECK(outcome({2, 1.01}, {2, 1}, Precision::bf16).outcome == Outcome::ok);
   CHECK(outcome({2, 1.05}, {2, 1}, Precision::bf16).outcome == Outcome::wrong);
   // A step of fp16 that overflowed in both, and one that did in one of them alone.

@@ -105,7 +105,7 @@ TEST_CASE("where nothing can be written the sweep says where its rows are") {
   CHECK(end.failed);
   REQUIRE(end.file.points.size() == 1);
   CHECK(end.file.points[0].partial_ms.size() == 2);
-  CHECK_THAT(r.progress.str(), Contains("what was measured stands in the tables on standard output alone"));
+  CHECK_THAT(r.progress.str(), Contains("what was measured is only in the tables on standard output"));
   CHECK_THAT(r.tables.str(), Contains("table of 1"));
 }
 

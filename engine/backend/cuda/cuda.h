@@ -43,8 +43,7 @@ inline std::optional<std::string> why_no_flash(bool f32, double dropout) {
            "attention core";
   if (dropout > 0)
     return fmt::format(
-        "attention flash on a GPU with dropout {}, need dropout 0 or attention core: cuDNN draws masks of "
-        "its own, and a "
+        "attention flash on a GPU with dropout {}, need dropout 0 or attention core. cuDNN draws masks of its own; a "
         "mask here is the same on every device and layout",
         dropout);
   return std::nullopt;

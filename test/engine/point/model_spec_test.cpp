@@ -144,9 +144,9 @@ TEST_CASE("sizes of heads that do not fit one another are refused with their pla
         at + "qk_rope_head_dim] rotary positions turn pairs of columns, got 5, need an even number, 4 or 6");
   CHECK(why(R"({"preset": "deepseek-v3", "kv_heads": 2})") ==
         at + "kv_heads] with attention_form latent, got 2, need 128, as many as heads");
-  CHECK(why(R"({"preset": "deepseek-v3", "head_dim": 16})") ==
-        at + "head_dim] with attention_form latent, got 16, need qk_nope_head_dim, qk_rope_head_dim and "
-             "v_head_dim alone");
+  CHECK(
+      why(R"({"preset": "deepseek-v3", "head_dim": 16})") ==
+      at + "head_dim] with attention_form latent, got 16, need only qk_nope_head_dim, qk_rope_head_dim and v_head_dim");
 }
 
 TEST_CASE("presets of published decoders have their published number of parameters") {

@@ -187,7 +187,7 @@ TEST_CASE("what is wrong with a point is said with its path and the nearest choi
         "selective, full, layer, core_attention, mla_up_proj, mlp, moe, moe_act, norm, alternate_products; did you "
         "mean \"full\"?");
   CHECK(with(R"("recompute": ["mlp", "layer"])") ==
-        "[p.json: $.recompute] the region layer holds all others, need it alone, or the others without it");
+        "[p.json: $.recompute] the region layer holds all others, need it without others, or the others without it");
   CHECK_THAT(with(R"("recompute": ["mpl"])"), Contains("[p.json: $.recompute[0]] no such choice, got \"mpl\""));
   CHECK(point_of(R"({"model": "gpt-bytes-tiny", "recompute": ["norm", "mlp"]})").recompute ==
         point_of(R"({"model": "gpt-bytes-tiny", "recompute": "mlp+norm"})").recompute);

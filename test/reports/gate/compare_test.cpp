@@ -62,11 +62,11 @@ TEST_CASE("what is not finite, or too large for digits, is said in words") {
   };
   now.points[0].losses = {nan, 2.25};
   CHECK(metric(compare_results(now, base, {}), "loss").reason ==
-        "the loss of step 1 of 2 is not a finite number, that of the baseline is");
+        "the loss of step 1 of 2 is not a finite number, the baseline's is");
   CHECK_THAT(rendered(), Contains("not finite"));
   std::swap(now, base);
   CHECK(metric(compare_results(now, base, {}), "loss").reason ==
-        "the loss of step 1 of 2 is a finite number, that of the baseline is not");
+        "the loss of step 1 of 2 is a finite number, the baseline's is not");
   now.points[0].losses = base.points[0].losses = {nan, inf};
   CHECK(metric(compare_results(now, base, {}), "loss").verdict == Verdict::same);
   CHECK_THAT(rendered(), Contains("not finite"));

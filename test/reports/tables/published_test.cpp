@@ -135,9 +135,9 @@ TEST_CASE("the table of published figures, cell by cell") {
 
 Published: Somebody \| 2022. Error: (measured - published) / published. Batch of 16. Flags: --bf16, --num-layers 2.
 
-Time (ms): 5 of 8 published figures compared, mean absolute error 2.0 %, largest 2.0 %; 6 of 6 pairs of strategies in the published order; of those published more than 3 % apart 6 of 6.
+Time (ms): 5 of 8 published figures compared, mean absolute error 2.0 %, largest 2.0 %; 6 of 6 pairs of strategies in the published order; of those that differ by more than 3 % as published 6 of 6.
 
-Peak memory (MiB): 5 of 7 published figures compared, mean absolute error 0.0 %, largest 0.0 %; 6 of 6 pairs of strategies in the published order; of those published more than 3 % apart 6 of 6.
+Peak memory (MiB): 5 of 7 published figures compared, mean absolute error 0.0 %, largest 0.0 %; 6 of 6 pairs of strategies in the published order; of those that differ by more than 3 % as published 6 of 6.
 
 Published, but OOM here: 1 (1 x rank 2: attention.scores needs 512.00 MiB of activations, 84.00 MiB \| 31.75 GiB are free).
 
@@ -194,7 +194,7 @@ TEST_CASE("errors and the order of strategies are summed up, doubted and failed 
                                 "largest 10.0 %; "));
   CHECK_THAT(lines[1], Contains("Peak memory (MiB): 18 of 18 published figures compared, mean absolute error "
                                 "0.0 %, largest 0.0 %; 32 of 32 pairs of strategies in the published order; "
-                                "of those published more than 3 % apart "));
+                                "of those that differ by more than 3 % as published "));
   CHECK_THAT(lines[2], Contains("Published, but OOM here: 1 (1 x rank 2: attention.scores"));
   CHECK(lines[3] == "Published rows without a point in the file: 1.");
 

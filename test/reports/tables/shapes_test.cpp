@@ -96,7 +96,7 @@ TEST_CASE("mistakes in comparisons, formats, sort and like are refused with thei
       shape_refusal((head + R"("value": "mfu", "as": "ratio", "against": "first", "format": "{mfu}"}]}])").c_str()),
       Contains("columns[0].format] a comparison has one number, got {mfu}"));
   CHECK_THAT(shape_refusal((head + R"("text": "{mfu}", "self": "x"}]}])").c_str()),
-             Contains("columns[0].self] goes with \"value\" alone"));
+             Contains("columns[0].self] goes only with \"value\""));
   for (const char* text : {"{mfu:g}", "{mfu:3g2}", "{mfu:3g2-1}", "{mfu:+}", "{mfu:0s}", "{mfu:16}"})
     CHECK_THAT(shape_refusal((head + R"("text": ")" + text + R"("}]}])").c_str()), Contains("not a number format"));
 }

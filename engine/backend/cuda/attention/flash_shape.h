@@ -120,7 +120,8 @@ inline std::optional<std::string> why_no_flash(const FlashShape& s, float dropou
   // The row sums precede the rest of the workspace, which would start at an odd address.
   if (s.row_sum_bytes() % 16 != 0)
     return fmt::format(
-        "attention \"flash\" on a GPU, got {} samples x {} heads x seq {}, need a product that 4 divides, or "
+        "attention \"flash\" on a GPU, got {} samples x {} heads x seq {}, need samples x heads x seq divisible by 4, "
+        "or "
         "attention \"core\"",
         s.batch, s.heads, s.seq);
   return std::nullopt;

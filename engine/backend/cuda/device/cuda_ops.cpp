@@ -24,7 +24,7 @@ class WorkspaceMemory final : public RawMemory {
   std::byte* base() const override { return raw_->base(); }
   std::size_t granule() const override { return raw_->granule(); }
   bool commit(std::size_t bytes) override {
-    charged_.resize(bytes, "workspace of attention and products");
+    charged_.resize(bytes, "workspace of attention and GEMMs");
     if (raw_->commit(bytes)) {
       committed_ = bytes;
       return true;

@@ -118,7 +118,7 @@ Fp8Plans::~Fp8Plans() {
 
 void Fp8Plans::open() {
   if (handle_ != nullptr) return;
-  charged_.resize(kWorkspace, "workspace of cuBLASLt's FP8 products");
+  charged_.resize(kWorkspace, "workspace of cuBLASLt's FP8 GEMMs");
   cuda_check(Fp8Matmul::name, cudaMalloc(&workspace_, kWorkspace));
   need(cublasLtCreate(&handle_), "cublasLtCreate");
 }

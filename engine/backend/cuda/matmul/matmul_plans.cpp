@@ -75,7 +75,7 @@ struct MatmulPlans::TuningOutput {
     if (op.beta == 0) return;
     const auto bytes = static_cast<std::size_t>(extent_of(op.c, op.batch)) * size_of(op.c.data.dtype());
     try {
-      charged.resize(bytes, "result of a timed product");
+      charged.resize(bytes, "result of a timed GEMM");
     } catch (const OutOfMemory&) {
       no_room = true;
       return;
@@ -207,7 +207,7 @@ cublasStatus_t MatmulPlans::multiply_fused(Plan& plan, const Matmul& op, const A
 Tensor MatmulPlans::sums_for(const Matmul& op) {
   if (!op.bias_gradient) return {};
   return {ops_.workspace, op.bias_gradient.shape(), op.bias_gradient.dtype(), Category::workspace,
-          "bias gradient of one product"};
+          "bias gradient of one GEMM"};
 }
 
 // Milliseconds of the fastest run.

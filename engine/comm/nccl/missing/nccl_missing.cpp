@@ -9,8 +9,7 @@ std::string nccl_library() {
 
 std::unique_ptr<World> open_nccl_world(World&, Mail&, Device&, StreamDevice&, double) {
   fail(ErrorKind::unsupported, "nccl",
-       "this binary was built without NCCL, which groups of several GPUs need; one GPU alone, or shared, "
-       "does not");
+       "this binary was built without NCCL, which groups of several GPUs need; one GPU, even if shared, does not");
 }
 
 }  // namespace mbench

@@ -108,7 +108,7 @@ TEST_CASE("what fused attention on GPUs cannot do is told with the nearest choic
   s.head_dim = 20;
   CHECK_THAT(cuda::why_no_flash(s, 0).value_or(""), Contains("got head_dim 20, need a multiple of 8"));
   s.head_dim = 64, s.batch = s.heads = 1, s.seq = 1001;
-  CHECK_THAT(cuda::why_no_flash(s, 0).value_or(""), Contains("need a product that 4 divides"));
+  CHECK_THAT(cuda::why_no_flash(s, 0).value_or(""), Contains("need samples x heads x seq divisible by 4"));
   s.seq = 1000, s.type = DType::f32;
   CHECK_THAT(cuda::why_no_flash(s, 0).value_or(""), Contains("got precision f32") && Contains("need bf16 or fp16"));
 }
