@@ -30,11 +30,10 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr const char* kHelp =
-    "Measures this machine, GEMMs by shape, memory, the engine's ops, launches and communication by size, "
-    "with as many\n"
-    "ranks as it has cores or GPUs, and fewer, and writes it to FILE (default machine.json) as one that can be "
-    "simulated:\n"
-    "--on sim:<N>xFILE. About a minute, in which nothing else should run.";
+    "Measures this machine and writes it to FILE (default machine.json), which can be simulated: --on sim:<N>xFILE.\n"
+    "GEMMs by shape, memory, the engine's ops, launches, and communication by size are measured.\n"
+    "It runs as many ranks as the machine has cores or GPUs, and fewer. About a minute, in which nothing else should "
+    "run.";
 
 constexpr const char* kInterrupted = "interrupted, need it to go on to the end: nothing was written";
 

@@ -35,8 +35,8 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Measures every rank (GEMMs by precision, memory bandwidth, what a launch costs) and collectives\n"
-    "between them, looks at their data, and names by host, device and rank what is worse than its peers:\n"
+    "Measures every rank (GEMMs by precision, memory bandwidth, what a launch costs) and collectives between them.\n"
+    "Looks at their data, and names by host, device and rank what is worse than its peers:\n"
     "  mpirun -np 8 mbench check   or   mbench check --ranks 8   or   mbench check quickstart --ranks 4\n"
     "With a spec, collectives are measured over the axes of its points too.";
 

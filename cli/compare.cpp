@@ -120,7 +120,7 @@ constexpr const char* kFooter =
     "Slow steps are named: \"every 4th step at 3.0x\". One spike in a run is no regression.\n"
     "So a step that became 5 % slower is found with --threshold time=5%, given samples: 30 do for 2 % of "
     "noise.\n"
-    "Memory is compared to the byte. A loss that changed, or a point that was ok and failed, is a regression.\n"
+    "Memory is compared to the byte; a loss that changed, or a point that was ok and failed, is a regression.\n"
     "Not comparable: other hardware, device, model, precision or FLOP formula; a simulation with a "
     "measurement.\n"
     "Exit codes: 0 no regression; 1 regression, or a verdict of --fail-on; 2 bad usage, or nothing can be "

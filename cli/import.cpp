@@ -12,12 +12,15 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Writes a spec from what you have: the config.json of a Hugging Face model, a script or list of arguments of\n"
-    "Megatron-LM, which is not run, a YAML of Megatron-LM or Megatron-Bridge, a TOML of torchtitan, a config of\n"
-    "DeepSpeed, or Hugging Face TrainingArguments (also axolotl's and LLaMA-Factory's YAML). Several files are "
-    "merged.\n"
-    "The same file can stand wherever a SPEC does. What mbench has no part for is refused by its key and value. What\n"
-    "has no meaning for time and memory is listed on standard error.";
+    "Writes a spec from what you have. Several files are merged. The same file can stand wherever a SPEC does.\n"
+    "  Hugging Face     the config.json of a model, or TrainingArguments (also axolotl's and LLaMA-Factory's YAML)\n"
+    "  Megatron-LM      a script, which is not run, a list of arguments, or a YAML\n"
+    "  Megatron-Bridge  a YAML\n"
+    "  torchtitan       a TOML\n"
+    "  DeepSpeed        a config\n"
+    "What mbench has no part for is refused by its key and value. What has no meaning for time and memory is listed "
+    "on\n"
+    "standard error.";
 
 constexpr const char* kFooter =
     "Examples:\n"

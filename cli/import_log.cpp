@@ -20,10 +20,11 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kAbout =
-    "Writes a result file from the log of a run of Megatron-LM (also of NeMo and Megatron-Bridge), torchtitan or "
-    "DeepSpeed, from MLPerf's\n"
-    ":::MLLOG lines, or from the trainer_state.json of transformers; of a log of nccl-tests a check file "
-    "(mbench.check/1). Its row says who measured it. report, compare, baseline and trend take it.\n"
+    "Writes a result file from the log of a run. Its row says who measured it; report, compare, baseline and trend "
+    "take it.\n"
+    "The log is of Megatron-LM (also of NeMo and Megatron-Bridge), torchtitan or DeepSpeed, has MLPerf's :::MLLOG "
+    "lines, or is\n"
+    "the trainer_state.json of transformers. A log of nccl-tests becomes a check file (mbench.check/1).\n"
     "SPEC says what was trained: a spec, or the script, TOML or config.json of the run; a log of Megatron-LM says it "
     "itself. The log is read line by line, - is standard input.";
 

@@ -53,16 +53,13 @@ bool write_or_print(const std::string& path, const std::string& text, bool print
 namespace {
 
 constexpr const char* kAbout =
-    "mbench measures what a training step of a transformer costs on this machine: time, peak memory and\n"
-    "throughput for every way of cutting the model up, with a proof that each of them computes the same "
-    "step.";
+    "mbench measures what a training step of a transformer costs on this machine: time, peak memory and throughput,\n"
+    "for every way of cutting the model up. It proves that each of them computes the same step.";
 
 constexpr const char* kFooter =
-    "Exit codes: 0 done; 1 regression found (compare) or outlier (check); 2 bad usage or bad input; 3 some point "
-    "crashed, hung "
-    "or\n"
-    "gave a wrong loss, or a sweep was interrupted. An OOM or an infeasible layout is an outcome, not a "
-    "failure.\n"
+    "Exit codes: 0 done; 1 regression found (compare) or outlier (check); 2 bad usage or bad input; 3 a crash, a "
+    "hang,\n"
+    "a wrong loss or an interrupted sweep. An OOM or an infeasible layout is an outcome, not a failure.\n"
     "\n"
     "First steps:  mbench sweep quickstart";
 

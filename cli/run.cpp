@@ -33,8 +33,9 @@ namespace mbench::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "Trains one point in this MPI job and prints what it cost. Start it with as many ranks as the point's\n"
-    "tp x pp x dp:  mpirun -np 8 mbench run point.json   or   srun -n 8 mbench run point.json\n"
+    "Trains one point in this MPI job and prints what it cost. Start it with as many ranks as the point's tp x pp x "
+    "dp:\n"
+    "  mpirun -np 8 mbench run point.json   or   srun -n 8 mbench run point.json\n"
     "A simulated point (device sim:<N>x<MACHINE>) needs no ranks.";
 
 struct Options {

@@ -48,7 +48,7 @@ void add_trend(CLI::App& app, Exit&) {
   command->footer(
       "The change point of times is the split with the largest cumulative-sum statistic, if fewer than 5 % "
       "of shuffled\n"
-      "series reach it; it takes 6 entries at least, and a change at the very end takes more. Memory has no "
+      "series reach it. It takes 6 entries at least, and a change at the very end takes more. Memory has no "
       "noise: each\n"
       "change is named.\n"
       "Where a straight line explains the entries as well as steps do (BIC), it says \"drifts 1 % an entry since "
