@@ -1,5 +1,5 @@
-"""scripts/prose on pages written here: what it finds, what it leaves alone, and that README.md, CONTRIBUTING.md, the pages of docs/ and
-the comments of headers have nothing to find: prose_test.py"""
+"""scripts/prose on pages written here: what it finds, what it leaves alone, and that README.md, CONTRIBUTING.md, the pages of docs/, the
+comments of headers and the texts of sources have nothing to find: prose_test.py"""
 import pathlib
 import re
 import subprocess
@@ -15,6 +15,8 @@ CHECKED += [p for p in sorted((ROOT / "docs").rglob("*.md"))
             if p.parent.name != "evidence"]
 HEADERS = [ROOT / name for name in ("include", "api", "bench", "cli", "engine", "explain", "formats", "health", "reports", "search",
                                     "strategies", "sweeps", "test")]
+# Whose string literals users read: errors, notes, tables, pages, help.
+SOURCES = [ROOT / name for name in ("engine", "strategies", "sweeps", "search", "formats", "reports", "health", "cli", "api", "explain")]
 LONG = "One " + "word " * 30 + "more."
 
 
@@ -28,16 +30,16 @@ class Prose(unittest.TestCase):
         path.write_text(text)
         return path
 
-    def run_on(self, *paths):
-        return subprocess.run([sys.executable, ROOT / "scripts" / "prose", "--check", *paths], capture_output=True, text=True)
+    def run_on(self, *arguments):
+        return subprocess.run([sys.executable, ROOT / "scripts" / "prose", "--check", *arguments], capture_output=True, text=True)
 
-    def assert_finds(self, text, expected, name="page.md"):
-        said = self.run_on(self.write(name, text))
+    def assert_finds(self, text, expected, name="page.md", options=()):
+        said = self.run_on(*options, self.write(name, text))
         self.assertEqual(said.returncode, 1, said.stdout)
         self.assertIn(expected, said.stdout)
 
-    def assert_clean(self, text, name="page.md"):
-        said = self.run_on(self.write(name, text))
+    def assert_clean(self, text, name="page.md", options=()):
+        said = self.run_on(*options, self.write(name, text))
         self.assertEqual(said.returncode, 0, said.stdout)
 
     def test_long_sentences_are_found_wherever_they_stand(self):
@@ -78,6 +80,23 @@ class Prose(unittest.TestCase):
         self.assert_clean(f"// One {half}\n//\n// {half}\nint a;  // {half}\nint b;  // {half}\n", "a.h")
         self.assert_clean('const char* told = "// told beside";  // `told`, https://example.org/a//b\n', "a.h")
 
+    def test_texts_of_sources_are_read(self):
+        def finds(text, expected, name="a.cpp"):
+            self.assert_finds(text, expected, name, ["--texts"])
+
+        half = "word " * 16
+        finds('int a;\nf("beside {} ranks");\n', 'a.cpp:2: word: "beside", need: overlapped with')
+        finds(f'f("One {half}"  // a comment\n  "{half} more.");\n', "a.cpp:1: sentence: 34 words")
+        finds('f(R"(a page\nof a floor)");\n', 'a.cpp:1: word: "floor", need: lower bound')
+        finds("""g('"'); f("a \\"floor\\" {}", 1'000);\n""", 'word: "floor"')
+        finds('{"note": "a key",\n "product of": ["GEMMs", "a product"]}\n', 'a.json:2: word: "product"', "a.json")
+        for clean in ('#include "told beside.h"\n', 'f("told"); f("beside");\n',
+                      '// a "floor of" text\n/* "floor of"\n */\n',
+                      f'f("{half}", "{half}"); f("{half}" + a + "{half}");\n',
+                      f'f("A list:\\n  {half}\\n  {half}\\n{half}\\n\\n{half}");\n'):
+            self.assert_clean(clean, "a.cpp", ["--texts"])
+        self.assert_clean('{"told beside": "apart", "floor of": 1}\n', "a.json", ["--texts"])
+
     def test_help_reads_well(self):
         page = (ROOT / "docs" / "reference" / "help.md").read_text()
         texts = []
@@ -93,6 +112,14 @@ class Prose(unittest.TestCase):
     def test_headers_read_well(self):
         said = self.run_on(*HEADERS)
         self.assertEqual(said.returncode, 0, "\n" + said.stdout)
+
+    def test_texts_of_sources_read_well(self):
+        said = self.run_on("--texts", *SOURCES).stdout.splitlines()
+        self.assertGreater(sum(bool(re.match(r"\w+/\S+\.(?:cpp|h|json)  ", line)) for line in said), 500)  # rows of files
+        found = [line for line in said if re.search(r":\d+: (?:sentence|paragraph|word): ", line)]
+        # Sources of the figures of machines are citations, which are as long as their titles.
+        cited = re.compile(r"engine/sim/machines/[^:]*:\d+: (?:sentence|paragraph): ")
+        self.assertEqual([line for line in found if not cited.match(line)], [])
 
     def test_pages_read_well(self):
         said = self.run_on(*CHECKED)
