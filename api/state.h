@@ -1,6 +1,6 @@
 // The state behind the values of the public API.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "cli/revision.h"
 #include "engine/base/machine_memory.h"

@@ -1,6 +1,6 @@
 // What a result was measured on: the machine, the libraries and the program, as stored in result files.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace mbench::cli {

@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kMostNames = 8;  // in a refusal; all are in the folder that it names
+
 // The folder of specs; empty if there is none.
 fs::path configs() {
   std::error_code ignored;
@@ -51,7 +53,7 @@ std::string find_spec(const std::string& path) {
     return name.find('/') != std::string::npos && path.find('/') == std::string::npos;
   });
   fail(ErrorKind::bad_input, path, "neither a file here nor a spec of {}, {}", folder.string(),
-       nearest_choice(path, near));
+       nearest_choices(path, near, kMostNames));
 }
 
 std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, bool* of_trainer) {

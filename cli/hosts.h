@@ -1,7 +1,7 @@
 // The hosts of an MPI job, as its ranks see them.
 #pragma once
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

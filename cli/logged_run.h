@@ -1,6 +1,6 @@
 // A trainer's log with what was trained, as the row of a result: for import-log and explain.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // A job of this program whose ranks measure for a command that is no sweep (check, calibrate). Rank 0 reports what they found in one
 // line.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -17,6 +17,10 @@ if(CMAKE_UNITY_BUILD)
       endif()
     endforeach()
   endif()
+  # cuDNN's frontend is a minute of GCC at -O2, and makes a plan for each shape once.
+  set(cudnn_sources ${PROJECT_SOURCE_DIR}/engine/backend/cuda/attention/flash.cpp
+                    ${PROJECT_SOURCE_DIR}/engine/backend/cuda/attention/flash_graph.cpp)
+  set_source_files_properties(${cudnn_sources} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # A unit is no header: what a class hides of a source's own types stays hidden.
     target_compile_options(mbench_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=400000;-Wno-subobject-linkage>)

@@ -2,6 +2,8 @@
 // on the device or the host. They may be sharded over a part of those ranks and replicated over the rest (optimizer_instances:
 // PyTorch's HSDP, Megatron-Core's --num-distributed-optimizer-instances, Zhang et al. 2022, "MiCS"): the axis of the mesh that the
 // copies lie along is written with data parallelism, which it is a part of.
+#include <nlohmann/json.hpp>
+
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {

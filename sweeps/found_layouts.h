@@ -1,6 +1,6 @@
 // The result file of a search as a spec: its layouts, which can then be run, planned and compared like those of a sweep.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace mbench::sweeps {

@@ -1,6 +1,7 @@
 #include "sweeps/gates.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
 #include "engine/point/gates.h"

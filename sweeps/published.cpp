@@ -1,5 +1,7 @@
 #include "sweeps/published.h"
 
+#include <nlohmann/json.hpp>
+
 #include "engine/base/error.h"
 #include "engine/point/point_builder.h"
 #include "engine/point/published.h"

@@ -1,6 +1,6 @@
 // The published figures of a spec against the points it expands to (engine/point/published.h has their shape).
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

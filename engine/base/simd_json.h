@@ -8,7 +8,7 @@
 #endif
 #include <simdjson.h>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace mbench {
 

@@ -1,5 +1,7 @@
 #include "engine/base/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -41,6 +43,21 @@ std::string nearest_choice(std::string_view got, const std::vector<std::string>&
   }
   if (best) text += "; did you mean \"" + *best + "\"?";
   return text;
+}
+
+std::string nearest_choices(std::string_view got, std::vector<std::string> choices, std::size_t most) {
+  if (choices.size() <= most) return nearest_choice(got, choices);
+  const std::size_t others = choices.size() - most;
+  // What holds all that was typed comes before what is spelt alike.
+  const auto distance = [&](const std::string& choice) {
+    return std::pair(choice.find(got) == std::string::npos, edit_distance(got.substr(0, kLongestWord), choice));
+  };
+  std::stable_sort(choices.begin(), choices.end(),
+                   [&](const std::string& a, const std::string& b) { return distance(a) < distance(b); });
+  choices.resize(most);
+  std::string text = nearest_choice(got, choices);
+  const std::size_t question = text.find("; did you mean");
+  return text.insert(std::min(question, text.size()), fmt::format(" or {} other{}", others, others == 1 ? "" : "s"));
 }
 
 std::string format_bytes(std::uint64_t bytes) {

@@ -9,6 +9,8 @@ namespace mbench {
 
 // "need one of a, b, c", with "; did you mean b?" if one is close to what was typed and that has a word's length.
 std::string nearest_choice(std::string_view got, const std::vector<std::string>& choices);
+// The same where choices are too many to print: only the `most` nearest, the nearest first, and the number of the others.
+std::string nearest_choices(std::string_view got, std::vector<std::string> choices, std::size_t most);
 
 // "1.50 GiB", "512 B": powers of 1024.
 std::string format_bytes(std::uint64_t bytes);

@@ -1,9 +1,10 @@
 // The ops of the engine and the virtual table a backend fills in.
 //
 // An op is a struct of arguments with `name`, `check()` (shapes and dtypes; throws) and `cost()`. Every op goes through
-// run() (run.h). Backends only compute. To add an op: a header here, a place in AllOps, one source per backend (see
-// CONTRIBUTING.md).
+// run() (run.h). Backends only compute. To add an op: a header here, a place in AllOps (op_list.h), one source per backend
+// (see CONTRIBUTING.md).
 #pragma once
+#include <array>
 #include <memory>
 
 #include "engine/ops/activation.h"
@@ -36,6 +37,7 @@
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/muon.h"
+#include "engine/ops/op_list.h"
 #include "engine/ops/quantise.h"
 #include "engine/ops/random_normal.h"
 #include "engine/ops/rms_norm.h"
@@ -57,37 +59,19 @@
 
 namespace mbench {
 
-template <class... Op>
-struct OpList {};
+// How a device holds its backend's ops: a slot for each op, found by the op's place in AllOps. It is one array, which compiles fast.
+// A class with a run() for each op takes GCC 12 33 s in every source that sees it, one with a base for each 1.1 s.
+class OpTable {
+ public:
+  template <class Op>
+  std::unique_ptr<AnyOpSlot>& slot() {
+    static_assert(place_of<Op>(AllOps()) < count_of(AllOps()), "an op that is not in AllOps (engine/ops/op_list.h)");
+    return slots_[place_of<Op>(AllOps())];
+  }
 
-using AllOps =
-    OpList<ops::Matmul, ops::BiasAdd, ops::BiasGrad, ops::LayerNorm, ops::LayerNormGrad, ops::BiasGelu,
-           ops::BiasGeluGrad, ops::Dropout, ops::DropoutGrad, ops::BiasDropoutAdd, ops::AttentionMask, ops::Softmax,
-           ops::SoftmaxGrad, ops::Attention, ops::AttentionGrad, ops::AttentionMerge, ops::Embedding,
-           ops::EmbeddingGrad, ops::RowMax, ops::ExpSum, ops::CrossEntropyLoss, ops::CrossEntropyGrad, ops::Adam,
-           ops::ClipScale, ops::AdamBlockwise, ops::AdafactorSums, ops::AdafactorMoments, ops::AdafactorSquares,
-           ops::AdafactorUpdate, ops::Sgd, ops::SumSquares, ops::Add, ops::Copy, ops::Fill, ops::RandomNormal,
-           ops::Tanh, ops::TanhGrad, ops::CopyBlocks, ops::RmsNorm, ops::RmsNormGrad, ops::Rotary, ops::SwiGlu,
-           ops::SwiGluGrad, ops::SquaredRelu, ops::SquaredReluGrad, ops::GeluErf, ops::GeluErfGrad, ops::DispatchPlan,
-           ops::DispatchGrad, ops::Combine, ops::CombineGrad, ops::Route, ops::RouteGrad, ops::RouterLoss,
-           ops::AddCounts, ops::MoveCorrection, ops::ExpertRanks, ops::Dispatch, ops::GroupedMatmul, ops::SumBlocks,
-           ops::AbsMax, ops::Fp8Scale, ops::ScaleRows, ops::ScaleRowsGrad, ops::UpdateScales, ops::Quantise,
-           ops::QuantiseBlocks, ops::Fp8Transpose, ops::Fp8Matmul, ops::BlockMaxima, ops::QuantisePart, ops::Activate,
-           ops::ActivateGrad, ops::Scale, ops::Softcap, ops::SoftcapGrad, ops::Sigmoid, ops::SigmoidGrad,
-           ops::AttentionSink, ops::AttentionSinkGrad, ops::MaxExpSum, ops::ExpertBias, ops::ExpertBiasGrad,
-           ops::MuonMomentum, ops::MuonNormalise, ops::MuonUpdate>;
-
-// How a device holds its backend's ops: a slot for each op. Slots are members of their own, and not one class with a
-// run() for each op. Compilers resolve so many overloads slowly: 33 s of GCC 12 in every source that made a table.
-template <class Op>
-struct SlotFor {
-  std::unique_ptr<OpSlot<Op>> slot;
+ private:
+  std::array<std::unique_ptr<AnyOpSlot>, count_of(AllOps())> slots_;
 };
-template <class List>
-class SlotsFor;
-template <class... Op>
-class SlotsFor<OpList<Op...>> : public SlotFor<Op>... {};
-class OpTable : public SlotsFor<AllOps> {};
 
 template <class Backend, class Op>
 class SlotOf final : public OpSlot<Op> {
@@ -111,7 +95,7 @@ class TableOf : public OpTable {
  private:
   template <class... Op>
   void fill(Backend& backend, OpList<Op...>) {
-    ((SlotFor<Op>::slot = std::make_unique<SlotOf<Backend, Op>>(backend)), ...);
+    ((slot<Op>() = std::make_unique<SlotOf<Backend, Op>>(backend)), ...);
   }
 };
 

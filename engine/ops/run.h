@@ -6,10 +6,14 @@
 
 namespace mbench {
 
-template <class Op>
-class OpSlot {
+class AnyOpSlot {
  public:
-  virtual ~OpSlot() = default;
+  virtual ~AnyOpSlot() = default;
+};
+
+template <class Op>
+class OpSlot : public AnyOpSlot {
+ public:
   virtual void run(const Op& op) = 0;
 };
 

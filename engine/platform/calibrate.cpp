@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "engine/ops/add.h"
 #include "engine/ops/attention.h"

@@ -1,6 +1,6 @@
 // What a field may hold: a reader that refuses anything else at `where`, the accepted values as JSON Schema, and the names it knows.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

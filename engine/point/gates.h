@@ -7,7 +7,7 @@
 // In a list, each entry is for the points that its `where` picks; an entry without one is for all. A bound is a number in the metric's
 // unit, or a share of a reference, `of`. A metric is any numeric column of a table, by its name.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

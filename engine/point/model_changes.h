@@ -1,7 +1,7 @@
 // A model as a preset and its changes: the fields "model.KEY", and the name that tables give it.
 #pragma once
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 

@@ -1,7 +1,7 @@
 // The parts of a model by name, for the files of families and the specs that override them. Only model_spec.cpp uses it.
 #pragma once
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

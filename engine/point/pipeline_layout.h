@@ -5,7 +5,7 @@
 // loss. Stages are in the order of the layers: chunk by chunk, and within a chunk rank by rank.
 #pragma once
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,7 +2,7 @@
 // settles what involves several fields: the model must be given, and a strategy must not contradict the fields it bundles.
 #pragma once
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -12,7 +12,7 @@
 // {"mean", "stddev"}, or {"runs": [...]} for several published runs of the same, whose median is compared. "outcome": "oom" says that the
 // point did not fit. "doubt" says why a row cannot be right, or, as {"mfu": "why"}, why one of its figures cannot.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

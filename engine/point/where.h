@@ -1,6 +1,6 @@
 // Which points are meant: fields and values, as many as needed ("where" of published rows and of gates).
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>

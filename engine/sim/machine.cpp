@@ -338,8 +338,30 @@ std::string full_machine_name(const std::string& name, const std::string& where,
   return *known;
 }
 
+namespace {
+
+// What a name of a machine without "sim:" means, such as "A100-80GB" or "8xH100": empty if it names none.
+std::string simulated_meant_by(const std::string& device) {
+  const std::size_t digits = std::min(device.find_first_not_of("0123456789"), device.size());
+  const bool counted = digits > 0 && device.substr(digits, 1) == "x";
+  const std::string name = counted ? device.substr(digits + 1) : device;
+  const std::vector<std::string> found = name.empty() ? std::vector<std::string>() : names_with(name, machine_names());
+  if (found.empty()) return {};
+  const std::string machine = commonly_known(name, found).value_or(found.front());
+  return counted ? fmt::format("sim:{}x{}", device.substr(0, digits), machine) : simulated_example(machine);
+}
+
+}  // namespace
+
 std::string full_device_name(const std::string& device, const std::string& where, std::vector<std::string>* others) {
-  if (!device.starts_with("sim:")) return device;
+  if (device == "cpu" || device == "cuda") return device;
+  if (!device.starts_with("sim:")) {
+    const std::string meant = simulated_meant_by(device);
+    if (!meant.empty())
+      fail(ErrorKind::bad_input, where, "no such device, got \"{}\", need cpu, cuda or, for that machine simulated, {}",
+           device, meant);
+    return device;
+  }
   const SimulatedDevices devices = parse_simulated(device, where, others);
   return fmt::format("sim:{}x{}", devices.count, devices.machine);
 }

@@ -136,7 +136,8 @@ std::vector<std::string> machine_names();
 // and none by `known_as`.
 std::string full_machine_name(const std::string& name, const std::string& where,
                               std::vector<std::string>* others = nullptr);
-// The same for a device: "sim:8xh100-sxm" is "sim:8xH100-SXM5-80GB", "cpu" is "cpu".
+// The same for a device: "sim:8xh100-sxm" is "sim:8xH100-SXM5-80GB", "cpu" is "cpu". Throws bad_input for a machine without "sim:", such
+// as "8xH100", and says what it would be.
 std::string full_device_name(const std::string& device, const std::string& where,
                              std::vector<std::string>* others = nullptr);
 

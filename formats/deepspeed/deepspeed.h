@@ -1,6 +1,6 @@
 // DeepSpeed's JSON: how a run is sharded, its batch and precision. It has no model: that is another file's.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // A Hugging Face config.json: of a model, by its model_type. Each type is a table of types/.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

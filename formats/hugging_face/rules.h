@@ -1,6 +1,6 @@
 // What the sources of Hugging Face's rules share.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "formats/table/rules.h"

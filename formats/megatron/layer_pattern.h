@@ -1,7 +1,7 @@
 // How Megatron-LM writes which layers are of a kind: a number, or a Python expression of lists ("([0]*3+[1]*58)").
 #pragma once
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

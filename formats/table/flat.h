@@ -1,7 +1,7 @@
 // A point with every part of its model named, so that a table can ask for a part by a dotted path such as "model.rope.base". Also the
 // way back, to a spec that says no more than it must.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

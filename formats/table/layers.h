@@ -1,7 +1,7 @@
 // Layers that differ, between a trainer's list of layers and the rules of a spec ("layers_of").
 #pragma once
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // torchtitan's TOML, in the spellings of 2024 and 2025.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

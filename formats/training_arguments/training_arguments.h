@@ -2,7 +2,7 @@
 // model; mbench has its sizes if it is a preset. They also name a DeepSpeed config, a file next to them.
 #pragma once
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -10,7 +10,7 @@
 // object of numbers is one line, so a new entry is a diff of a few lines. All samples are kept: time is compared by samples. Where only
 // memory is stored, it belongs to a kind of device and not to a machine: the allocator counts the same bytes on every CPU.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -25,7 +25,7 @@
 //
 //   "x_label", "y_label", "note", "where", "labels"
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // What a record (record.h) keeps of a result: its JSON, a row for each rank or window of it, and the remark on its row.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

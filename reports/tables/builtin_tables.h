@@ -1,7 +1,7 @@
 // The tables and the metrics that mbench knows by name. They are data. reports/tables/declarations/NAME.json is a table, in the
 // language of table_declaration.h. reports/tables/metrics.json says how a metric is printed. Adding one needs no C++.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "reports/tables/json.h"
 
+#include <nlohmann/json.hpp>
+
 namespace mbench::reports {
 
 nlohmann::ordered_json to_json(const Table& table) {

@@ -1,7 +1,7 @@
 // Tables as JSON: sections of rows. Each row is an object from column name to the value at full precision, or to the text where a cell
 // is no single number.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "reports/tables/table.h"
 

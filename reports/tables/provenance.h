@@ -1,7 +1,7 @@
 // What every report says next to its numbers: the machine they were measured on, how FLOPs are counted, and the peak of MFU with its
 // source.
 #pragma once
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

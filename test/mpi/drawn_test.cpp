@@ -104,6 +104,7 @@ Trained train_alone(const Point& point) {
 // On all ranks of the job, which all get what came of it.
 Trained train_together(const Point& point) {
   Trained trained;
+  meet_asleep();
   {
     MpiWorld processes(static_cast<int>(processes_of(point)));
     if (processes.member()) {
@@ -116,6 +117,7 @@ Trained train_together(const Point& point) {
         trained = train(point, processes);
     }
   }
+  meet_asleep();
   MPI_Bcast(&trained, sizeof trained, MPI_BYTE, 0, MPI_COMM_WORLD);
   return trained;
 }

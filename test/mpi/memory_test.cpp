@@ -52,6 +52,7 @@ bool same(const Peaks& a, const Peaks& b) {
 void check_memory(const Layout& layout, const Machine& machine, const Framework& framework) {
   const Point point = layout.point;
   if (strategies::reads_rows(point) && point.ep > 1) return;  // its sizes follow the data
+  meet_asleep();
   MpiWorld processes(static_cast<int>(processes_of(point)));
   std::mutex results;
   double different = 0, grew = 0, simulated_different = 0;

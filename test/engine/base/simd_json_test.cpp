@@ -1,6 +1,8 @@
 // What simdjson takes must be what the general parser reads; the rest it must leave to it.
 #include "engine/base/simd_json.h"
 
+#include <nlohmann/json.hpp>
+
 #include "test/catch.h"
 
 using namespace mbench;

@@ -12,6 +12,7 @@
 
 using namespace mbench;
 using Catch::Contains;
+using Catch::EndsWith;
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
@@ -281,6 +282,14 @@ TEST_CASE("a machine is found by name or by path, and a name that is none by the
   CHECK(find_machine((kRoot / "machines/TITAN-RTX.json").string(), "--on").name == "TITAN-RTX");
   CHECK_THAT(refusal([] { find_machine("nowhere/at-all.json", "--on"); }),
              Contains("[nowhere/at-all.json] cannot be read"));
+}
+
+TEST_CASE("a machine without sim: is no device, and the refusal says how it is simulated") {
+  for (const char* device : {"cpu", "cuda", "tpu", ""}) CHECK(full_device_name(device, "--on") == device);
+  const auto refused = [](const char* device) { return refusal([device] { full_device_name(device, "--on"); }); };
+  CHECK_THAT(refused("A100-80GB"),
+             Contains("[--on] no such device, got \"A100-80GB\"") && EndsWith("sim:8xA100-SXM4-80GB"));
+  CHECK_THAT(refused("16xh100"), EndsWith("sim:16xH100-SXM5-80GB"));
 }
 
 TEST_CASE("a short name that several machines share is the one that is known by it, and no two are known alike") {

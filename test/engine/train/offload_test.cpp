@@ -1,4 +1,6 @@
 // State in host memory: how many bytes lie where and how many go over, in closed form; and that it changes no bit.
+#include <nlohmann/json.hpp>
+
 #include "engine/point/architecture.h"
 #include "engine/sim/counting.h"
 #include "engine/sim/simulate.h"

@@ -9,6 +9,9 @@
 #include "engine/backend/cuda/attention/flash.h"
 #include "engine/backend/cuda/device/cuda_ops.h"
 #include "engine/ops/attention.h"
+#include "engine/ops/dropout.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/softmax.h"
 
 namespace mbench::cuda {
 namespace {

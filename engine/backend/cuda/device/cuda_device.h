@@ -10,6 +10,7 @@
 #include "engine/backend/cuda/device/host_copies.h"
 #include "engine/backend/cuda/device/staging.h"
 #include "engine/backend/cuda/device/stream.h"
+#include "engine/ops/ops.h"
 
 namespace mbench::cuda {
 

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "engine/backend/cuda/device/kernel_stream.h"
-#include "engine/ops/ops.h"
+#include "engine/device/tensor.h"
 
 namespace mbench::cuda {
 

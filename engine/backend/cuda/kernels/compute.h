@@ -1,9 +1,10 @@
 // The last include of the sources that CMake writes for kernels/*.cuh (mbench_kernel_sources). It has compute() of the ops that have their
 // enqueue() there. Nothing else includes it.
 #pragma once
-#include <tuple>
+#include <array>
 
 #include "engine/backend/cuda/device/cuda_ops.h"
+#include "engine/ops/op_list.h"
 
 namespace mbench::cuda {
 
@@ -19,21 +20,24 @@ concept HasKernel = requires(KernelStream& stream, const Op& op) {
   enqueue(stream, op);
 };
 
+using Function = void (*)();
+
 // Taking its address makes the compiler emit the function, for the table of ops to link with.
 template <class Op>
-constexpr void (*compute_if_here())(CudaOps&, const Op&) {
-  if constexpr (HasKernel<Op>) return &compute<Op>;
+Function compute_if_here() {
+  if constexpr (HasKernel<Op>) return reinterpret_cast<Function>(&compute<Op>);
   return nullptr;
 }
 
+// An array of one type: a tuple of as many different ones takes nvcc ten seconds.
 template <class... Op>
-constexpr auto all_here(OpList<Op...>) {
+std::array<Function, sizeof...(Op)> all_here(OpList<Op...>) {
   static_assert((HasKernel<Op> || ...),
                 "a header in engine/backend/cuda/kernels has enqueue(Stream&, const ops::NAME&) of no op in AllOps");
-  return std::tuple(compute_if_here<Op>()...);
+  return {compute_if_here<Op>()...};
 }
 
-[[gnu::used]] constexpr auto kWrittenOut = all_here(AllOps());
+[[gnu::used]] const auto kWrittenOut = all_here(AllOps());
 
 }  // namespace
 }  // namespace mbench::cuda

@@ -8,6 +8,7 @@
 
 #include "engine/backend/cuda/device/cuda_ops.h"
 #include "engine/backend/cuda/device/launch.h"
+#include "engine/ops/add.h"
 #include "engine/ops/epilogue.h"
 
 namespace mbench::cuda {

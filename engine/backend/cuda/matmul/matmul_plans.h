@@ -25,7 +25,7 @@
 #include "engine/backend/cuda/matmul/matmul_description.h"
 #include "engine/base/gemm_choice.h"
 #include "engine/device/library_memory.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/matmul.h"
 
 namespace mbench::cuda {
 
