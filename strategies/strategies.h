@@ -2,7 +2,7 @@
 // None reads what another wrote, except the mesh and the flow of hidden activations. These are complete, axis by axis, before linear
 // layers are laid out on them. To add a strategy, add a file here and a line in the table.
 #pragma once
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -14,8 +14,8 @@
 
 namespace mbench::test {
 
-// All ranks of the job wait for each other, asleep between looks. MPI's own waiting yields at best: on few cores seven ranks without a
-// part in a point then leave the eighth a quarter of a core.
+// All ranks of the job wait for each other, asleep between looks. MPI's own waiting yields at best: on few cores ranks without a
+// part in a point then take time from those that compute.
 inline void meet_asleep() {
   MPI_Request all_here = MPI_REQUEST_NULL;
   MPI_Ibarrier(MPI_COMM_WORLD, &all_here);
