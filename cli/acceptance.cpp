@@ -204,6 +204,8 @@ std::vector<std::string> reasons_to_fail(const Acceptance& a) {
                                     ms_text(s.simulated->iteration_ms->mean), a.machine));
     if (const std::string straggler = reports::straggler_text(s.measured); !straggler.empty())
       reasons.push_back(s.label + ": " + straggler);
+    if (!s.measured.device_faults.empty())
+      reasons.push_back(s.label + ": the devices reported " + s.measured.device_faults);
     if (s.measured.soak)
       if (const std::string soak = reports::soak_text(*s.measured.soak); !soak.empty())
         reasons.push_back(s.label + ": " + soak);

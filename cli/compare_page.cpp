@@ -64,6 +64,10 @@ std::string anatomy(const reports::PointComparison& point, const ResultFile& now
   if (n->memory_anatomy_mib && b->memory_anatomy_mib)
     out += "<h3>Peak memory, MiB</h3>\n" +
            html_grid(columns, parts_of(kCategoryNames, n->memory_anatomy_mib->mib, b->memory_anatomy_mib->mib));
+  if (n->communication_mib && b->communication_mib &&
+      sum_of(n->communication_mib->mib) + sum_of(b->communication_mib->mib) > 0)
+    out += "<h3>Collectives and messages of a step, MiB</h3>\n" +
+           html_grid(columns, parts_of(kCommunicationNames, n->communication_mib->mib, b->communication_mib->mib));
   return out.empty() ? "" : "<section><h2>" + escape_html(point.label) + "</h2>\n" + out + "</section>\n";
 }
 

@@ -266,6 +266,7 @@ int run(const Options& options) {
     set_peak(point, *device, run_options);
     set_soak(options, point, run_options);
     run_options.open_energy = [&] { return job->open_energy(); };
+    if (point.device == "cuda") run_options.watch_faults = [&] { return job->watch_faults(); };
     std::optional<Turns> turns;
     if (options.turns) {
       turns.emplace(options.turns->folder, options.turns->number);

@@ -57,6 +57,20 @@ constexpr TimePart communication_of(Axes axes) {
   return TimePart::communication_other;
 }
 
+// The last parts are those of communication, an axis each. Bytes are counted by axis only, with a place for each of these parts.
+inline constexpr std::array<std::string_view, 6> kCommunicationNames = {"tp", "cp", "dp", "ep", "pp", "other"};
+inline constexpr std::size_t kFirstCommunication = kTimePartNames.size() - kCommunicationNames.size();
+static_assert(static_cast<std::size_t>(TimePart::communication_tp) == kFirstCommunication);
+using ByAxis = std::array<double, kCommunicationNames.size()>;
+inline double& at(ByAxis& values, TimePart part) {
+  return values[static_cast<std::size_t>(part) - kFirstCommunication];
+}
+inline double sum_of(const ByAxis& values) {
+  double sum = 0;
+  for (const double x : values) sum += x;
+  return sum;
+}
+
 // Seconds by part.
 using TimeByPart = std::array<double, kTimeParts>;
 inline double& at(TimeByPart& times, TimePart part) {

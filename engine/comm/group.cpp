@@ -104,7 +104,7 @@ template <class Call>
 void Group::collective(std::string_view what, std::size_t bytes, const Call& call) {
   enqueue(device_, [this, what, bytes, call] {
     Meter& meter = device_.meter();
-    meter.communication_bytes += static_cast<double>(bytes);
+    at(meter.communication_bytes, part_) += static_cast<double>(bytes);
     Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_.text, what);
     call();
   });
@@ -116,7 +116,7 @@ std::unique_ptr<Pending> Group::started(std::string_view start, std::string_view
                                         const Start& call) {
   return begin(device_, [this, start, wait, bytes, call]() -> std::unique_ptr<Pending> {
     Meter& meter = device_.meter();
-    meter.communication_bytes += static_cast<double>(bytes);
+    at(meter.communication_bytes, part_) += static_cast<double>(bytes);
     Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_.text, start);
     return std::make_unique<TimedPending>(call(), device_, meter.communication_seconds, exposed(part_), name_.text,
                                           wait);
@@ -340,7 +340,7 @@ std::unique_ptr<Pending> Group::start_send(const Tensor& x, int to, int tag) {
   check_peer("send", to);
   return begin(device_, [this, x, to, tag]() -> std::unique_ptr<Pending> {
     Meter& meter = device_.meter();
-    meter.communication_bytes += static_cast<double>(x.bytes());
+    at(meter.communication_bytes, part_) += static_cast<double>(x.bytes());
     Stopwatch watch(device_, meter.communication_seconds, exposed(part_), name_.text, "start send");
     return std::make_unique<TimedPending>(do_start_send(x, to, tag), device_, meter.bubble_seconds,
                                           exposed(TimePart::bubble), name_.text, "wait send");

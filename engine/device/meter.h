@@ -20,7 +20,7 @@ struct Meter {
   double matmul_flops = 0;  // of GEMMs without their epilogues, recompute included
   double bytes = 0;
   std::uint64_t launches = 0;
-  double communication_bytes = 0;    // handed to collectives and messages by this rank
+  ByAxis communication_bytes{};      // of collectives and messages: sizes as CommunicationByAxis has them
   double host_copy_bytes = 0;        // between the device's memory and its host's, both ways
   double communication_seconds = 0;  // host time spent in collectives
   double bubble_seconds = 0;         // host time a pipeline stage waited for its neighbours' messages
@@ -38,7 +38,7 @@ struct Meter {
     matmul_flops += m.matmul_flops;
     bytes += m.bytes;
     launches += m.launches;
-    communication_bytes += m.communication_bytes;
+    for (std::size_t i = 0; i < communication_bytes.size(); ++i) communication_bytes[i] += m.communication_bytes[i];
     host_copy_bytes += m.host_copy_bytes;
     communication_seconds += m.communication_seconds;
     bubble_seconds += m.bubble_seconds;
@@ -52,7 +52,8 @@ struct Meter {
     more.matmul_flops = matmul_flops - before.matmul_flops;
     more.bytes = bytes - before.bytes;
     more.launches = launches - before.launches;
-    more.communication_bytes = communication_bytes - before.communication_bytes;
+    for (std::size_t i = 0; i < communication_bytes.size(); ++i)
+      more.communication_bytes[i] = communication_bytes[i] - before.communication_bytes[i];
     more.host_copy_bytes = host_copy_bytes - before.host_copy_bytes;
     return more;
   }

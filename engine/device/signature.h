@@ -19,6 +19,9 @@ struct DeviceSignature {
   bool operator==(const DeviceSignature&) const = default;
 };
 
+// What it has counted between two readings of one watch: "Xid 79", "2 uncorrected ECC errors". What it does not report is no fault.
+std::vector<std::string> new_faults(const DeviceSignature& before, const DeviceSignature& now);
+
 // Watches a device from its construction.
 class DeviceWatch {
  public:

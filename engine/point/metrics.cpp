@@ -152,6 +152,22 @@ void read(const json& value, const std::string& where, std::optional<TimeAnatomy
   out = anatomy;
 }
 
+ordered_json written(const std::optional<CommunicationByAxis>& sent) {
+  if (!sent) return nullptr;
+  ordered_json out = ordered_json::object();
+  for (std::size_t i = 0; i < kCommunicationNames.size(); ++i)
+    out[std::string(kCommunicationNames[i])] = written(sent->mib[i]);
+  return out;
+}
+
+void read(const json& value, const std::string& where, std::optional<CommunicationByAxis>& out) {
+  require_object(value, where);
+  CommunicationByAxis sent;
+  for (std::size_t i = 0; i < kCommunicationNames.size(); ++i)
+    sent.mib[i] = required_number(value, std::string(kCommunicationNames[i]), where);
+  out = sent;
+}
+
 // Six digits, which is more than a clock of steps has: there are as many numbers as ranks times parts.
 double rounded(double x) {
   if (!std::isfinite(x) || x == 0) return x;
@@ -358,6 +374,7 @@ const std::vector<Metric>& metrics() {
       published(metric("communication_fraction", "fraction", &R::communication_fraction, Merge::max)),
       published(metric("bubble_fraction", "fraction", &R::bubble_fraction, Merge::max)),
       anatomy("time_anatomy_ms", "ms", &R::time_anatomy_ms, kTimePartNames),
+      anatomy("communication_mib", "MiB", &R::communication_mib, kCommunicationNames),
       gemms("gemm_epilogues", &R::gemm_epilogues),
       series("losses", "", &R::losses, Range::any),
       series("gradient_norms", "", &R::gradient_norms, Range::any),
@@ -369,6 +386,7 @@ const std::vector<Metric>& metrics() {
       published(metric("utilization", "fraction", &R::utilization, Merge::mean)),
       metric("clock_mhz", "MHz", &R::clock_mhz, Merge::mean),
       metric("throttle_reasons", "", &R::throttle_reasons),
+      metric("device_faults", "", &R::device_faults),
       series("cpu_share_by_rank", "fraction", &R::cpu_share_by_rank, Range::at_least_zero),
       metric("turn_steps", "", &R::turn_steps),
       series("turn_cpu_ms", "ms", &R::turn_cpu_ms, Range::at_least_zero),

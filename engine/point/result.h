@@ -30,6 +30,12 @@ struct TimeAnatomy {  // milliseconds of the mean step by what the slowest rank 
   double operator[](TimePart p) const { return ms[static_cast<std::size_t>(p)]; }
 };
 
+// Sizes of the collectives and messages of the mean step in MiB, on the rank whose sum is largest. Sizes are as in nccl-tests: of an
+// all-gather the whole output, of a reduce-scatter the whole input, of an all-to-all or a message what the rank sends.
+struct CommunicationByAxis {
+  ByAxis mib{};
+};
+
 // Where a simulated step time is to be expected, in ms. It follows from published runs of the same kind: measured time over simulated time.
 struct TimeInterval {
   double low = 0, high = 0;
@@ -56,6 +62,7 @@ struct PointResult {
   // If ok; each is a line of the table in engine/point/metrics.cpp.
   std::optional<Statistics> iteration_ms;
   std::optional<TimeAnatomy> time_anatomy_ms;
+  std::optional<CommunicationByAxis> communication_mib;
   std::optional<double> samples_per_s, samples_per_s_stddev, tokens_per_s;
   std::optional<double> tflops_per_device, mfu, mfu_causal, hfu, peak_tflops;
   std::string peak_source;
@@ -81,6 +88,7 @@ struct PointResult {
   // What sensors reported during the measured steps: means over these steps and over the ranks' devices.
   std::optional<double> power_w, utilization, clock_mhz;
   std::string throttle_reasons;  // what held clocks down, in nvidia-smi's words, or "none"; empty: unknown
+  std::string device_faults;     // that devices reported in the measured steps: "Xid 79 on rank 3 after 80 min"
   // On a CPU: the share of the measured time in which each rank's main thread had a core.
   std::vector<double> cpu_share_by_rank;
   // Of a run that took turns with another (mbench sweep --take-turns): the steps of a turn. For every measured step, the CPU time of the

@@ -11,6 +11,7 @@
 #include "engine/device/stream_device.h"
 #include "engine/point/metrics.h"
 #include "engine/run/energy.h"
+#include "engine/run/fault_log.h"
 #include "engine/run/flops.h"
 #include "engine/run/soak.h"
 #include "engine/train/data.h"
@@ -27,6 +28,7 @@ struct Measured {
   std::vector<double> compute_seconds;  // of these, outside collectives and messages
   std::int64_t steps = 0;
   std::optional<SoakLog> soak;
+  std::optional<FaultLog> faults;
   double seconds = 0;                // of all measured steps
   double cpu_seconds = 0;            // of the main thread in them
   std::vector<double> cpu_of_steps;  // each of them, where runs take turns
@@ -127,6 +129,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
       if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
       if (options.open_energy) energy = options.open_energy();
+      if (options.watch_faults) m.faults.emplace(options.watch_faults());
       soaking = start;
       if (soaks)
         m.soak.emplace(
@@ -174,6 +177,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
       const SoakWindow* window = m.soak->add(seconds, computed, elapsed);
       const bool over = m.soak->is_over(elapsed);
       if (over && !window) window = m.soak->finish(elapsed);
+      if (window && m.faults) m.faults->look(elapsed);
       if (window && chatty && options.window) options.window(*window);
       if (over) break;
       continue;
@@ -188,6 +192,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
     if (!options.why_no_sensors.empty() && result.reason.empty())
       result.reason = "the device's clock, power and temperature are unknown: " + options.why_no_sensors;
   }
+  if (m.faults) m.faults->look(device.synchronize() - soaking);
   m.meter = device.total_meter();
   m.router_load = trainer.router_load();
   if (gauge) m.readings = gauge->read();
@@ -307,6 +312,16 @@ void add_time_anatomy(const std::vector<RankFigures>& ranks, PointResult& r) {
   r.time_anatomy_ms = anatomy;
 }
 
+// Of the rank that hands over most.
+void add_communication(const std::vector<RankFigures>& ranks, PointResult& r) {
+  const auto busiest = std::max_element(ranks.begin(), ranks.end(), [](const RankFigures& a, const RankFigures& b) {
+    return sum_of(a.sent) < sum_of(b.sent);
+  });
+  CommunicationByAxis sent;
+  for (std::size_t i = 0; i < sent.mib.size(); ++i) sent.mib[i] = busiest->sent[i] / kMiB;
+  r.communication_mib = sent;
+}
+
 // Of each measured step the mean of the ranks' main threads.
 void add_turns(const Measured& mine, std::int64_t steps, Group& all, PointResult& r) {
   const std::vector<std::vector<double>> ranks = gather_all(all, mine.cpu_of_steps);
@@ -383,6 +398,7 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
   if (r.outcome != Outcome::ok || slowest.empty()) return;
   add_time(p, slowest, all, r);
   add_time_anatomy(ranks, r);
+  add_communication(ranks, r);
   add_utilisation(p, executed, slowest_peak, peak_source, r);
 }
 
@@ -401,6 +417,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   Group& all = trainer.all_ranks();
   const Measured mine = measure(p, device, trainer, world.rank() == 0, options, r);
   add_readings(mine.readings, all, r);
+  if (mine.faults) r.device_faults = mine.faults->of_all(all);
   const double peak = options.measure_peak_flops ? options.measure_peak_flops(0.1) : 0;
 
   // What a GPU does in a replayed step is not told apart.
@@ -426,6 +443,8 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
       figures.parts[i] = mine.parts[i] * figures.step / mine.looked_into;
   }
   figures.matmul_flops = mine.meter.matmul_flops / std::max<double>(1, static_cast<double>(mine.steps));
+  for (std::size_t i = 0; i < figures.sent.size(); ++i)
+    figures.sent[i] = mine.meter.communication_bytes[i] / std::max<double>(1, static_cast<double>(mine.steps));
   figures.peak_flops = peak;
   figures.library = device.library_bytes();
   if (const auto* stream = dynamic_cast<const StreamDevice*>(&device)) r.gemm_epilogues = stream->gemm_choices();

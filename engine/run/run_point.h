@@ -9,6 +9,7 @@
 
 #include "engine/comm/group.h"
 #include "engine/device/energy.h"
+#include "engine/device/signature.h"
 #include "engine/plan/plan.h"
 #include "engine/point/power_curve.h"
 #include "engine/point/result.h"
@@ -31,8 +32,9 @@ struct RunOptions {
   double soak_s = 0;
   std::function<std::unique_ptr<Gauge>()> open_gauge;
   std::function<std::unique_ptr<EnergyMeter>()>
-      open_energy;                  // of what this rank computes on; empty: energy is not asked for
-  std::optional<PowerCurve> watts;  // of a simulated device
+      open_energy;  // of what this rank computes on; empty: energy is not asked for
+  std::function<std::unique_ptr<DeviceWatch>()> watch_faults;  // of this rank's device; empty: faults are not asked for
+  std::optional<PowerCurve> watts;                             // of a simulated device
   std::string why_no_sensors;  // why sensors cannot be read: printed with the row of a soak, whose clocks are unknown
   std::function<void(const SoakWindow&)> window;
   // Where two runs take turns: after this many measured steps, this run gives the machine to the other. Once all ranks are between two
@@ -64,6 +66,7 @@ struct RankFigures {
   // for replayed steps of a GPU.
   double step = 0;
   TimeByPart parts{};
+  ByAxis sent{};  // of the mean step: bytes handed to collectives and messages
 };
 
 // Of a simulated step where the power of its devices is known: the sum over the ranks' parts.

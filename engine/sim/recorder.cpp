@@ -112,6 +112,7 @@ class Session {
 
   void run(int rank, const RankClasses& classes, std::unique_ptr<CostModel> costs, const Links* links, Steps steps) {
     SimDevice device(std::move(costs), &all_.now);
+    meter_ = &device.meter();
     blocks_.watch(device.memory());
     RecordingWorld world(rank, classes, links, all_);
     next();
@@ -132,7 +133,9 @@ class Session {
       trainer.step([&](const Action*) { next(); });
       two_steps_ = true;
     }
+    count_sent();
     blocks_.end();
+    meter_ = nullptr;
     if (!host) return;
     host_memory_ = host->memory().peak();
     host_reserved_ = host->memory().reserved();
@@ -173,8 +176,17 @@ class Session {
  private:
   const Schedule& schedule() const { return plan_.schedule[stage_]; }
   void next() {
+    count_sent();
     all_.now = &step_events_.at(blocks_.events().size());
     blocks_.next_action();
+  }
+
+  // What the recording that ends has handed over.
+  void count_sent() {
+    if (!all_.now) return;
+    const Meter so_far = *meter_;
+    all_.now->sent = so_far.since(counted_).communication_bytes;
+    counted_ = so_far;
   }
 
   bool defers() const { return plan_.deferred_gemms > 0; }
@@ -235,7 +247,7 @@ class Session {
     for (auto& [key, both] : out.actions) {
       const bool again = both.first.keeps && !both.last.keeps && !both.between;
       if (key.first == Action::Kind::backward && last_ > 1 && again)
-        both.between = ActionEvents{both.first.clock, both.last.memory};
+        both.between = ActionEvents{both.first.clock, both.last.memory, both.first.sent};
     }
   }
 
@@ -378,6 +390,8 @@ class Session {
   bool second_;
   Plan plan_;
   RecordedGroups all_;
+  const Meter* meter_ = nullptr;  // of the device, while it runs
+  Meter counted_;                 // as of the last recording's end
   Blocks blocks_;
   std::vector<ActionEvents> step_events_;
   std::uint32_t kept_ = 0, copies_ = 0, pendings_ = 0;

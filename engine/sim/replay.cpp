@@ -69,6 +69,7 @@ struct Actor {
       time = {};
       player.clock().charge_to(&time.parts);
       player.trace(timeline);
+      time.add_sent(step_events.begin.sent);
       return action_events = &step_events.begin, true;
     }
     if (i < n + 3) {
@@ -76,7 +77,10 @@ struct Actor {
       action_start = now();
       return action_events = nullptr, true;
     }
-    if (i == n + 3) return action_events = &step_events.end, true;
+    if (i == n + 3) {
+      time.add_sent(step_events.end.sent);
+      return action_events = &step_events.end, true;
+    }
     if (i == n + 4) return action_events = &lead_out, true;
     time.step = now() - start;
     return false;
@@ -134,6 +138,7 @@ class Replay {
         }
         if (a.action) {
           a.action_events = &a.step_events.of(*a.action, micro_batches_);
+          a.time.add_sent(a.action_events->sent);
           if (again(a)) {
             a.action_events = nullptr;
             moved = true;

@@ -14,12 +14,17 @@ struct ReplayedTime {
   double step = 0;                       // seconds
   double communication = 0, bubble = 0;  // of them, as Meter counts
   TimeByPart parts{};                    // what they were spent on
+  ByAxis sent{};                         // bytes handed to collectives and messages
   double matmul_flops = 0;
   std::uint64_t launches = 0;
 
+  void add_sent(const ByAxis& bytes) {
+    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] += bytes[i];
+  }
   ReplayedTime& operator+=(const ReplayedTime& o) {
     step += o.step, communication += o.communication, bubble += o.bubble;
     for (std::size_t i = 0; i < parts.size(); ++i) parts[i] += o.parts[i];
+    add_sent(o.sent);
     matmul_flops += o.matmul_flops, launches += o.launches;
     return *this;
   }

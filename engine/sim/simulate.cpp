@@ -262,6 +262,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     f.peak_flops = peak_of(plan, machine);
     f.step = t.step;
     f.parts = t.parts;
+    f.sent = t.sent;
     ranks.push_back(f);
   }
   sum_up(p, ranks, {slowest}, machine.peak_source(p.precision), r);

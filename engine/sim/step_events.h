@@ -85,6 +85,7 @@ struct TensorName {
 struct ActionEvents {
   std::vector<ClockEvent> clock;
   std::vector<MemoryEvent> memory;
+  ByAxis sent{};       // bytes handed to collectives and messages
   bool keeps = false;  // makes or frees a block that is kept: once, not in every micro batch
 };
 

@@ -79,6 +79,14 @@ std::vector<PartChange> changed_memory_parts(const PointResult& now, const Point
   return changed;
 }
 
+std::vector<PartChange> changed_communication(const PointResult& now, const PointResult& base) {
+  if (!now.communication_mib || !base.communication_mib) return {};
+  auto changed = changes_of([](std::size_t i) { return std::string(kCommunicationNames[i]); },
+                            now.communication_mib->mib, base.communication_mib->mib, 0);
+  largest_first(changed);
+  return changed;
+}
+
 std::string byte_change(double now_mib, double baseline_mib) {
   const double bytes = std::round((now_mib - baseline_mib) * 1048576);
   if (!(std::abs(bytes) < 1e18)) return std::isfinite(bytes) ? fmt::format("{:+.3g} bytes", bytes) : "not finite";

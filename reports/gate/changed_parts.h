@@ -3,7 +3,8 @@
 //
 // Parts of time are of the mean step's anatomy on the slowest rank (engine/base/time_part.h), parts of memory of the fullest rank at
 // its peak. Parts have no samples, so a measured one is reported if it moved by a fifth of the whole step's threshold. Memory and
-// simulated times have no noise, and their every change is reported.
+// simulated times have no noise, and their every change is reported. Neither have the bytes of collectives and messages by
+// axis (CommunicationByAxis).
 #pragma once
 #include <string>
 #include <vector>
@@ -14,14 +15,16 @@ namespace mbench::reports {
 
 struct PartChange {
   std::string name;
-  double baseline = 0, now = 0;  // ms, MiB
+  double baseline = 0, now = 0;  // ms; MiB of memory or of communication
 };
 
 // The largest change first; empty where none changed or a side has no parts.
 std::vector<PartChange> changed_time_parts(const PointResult& now, const PointResult& baseline, double threshold);
 std::vector<PartChange> changed_memory_parts(const PointResult& now, const PointResult& baseline);
 
-// "tp communication +38.0 ms, bubble -2.10 ms, the rest the same". `in_bytes`: parts are memory.
+std::vector<PartChange> changed_communication(const PointResult& now, const PointResult& baseline);
+
+// "tp communication +38.0 ms, bubble -2.10 ms, the rest the same". `in_bytes`: parts are in MiB.
 std::string parts_text(const std::vector<PartChange>& parts, bool in_bytes);
 
 // "+4,096 bytes", from two sizes in MiB.

@@ -168,6 +168,7 @@ class Comparer {
     if (auto c = compare_outcomes(now, base)) {
       point.metrics.push_back(std::move(*c));
     } else {
+      point.communication = changed_communication(now, base);
       if (options_.has("time") && now.iteration_ms && base.iteration_ms) {
         point.metrics.push_back(compare_time(now, base, point.metrics.size()));
         point.metrics.back().parts = changed_time_parts(now, base, options_.thresholds.time);
@@ -299,6 +300,7 @@ class Comparer {
       for (const Flag flag : flags_of(result.iteration_ms->samples)) flags.push_back(side + text_of(flag));
       if (const std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty())
         flags.push_back(side + starved);
+      if (const std::string faulty = faulty_text(result); !faulty.empty()) flags.push_back(side + faulty);
       if (const std::string straggler = straggler_text(result); !straggler.empty()) flags.push_back(side + straggler);
     };
     add("new: ", now);

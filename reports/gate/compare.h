@@ -49,8 +49,9 @@ struct PointComparison {
   std::string id;
   std::string label;  // the fields in which the points differ
   std::vector<MetricComparison> metrics;
-  std::vector<std::string> flags;  // what disturbed the measurement: "new: throttled: ..." (flags.h)
-  std::vector<std::string> terms;  // of the label: "tp 4", "seq 512"
+  std::vector<std::string> flags;         // what disturbed the measurement: "new: throttled: ..." (flags.h)
+  std::vector<PartChange> communication;  // bytes by axis that changed
+  std::vector<std::string> terms;         // of the label: "tp 4", "seq 512"
 };
 
 struct Comparison {

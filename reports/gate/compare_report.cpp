@@ -143,15 +143,19 @@ std::string folded(const std::string& summary, const std::string& body) {
   return fmt::format("<details><summary>{}</summary>\n\n{}\n</details>\n\n", summary, body);
 }
 
-// A line for each metric of which parts changed.
+// A line for each metric of which parts changed, and one for each point whose communication did.
 std::string what_changed(const Comparison& comparison) {
   std::string out;
   std::size_t lines = 0;
-  for (const PointComparison& point : comparison.points)
+  const auto add = [&](const PointComparison& point, const std::string& what, const std::string& text) {
+    if (!text.empty() && ++lines <= kMostRows)
+      out += fmt::format("- {}, {}: {}\n", escape_markdown(point.label), what, text);
+  };
+  for (const PointComparison& point : comparison.points) {
     for (const MetricComparison& c : point.metrics)
-      if (const std::string text = parts_text(c.parts, c.metric.starts_with("memory"));
-          !text.empty() && ++lines <= kMostRows)
-        out += fmt::format("- {}, {}: {}\n", escape_markdown(point.label), c.metric, text);
+      add(point, c.metric, parts_text(c.parts, c.metric.starts_with("memory")));
+    add(point, "bytes communicated", parts_text(point.communication, true));
+  }
   if (lines > kMostRows) out += fmt::format("- {} more; --format json lists them all\n", lines - kMostRows);
   return out;
 }
@@ -231,8 +235,11 @@ std::string to_json_comparison(const Comparison& comparison) {
                          {"parts", parts_to_json(c.parts)},
                          {"reason", c.reason.empty() ? Json(nullptr) : Json(c.reason)}});
     }
-    points.push_back(
-        {{"id", point.id}, {"label", point.label}, {"flags", point.flags}, {"metrics", std::move(metrics)}});
+    points.push_back({{"id", point.id},
+                      {"label", point.label},
+                      {"flags", point.flags},
+                      {"communication", parts_to_json(point.communication)},
+                      {"metrics", std::move(metrics)}});
   }
   const Thresholds& t = comparison.options.thresholds;
   const Json out = {

@@ -55,6 +55,8 @@ JunitCase test_case(const PointComparison& point, const MetricComparison& c, Res
   if (result == Result::failed) made.failures.push_back({name_of(c.verdict), text});
   if (result == Result::skipped) made.skipped = text;
   made.output = {text};
+  if (const std::string sent = parts_text(point.communication, true); c.metric.starts_with("time") && !sent.empty())
+    made.output.push_back("bytes communicated: " + sent);
   made.output.insert(made.output.end(), point.flags.begin(), point.flags.end());
   return made;
 }

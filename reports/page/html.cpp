@@ -7,10 +7,13 @@
 
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
+#include "reports/page/html_answer.h"
 #include "reports/page/html_search.h"
 #include "reports/page/html_table.h"
 #include "reports/page/html_text.h"
+#include "reports/page/svg_tooltips.h"
 #include "reports/plots/build_plot.h"
+#include "reports/plots/choose_plots.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/tables/provenance.h"
 #include "reports/tables/report_parts.h"
@@ -21,9 +24,6 @@ const EmbeddedFiles& files();  // of reports/page/assets
 
 namespace mbench::reports {
 namespace {
-
-// Of one kind on one page. A plot takes a hundredth of a second to draw and a screen to look at.
-constexpr std::size_t kMostOfAKind = 16;
 
 // What stands below every figure and table: where its numbers come from.
 std::string source_line(const ResultFile& file) {
@@ -62,7 +62,7 @@ std::string figure(const Plot& plot, const std::string& svg, const std::string& 
   const std::string name = plot.title + (plot.heading.empty() ? "" : ": " + plot.heading);
   std::string out = fmt::format("<figure{}><div class=wide tabindex=0 role=region aria-label=\"{}\">",
                                 plot.is_broad ? " class=broad" : "", escape_html(name));
-  out += svg_element(svg, id, name) + "</div>\n<figcaption>";
+  out += svg_element(with_tooltips(svg, plot), id, name) + "</div>\n<figcaption>";
   out += fmt::format("<strong>{}{}</strong>", escape_html(plot.heading.empty() ? plot.title : plot.heading),
                      plot.simulated ? " <span class=sim>simulated</span>" : "");
   return out + "<span class=source>" + escape_html(source) + "</span></figcaption></figure>\n";
@@ -98,7 +98,8 @@ class Page {
     const ReportParts parts = report_parts(source.file, options_);
     std::string out = "<section>\n";
     if (sources_.size() > 1) out += "<h2>" + escape_html(report_name(source.file)) + "</h2>\n";
-    out += html_search(source.file.environment, level_);
+    const std::string search = html_search(source.file.environment, level_);
+    out += search.empty() ? html_answer(source.file, parts.chosen, parts.swept, prefix, level_) : search;
     facts(out, source, parts);
     const std::string line = source_line(source.file);
     out += heading("Tables");
@@ -141,18 +142,15 @@ class Page {
 
   void plot_section(std::string& out, const ReportParts& parts, const std::string& prefix, const std::string& source) {
     BuiltPlots built = build_plots(plot_declarations(), parts.chosen, parts.swept);
-    std::map<std::string, std::size_t> count;
-    std::vector<Plot> few;
-    for (Plot& plot : built.plots)
-      if (++count[plot.title] <= kMostOfAKind) few.push_back(std::move(plot));
-    if (few.size() < built.plots.size())
-      built.notes.push_back(
-          fmt::format("The page holds {} of {} plots, {} of a kind at most; --filter chooses, --plots DIR writes all.",
-                      few.size(), built.plots.size(), kMostOfAKind));
+    const std::size_t all = built.plots.size();
+    const std::vector<Plot> few = choose_plots(std::move(built.plots));
     if (few.empty() && built.notes.empty()) return;
     out += heading("Plots");
     for (const std::string& text : built.notes) note(out, text);
-    figures(out, few, prefix, source);
+    if (figures(out, few, prefix, source) && few.size() < all)
+      note(out, fmt::format("The page holds {} of {} plots, those of each kind that vary most. --filter chooses, "
+                            "--plots DIR writes all.",
+                            few.size(), all));
   }
 
   // What the page says, its caller is told too, once.
@@ -161,8 +159,8 @@ class Page {
     if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
   }
 
-  // A heading for each kind of plot, its figures below.
-  void figures(std::string& out, const std::vector<Plot>& plots, const std::string& prefix, const std::string& source) {
+  // A heading for each kind of plot, its figures below. Whether they could be drawn.
+  bool figures(std::string& out, const std::vector<Plot>& plots, const std::string& prefix, const std::string& source) {
     const Drawing drawing = draw_inline(plots, gnuplot_);
     for (const std::string& text : drawing.notes) note(out, text);
     for (std::size_t i = 0; i < drawing.svg.size(); ++i) {
@@ -172,6 +170,7 @@ class Page {
       out += figure(plots[i], drawing.svg[i], fmt::format("{}{}-", prefix, i + 1), source);
     }
     if (!drawing.svg.empty()) out += "</div>\n";
+    return !drawing.svg.empty();
   }
 
   const std::vector<HtmlSource>& sources_;

@@ -4,8 +4,10 @@
 #include <algorithm>
 
 #include "engine/point/result_file.h"
+#include "reports/page/html_pairs.h"
 #include "reports/page/html_table.h"
 #include "reports/page/html_text.h"
+#include "reports/page/point_label.h"
 #include "reports/page/reproduce.h"
 #include "reports/records/number_text.h"
 #include "reports/records/outliers.h"
@@ -15,17 +17,6 @@ namespace mbench::reports {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// "tp 2, seq 128, full": a point by what tells it from the others.
-std::string label_of(const Record& record, const std::vector<std::string>& swept) {
-  std::string label;
-  for (const std::string& field : swept) {
-    const std::string text = record.text(field);
-    const bool speaks = field == "strategy" || field == "model";  // for itself, without its field's name
-    label += (label.empty() ? "" : ", ") + (speaks ? text : field + " " + text);
-  }
-  return label.empty() ? record.text("model") : label;
-}
 
 std::string number(const Json& value, int digits) {
   if (!value.is_number()) return "n/a";
@@ -100,7 +91,9 @@ std::string html_points(const ResultFile& file, const std::string& path, const s
   const int digits = decimals_for(points);
   const std::vector<std::string> differing = differing_fields(file);
   std::string out =
-      "<div class=wide tabindex=0 role=region aria-label=\"Every point\"><table class=\"sorts points\">"
+      "<div class=wide tabindex=0 role=region aria-label=\"Every point\"><table class=\"sorts points\" data-pairs=\"" +
+      prefix +
+      "pairs\">"
       "<caption>Times in milliseconds, of the measured steps</caption>\n<thead><tr><th scope=col>Point</th>"
       "<th scope=col>Outcome</th>";
   for (const char* header :
@@ -108,8 +101,8 @@ std::string html_points(const ResultFile& file, const std::string& path, const s
     out += fmt::format("<th scope=col class=r>{}</th>", header);
   out += "<th scope=col>Runs it again</th></tr></thead>\n<tbody>\n";
   for (const Record* record : points) {
-    out += fmt::format("<tr id=\"{}{}\"><th scope=row>{}{}</th>", prefix, escape_html(record->id()),
-                       escape_html(label_of(*record, swept)),
+    out += fmt::format("<tr id=\"{0}{1}\" data-point=\"{1}\"><th scope=row>{2}{3}</th>", prefix,
+                       escape_html(record->id()), escape_html(point_label(*record, swept)),
                        record->simulated() ? " <span class=sim>simulated</span>" : "");
     out +=
         fmt::format("<td{}>{}{}</td>", record->outcome() == Outcome::ok ? "" : " class=gap",
@@ -118,7 +111,7 @@ std::string html_points(const ResultFile& file, const std::string& path, const s
     out += samples_cells(*record, digits) + loss_cell(*record);
     out += "<td>" + command_html(reproduce_command(file, path, *record, differing)) + "</td></tr>\n";
   }
-  return out + "</tbody></table></div>\n";
+  return out + "</tbody></table></div>\n" + html_pairs(points, swept, prefix);
 }
 
 }  // namespace mbench::reports

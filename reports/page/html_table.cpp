@@ -43,10 +43,13 @@ class TableWriter {
 
   void section(std::string& out, std::size_t index, const std::string& caption) const {
     const Section& section = table_.sections[index];
+    // Of all its headings, so that no two regions have one name.
+    std::string name;
+    for (const std::string& heading : section.headings) name += (name.empty() ? "" : ", ") + heading;
     out += fmt::format(
-        "<div class=wide tabindex=0 role=region aria-label=\"{0}\"><table class=sorts>"
-        "<caption>{0}</caption>\n<thead><tr>",
-        escape_html(caption));
+        "<div class=wide tabindex=0 role=region aria-label=\"{}\"><table class=sorts>"
+        "<caption>{}</caption>\n<thead><tr>",
+        escape_html(name.empty() ? caption : name), escape_html(caption));
     for (const Column& column : section.columns)
       out += fmt::format("<th scope=col{}>{}</th>", column.right ? " class=r" : "", escape_html(column.header));
     out += "</tr></thead>\n<tbody>\n";

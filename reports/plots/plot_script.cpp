@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/controls.h"
+#include "reports/plots/tooltips.h"
 
 namespace mbench::reports {
 namespace {
@@ -78,6 +79,7 @@ class Script {
       add("set output {}\n", quoted_for_gnuplot(output));
     frame();
     data();
+    tooltips();
     switch (plot_.shape) {
       case PlotShape::lines:
         axis_of_choices();
@@ -205,6 +207,27 @@ class Script {
     }
   }
 
+  bool marks() const { return target_ == PlotTarget::inline_svg && has_tooltips(plot_); }
+
+  // $t: where a reader may point, with the mark of what lies there (tooltips.h).
+  void tooltips() {
+    if (!marks()) return;
+    add("$t << EOD\n");
+    for (std::size_t s = 0; s < plot_.series.size(); ++s)
+      for (std::size_t i = 0; i < plot_.series[s].points.size(); ++i) {
+        const PlotPoint& p = plot_.series[s].points[i];
+        add("{:.10g} {:.10g} \"{}\"\n", p.x, p.y, tooltip_mark(s, i, false));
+        if (plot_.shape == PlotShape::boxes) add("{:.10g} {:.10g} \"{}\"\n", p.end, p.y, tooltip_mark(s, i, true));
+      }
+    add("EOD\n");
+  }
+
+  // The one plot command of a script; its parts are what the shapes draw.
+  void draw(std::string parts) {
+    if (marks()) part(parts, "$t using 1:2:3 with labels hypertext point pt 7 ps 1 lc rgb '#ff010101' notitle");
+    add("plot {}\n", parts);
+  }
+
   // As the key has it.
   std::string name_of(std::size_t series) const {
     const std::size_t outliers = marked(series);
@@ -323,7 +346,7 @@ class Script {
       part(parts, fmt::format("$d{} using 1:2 with linespoints lw 1.8 pt {} ps 0.6 lc rgb {} title {}", i, shape(c),
                               colour(c), title));
     }
-    add("plot {}\n", parts);
+    draw(std::move(parts));
   }
 
   void draw_samples() {
@@ -336,7 +359,7 @@ class Script {
       if (outliers)
         part(parts, fmt::format("$m{} using 1:2 with points pt 6 ps 1.3 lw 1.5 lc rgb {} notitle", i, colour(i)));
     }
-    add("plot {}\n", parts);
+    draw(std::move(parts));
   }
 
   void draw_boxes() {
@@ -345,7 +368,7 @@ class Script {
       if (!plot_.series[i].points.empty())
         part(parts, fmt::format("$d{} using 1:2:3:4:5:6 with boxxyerror lc rgb {} title {}", i, box_colour(i),
                                 quoted_for_gnuplot(plot_.series[i].name)));
-    add("plot {}\n", parts);
+    draw(std::move(parts));
   }
 
   static void part(std::string& parts, const std::string& text) { parts += (parts.empty() ? "" : ", ") + text; }

@@ -106,9 +106,14 @@ std::vector<std::string> what_disturbed(const PointResult& result) {
   if (result.simulated || !result.iteration_ms) return said;
   if (std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty())
     said.push_back(std::move(starved));
+  if (std::string faulty = faulty_text(result); !faulty.empty()) said.push_back(std::move(faulty));
   for (const Flag flag : flags_of(result.iteration_ms->samples))
     if (flag == Flag::throttled) said.push_back(text_of(flag));
   return said;
+}
+
+std::string faulty_text(const PointResult& result) {
+  return result.device_faults.empty() ? "" : "faulty: the devices reported " + result.device_faults;
 }
 
 std::string starved_text(const std::vector<double>& cpu_share_by_rank) {

@@ -14,6 +14,10 @@
 //   starved     A rank's main thread had a core for less than three quarters of the measured time, though it always computes or polls.
 //               Something else ran throughout, or there are more ranks than cores.
 //
+// And one that devices report themselves:
+//
+//   faulty      An Xid, an uncorrected ECC error, an error of NVLink or a remapped row came while it was measured.
+//
 // A flag is a remark next to the row and no verdict.
 #pragma once
 #include <string>
@@ -31,10 +35,12 @@ std::vector<Flag> flags_of(const std::vector<double>& samples);
 std::string text_of(Flag flag);
 std::string name_of(Flag flag);  // its first word
 
-// What made all times of a measured point longer than the program takes: starved or throttled, with the texts used here; usually
+// What made all times of a measured point longer than the program takes: starved, throttled or faulty, with the texts used here; usually
 // nothing.
 std::vector<std::string> what_disturbed(const PointResult& result);
 
+// "faulty: the devices reported Xid 79 on rank 3 after 80 min"; empty if they reported none.
+std::string faulty_text(const PointResult& result);
 // "starved: rank 1 had a core for 48 % of the time, ..."; empty if none was.
 std::string starved_text(const std::vector<double>& cpu_share_by_rank);
 

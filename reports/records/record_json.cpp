@@ -96,20 +96,25 @@ Json windows_json(const Soak& soak) {
   return windows;
 }
 
-std::string reason_of(const PointResult& result) {
-  std::string text = result.reason;
-  if (result.outcome != Outcome::ok || result.simulated || !result.iteration_ms) return text;
-  if (result.soak) {  // whose samples are windows and not steps
-    if (const std::string happened = soak_text(*result.soak); !happened.empty())
-      text += (text.empty() ? "" : "; ") + happened;
-  } else {
-    for (const Flag flag : flags_of(result.iteration_ms->samples)) text += (text.empty() ? "" : "; ") + text_of(flag);
-  }
-  if (const std::string starved = starved_text(result.cpu_share_by_rank); !starved.empty())
-    text += (text.empty() ? "" : "; ") + starved;
-  if (const std::string straggler = straggler_text(result); !straggler.empty())
-    text += (text.empty() ? "" : "; ") + straggler;
+std::string flagged_text(const PointResult& result) {
+  if (result.outcome != Outcome::ok || result.simulated || !result.iteration_ms) return "";
+  std::string text;
+  const auto add = [&](const std::string& more) {
+    if (!more.empty()) text += (text.empty() ? "" : "; ") + more;
+  };
+  if (result.soak)  // whose samples are windows and not steps
+    add(soak_text(*result.soak));
+  else
+    for (const Flag flag : flags_of(result.iteration_ms->samples)) add(text_of(flag));
+  add(starved_text(result.cpu_share_by_rank));
+  add(faulty_text(result));
+  add(straggler_text(result));
   return text;
+}
+
+std::string reason_of(const PointResult& result) {
+  const std::string flagged = flagged_text(result);
+  return result.reason + (result.reason.empty() || flagged.empty() ? "" : "; ") + flagged;
 }
 
 }  // namespace mbench::reports

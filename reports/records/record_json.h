@@ -15,6 +15,8 @@ nlohmann::ordered_json brief_json(const PointResult& result);
 nlohmann::ordered_json ranks_json(const PointResult& result, const std::vector<RankTimes>& times);
 // What "window" is in the records of a soak's windows.
 nlohmann::ordered_json windows_json(const Soak& soak);
+// What disturbed a measurement, by its flags, soak and ranks (flags.h, soak_findings.h, stragglers.h); empty where nothing did.
+std::string flagged_text(const PointResult& result);
 // The remark on the row of a point: its reason, and what disturbed a measurement.
 std::string reason_of(const PointResult& result);
 

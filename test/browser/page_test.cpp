@@ -40,7 +40,7 @@ std::string find_browser() {
 }
 
 // Once more with a fresh profile if the browser itself does not come up.
-Seen open_page(const std::string& browser, const fs::path& folder, const std::string& html) {
+Seen open_page(const std::string& browser, const fs::path& folder, const std::string& html, int width = 1400) {
   const fs::path page = folder / "page.html", log = folder / "browser.log", network = folder / "network.json";
   std::ofstream(page) << html;
   Seen seen;
@@ -54,6 +54,7 @@ Seen open_page(const std::string& browser, const fs::path& folder, const std::st
                     "--user-data-dir=" + (folder / fmt::format("profile{}", attempt)).string(),
                     "--enable-logging=stderr",
                     "--log-net-log=" + network.string(),
+                    fmt::format("--window-size={},900", width),
                     "--dump-dom"};
     if (::geteuid() == 0) request.argv.push_back("--no-sandbox");  // Chromium refuses to run as root with it
     request.argv.push_back("file://" + page.string());
@@ -97,6 +98,32 @@ std::string with_clicks(std::string html) {
     document.getElementById('theme').click();
     document.getElementById('theme').click();
     tell('theme', document.documentElement.dataset.theme + ' ' + getComputedStyle(document.body).backgroundColor);
+    const every = document.querySelector('table[data-pairs]');
+    const visible = (t) => [...t.tBodies[0].rows].filter((r) => !r.hidden).length;
+    const filter = document.querySelectorAll('.filter input');
+    tell('rows', visible(every));
+    const search = [...filter].at(-1);
+    search.value = 'SEQ  512 full';
+    search.dispatchEvent(new Event('input'));
+    tell('filtered', visible(every) + ', ' + search.closest('.tools').querySelector('output').textContent);
+    search.value = '';
+    search.dispatchEvent(new Event('input'));
+    tell('unfiltered', visible(every));
+    const boxes = every.querySelectorAll('input[type=checkbox]');
+    const pair = document.querySelector('.pair');
+    boxes[0].click();
+    tell('one', pair.hidden);
+    boxes[1].click();
+    const cell = (name, n) => [...pair.querySelectorAll('tbody tr')]
+      .find((r) => r.cells[0].textContent === name)?.cells[n].textContent;
+    tell('two', pair.hidden + ' ' + [1, 2, 3].map((n) => cell('Time (ms)', n)).join(' | '));
+    boxes[2].click();  // in place of the oldest
+    tell('three', [...boxes].map((b) => +b.checked).slice(0, 4).join('') + ' ' + cell('Time (ms)', 1));
+    pair.querySelector('button').click();
+    tell('closed', pair.hidden + ' ' + [...boxes].some((b) => b.checked));
+    tell('tips', document.querySelectorAll('svg .tip title').length > 0);
+    tell('nameless', [...document.querySelectorAll('input, button')]
+      .filter((e) => !(e.ariaLabel || e.textContent || e.labels?.length)).length);
     tell('wide', document.documentElement.scrollWidth <= innerWidth);
   </script>)";
   html.insert(html.rfind("</body>"), probe);
@@ -124,11 +151,12 @@ std::string joined(const std::vector<std::string>& lines) {
   return out;
 }
 
-void check_page(const std::string& browser, const fs::path& folder) {
+// `width`: of the window, in CSS pixels.
+void check_page(const std::string& browser, const fs::path& folder, int width) {
   ResultFile file = sample::strategies();
   file.spec["name"] = "page \"quoted\" <b>|</b> Gr\u00f6\u00dfe";
   const HtmlReport report = html_report({{"results.json", file}}, {});
-  const Seen seen = open_page(browser, folder, with_clicks(report.text));
+  const Seen seen = open_page(browser, folder, with_clicks(report.text), width);
   expect(seen.dom.find("Gr\u00f6\u00dfe") != std::string::npos, "the page is shown", seen.dom.substr(0, 300));
   expect(seen.console.empty(), "nothing on the console", joined(seen.console));
   expect(seen.requests.empty(), "no request leaves the page", joined(seen.requests));
@@ -143,6 +171,19 @@ void check_page(const std::string& browser, const fs::path& folder) {
   expect(reported(seen.dom, "sort") == "descending", "the header says so", reported(seen.dom, "sort"));
   expect(reported(seen.dom, "theme") == "dark rgb(21, 24, 27)", "the button makes it dark",
          reported(seen.dom, "theme"));
+  expect(reported(seen.dom, "rows") == "20", "every point has a row", reported(seen.dom, "rows"));
+  expect(reported(seen.dom, "filtered") == "2, 2 of 20 rows", "words leave the rows that have them all",
+         reported(seen.dom, "filtered"));
+  expect(reported(seen.dom, "unfiltered") == "20", "no words leave all rows", reported(seen.dom, "unfiltered"));
+  expect(reported(seen.dom, "one") == "true", "one point has nothing beside it", reported(seen.dom, "one"));
+  expect(reported(seen.dom, "two") == "false 288.0 +/- 1.4 | 340.0 +/- 1.4 | +18.1 %", "two points stand side by side",
+         reported(seen.dom, "two"));
+  expect(reported(seen.dom, "three") == "0110 340.0 +/- 1.4", "a third takes the place of the first",
+         reported(seen.dom, "three"));
+  expect(reported(seen.dom, "closed") == "true false", "closing takes the ticks away", reported(seen.dom, "closed"));
+  expect(report.notes.size() > 0 || reported(seen.dom, "tips") == "true", "points of plots have tooltips",
+         reported(seen.dom, "tips"));
+  expect(reported(seen.dom, "nameless") == "0", "every control has a name", reported(seen.dom, "nameless"));
   expect(reported(seen.dom, "wide") == "true", "the page itself does not scroll sideways", reported(seen.dom, "wide"));
 }
 
@@ -165,7 +206,7 @@ int main() {
     return kSkipped;
   }
   const test::TemporaryFolder folder;
-  check_page(browser, folder.path);
+  for (const int width : {1400, 390}) check_page(browser, folder.path, width);
   check_the_check(browser, folder.path);
   if (failures == 0) fmt::print("The page is sound in {}\n", browser);
   return failures ? 1 : 0;

@@ -13,6 +13,19 @@ constexpr int kSuccess = 0, kUninitialized = 1, kInvalid = 2, kUnsupported = 3, 
 constexpr unsigned kLinks = 4;
 int sessions = 0;
 
+constexpr int kTimeout = 10;
+constexpr unsigned long long kXidEvent = 8;  // nvmlEventTypeXidCriticalError
+struct EventData {                           // nvmlEventData_t
+  void* device;
+  unsigned long long type, data;
+  unsigned gpu_instance, compute_instance;
+};
+// Of one GPU, which is all that mbench asks for.
+struct EventSet {
+  void* gpu = nullptr;
+  int asked = 0;
+};
+
 struct PciInfo {
   char legacy[16];
   unsigned domain, bus, device, id, subsystem;
@@ -148,6 +161,27 @@ int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) {
 }
 int nvmlDeviceGetCurrentClocksEventReasons(void* gpu, unsigned long long* bits) {
   return answer(gpu, bits, 0ull);
+}
+int nvmlEventSetCreate(EventSet** set) {
+  if (sessions == 0) return kUninitialized;
+  *set = new EventSet;
+  return kSuccess;
+}
+int nvmlDeviceRegisterEvents(void* gpu, unsigned long long types, EventSet* set) {
+  if (!valid(gpu) || types != kXidEvent || set->gpu) return kInvalid;
+  set->gpu = gpu;
+  return kSuccess;
+}
+int nvmlEventSetWait_v2(EventSet* set, EventData* event, unsigned) {
+  if (!set->gpu) return kInvalid;
+  const std::uint64_t xid = fake_cuda::settings().xid;
+  if (++set->asked != 2 || xid == 0 || number(set->gpu) != 0) return kTimeout;
+  *event = {set->gpu, kXidEvent, xid, 0, 0};
+  return kSuccess;
+}
+int nvmlEventSetFree(EventSet* set) {
+  delete set;
+  return kSuccess;
 }
 // Not told, as by some real ones.
 int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long*) {

@@ -42,6 +42,7 @@ Settings load() {
   read("FAILING_COLLECTIVE", s.failing_collective);
   read("INIT_HANGS", s.init_hangs);
   read("CONNECT_HANGS", s.connect_hangs);
+  read("XID", s.xid);
   read("COMMUNICATOR_MIB", s.communicator, 1 << 20);
   read_variable("CUDA_DEVICE_MAX_CONNECTIONS", s.connections);
   read_variable("NCCL_GRAPH_REGISTER", s.graph_register);

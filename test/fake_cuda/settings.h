@@ -21,6 +21,7 @@ struct Settings {
   bool init_hangs = false;                    // INIT_HANGS: rank 0 of a communicator never comes to its making
   bool connect_hangs = false;    // CONNECT_HANGS: ... or to its first collective: calls of the others do not return
   std::size_t communicator = 0;  // COMMUNICATOR_MIB: bytes that each communicator of several ranks takes
+  std::uint64_t xid = 0;         // XID: that GPU 0 reports by NVML the second time it is asked for its events; 0: none
   int connections = 8;           // CUDA_DEVICE_MAX_CONNECTIONS, CUDA's own: hardware queues that streams share
   int graph_register = 1;  // NCCL_GRAPH_REGISTER, NCCL's own: whether it registers the buffers of captured operations
 };

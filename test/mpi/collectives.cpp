@@ -203,7 +203,7 @@ void check_shifts(Device& device, Group& group) {
   constexpr std::int64_t rows = 5;
   Tensor in[2], out[2];
   std::unique_ptr<Pending> pending[2];
-  const double charged = device.meter().communication_bytes;
+  const double charged = sum_of(device.meter().communication_bytes);
   for (int i = 0; i < 2; ++i) {
     in[i] = empty(device, rows + i, dtype_of<T>), out[i] = empty(device, rows + i, dtype_of<T>);
     put(device, in[i], rows_of<T>(me, after, rows + i));
@@ -214,7 +214,7 @@ void check_shifts(Device& device, Group& group) {
     CHECK(same(get<T>(device, out[i]), rows_of<T>(before, me, rows + i)));
   }
   const double sent = n == 1 ? 0 : static_cast<double>(in[0].bytes() + in[1].bytes());
-  CHECK(device.meter().communication_bytes - charged == sent);
+  CHECK(sum_of(device.meter().communication_bytes) - charged == sent);
 }
 
 bool charged_none(const Meter& before, const Meter& now) {
@@ -252,21 +252,22 @@ void check_all_to_all(World& world, Device& device) {
       const Exchange e = uneven_exchange(*group, kind);
       const Tensor in = empty(device, total(e.send)), out = empty(device, total(e.receive));
       put(device, in, e.in);
-      const double before = device.meter().communication_bytes;
+      const double before = sum_of(device.meter().communication_bytes);
       group->all_to_all(in, out, e.send, e.receive);
       CHECK(get<float>(device, out) == e.out);
-      CHECK(device.meter().communication_bytes - before == (group->size() == 1 ? 0 : static_cast<double>(in.bytes())));
+      CHECK(sum_of(device.meter().communication_bytes) - before ==
+            (group->size() == 1 ? 0 : static_cast<double>(in.bytes())));
       put(device, out, std::vector<float>(e.out.size(), -1));
       group->start_all_to_all(in, out, e.send, e.receive)->wait();
       CHECK(get<float>(device, out) == e.out);
       // Two tensors whose rows go together.
       const Tensor more = empty(device, total(e.receive));
       put(device, out, std::vector<float>(e.out.size(), -1));
-      const double once = device.meter().communication_bytes;
+      const double once = sum_of(device.meter().communication_bytes);
       group->forwarded_all_to_all({{in, out}, {in, more}}, e.send, e.receive, total(e.send));
       CHECK(get<float>(device, out) == e.out);
       CHECK(get<float>(device, more) == e.out);
-      CHECK(device.meter().communication_bytes - once ==
+      CHECK(sum_of(device.meter().communication_bytes) - once ==
             (group->size() == 1 ? 0 : 2 * static_cast<double>(in.bytes())));
     }
   }

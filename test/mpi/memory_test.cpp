@@ -1,7 +1,9 @@
 // What a rank allocates on the counting device, and on a simulated machine, is byte for byte and by category
-// what it allocates on the CPU, in the device's memory and in the host's; and in the steady state, after the second iteration, no rank
-// asks for raw memory.
+// what it allocates on the CPU, in the device's memory and in the host's. In the steady state, after the second iteration, no rank asks
+// for raw memory. What the busiest rank hands to collectives and messages in a step is the same number of bytes, axis by axis.
+#include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "engine/sim/counting.h"
 #include "engine/sim/simulate.h"
@@ -22,6 +24,7 @@ struct Peaks {
   MemoryUse peak, host;
   std::size_t reserved = 0, host_reserved = 0;
   std::uint64_t raw_after_second = 0, raw_at_end = 0;
+  ByAxis sent{};  // in the third step
 };
 
 Peaks train(const Plan& plan, Device& device, World& world, const TokenSource* data) {
@@ -32,7 +35,9 @@ Peaks train(const Plan& plan, Device& device, World& world, const TokenSource* d
   trainer.step();
   trainer.step();
   peaks.raw_after_second = raw();
+  const Meter before = device.total_meter();
   trainer.step();
+  peaks.sent = device.total_meter().since(before).communication_bytes;
   peaks.peak = device.memory().peak();
   peaks.reserved = device.memory().reserved();
   if (host) peaks.host = host->memory().peak(), peaks.host_reserved = host->memory().reserved();
@@ -47,6 +52,16 @@ bool same(const Peaks& a, const Peaks& b) {
   return same(a.peak, b.peak) && same(a.host, b.host) && a.reserved == b.reserved && a.host_reserved == b.host_reserved;
 }
 
+// Of all ranks, from what each process knows of its own: those of the busiest rank, in MiB.
+ByAxis busiest(std::vector<ByAxis> ranks) {
+  MPI_Allreduce(MPI_IN_PLACE, ranks.data(), static_cast<int>(ranks.size() * ranks[0].size()), MPI_DOUBLE, MPI_SUM,
+                MPI_COMM_WORLD);
+  ByAxis most = *std::max_element(ranks.begin(), ranks.end(),
+                                  [](const ByAxis& a, const ByAxis& b) { return sum_of(a) < sum_of(b); });
+  for (double& bytes : most) bytes /= 1048576;
+  return most;
+}
+
 // Over all ranks: whether counted memory differs from the CPU's, raw memory grew after the second step, simulated memory
 // differs.
 void check_memory(const Layout& layout, const Machine& machine, const Framework& framework) {
@@ -56,6 +71,8 @@ void check_memory(const Layout& layout, const Machine& machine, const Framework&
   MpiWorld processes(static_cast<int>(processes_of(point)));
   std::mutex results;
   double different = 0, grew = 0, simulated_different = 0;
+  std::vector<ByAxis> sent(static_cast<std::size_t>(point.world()));
+  std::optional<ByAxis> simulated_sent;
   const auto check_rank = [&](World& world) {
     const Plan plan = strategies::make_plan(point);
     const auto data = open_data(point.data, point.model.vocab, point.seq, point.seed);
@@ -76,6 +93,8 @@ void check_memory(const Layout& layout, const Machine& machine, const Framework&
     const std::lock_guard lock(results);
     different += counted.peak.total == 0 || !same(real, counted);
     simulated_different += !same(real, simulated) || (real.host.total > 0) != (point.offload != Offload::none);
+    sent.at(static_cast<std::size_t>(world.rank())) = real.sent;
+    simulated_sent = simulation.result.communication_mib.value().mib;
     grew += real.raw_at_end != real.raw_after_second;
   };
   if (processes.member())
@@ -87,6 +106,8 @@ void check_memory(const Layout& layout, const Machine& machine, const Framework&
   CHECK(worst[0] == 0);
   CHECK(worst[1] == 0);
   CHECK(worst[2] == 0);
+  const ByAxis most = busiest(std::move(sent));
+  if (simulated_sent) CHECK(most == *simulated_sent);
 }
 
 }  // namespace

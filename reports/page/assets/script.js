@@ -1,5 +1,5 @@
 'use strict';
-// What the page does besides being read: sorting, the choice of colours.
+// What the page does besides being read: the choice of colours, sorting and filtering tables, two points side by side.
 (() => {
   const theme = document.getElementById('theme');
   const choices = ['auto', 'light', 'dark'];
@@ -47,5 +47,96 @@
         sort(table, column, head.classList.contains('r'), down);
       });
     });
+  }
+
+  const made = (name, properties) => Object.assign(document.createElement(name), properties);
+
+  // A row stays if it has every word; a table of a few rows needs no filter.
+  const leastRows = 8;
+  for (const table of document.querySelectorAll('table.sorts')) {
+    const rows = [...table.tBodies[0].rows];
+    if (rows.length < leastRows) continue;
+    const frame = table.closest('.wide');
+    const input = made('input', {type: 'search', autocomplete: 'off', placeholder: 'tp 4 full'});
+    const count = made('output', {textContent: rows.length + ' rows'});
+    const label = made('label', {className: 'filter', textContent: 'Rows with these words: '});
+    label.append(input);
+    const line = made('p', {className: 'tools'});
+    line.append(label, ' ', count);
+    frame.before(line);
+    const texts = rows.map((row) => row.textContent.toLowerCase());
+    input.addEventListener('input', () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      rows.forEach((row, i) => {
+        row.hidden = !words.every((word) => texts[i].includes(word));
+        shown += !row.hidden;
+      });
+      count.textContent = words.length ? shown + ' of ' + rows.length + ' rows' : rows.length + ' rows';
+    });
+  }
+
+  // The change from the first figure to the second, where both are numbers.
+  const change = (from, to) => {
+    const a = number(from || ''), b = number(to || '');
+    if (!Number.isFinite(a) || !Number.isFinite(b) || a === b || a === 0) return '';
+    return (b > a ? '+' : '') + (100 * (b / a - 1)).toFixed(1) + ' %';
+  };
+
+  // Two points that are ticked stand side by side, above the table. Of three the oldest tick goes.
+  for (const table of document.querySelectorAll('table[data-pairs]')) {
+    const data = document.getElementById(table.dataset.pairs);
+    if (!data) continue;
+    const {names, points} = JSON.parse(data.textContent);
+    const panel = made('div', {className: 'pair', hidden: true});
+    panel.setAttribute('role', 'region');
+    panel.setAttribute('aria-label', 'Two points side by side');
+    panel.setAttribute('aria-live', 'polite');
+    table.closest('.wide').before(
+      made('p', {className: 'tools', textContent: 'Tick two points to see them side by side.'}), panel);
+    const ticked = [];  // boxes, the oldest first
+    const show = () => {
+      panel.hidden = ticked.length < 2;
+      if (panel.hidden) return;
+      const [a, b] = ticked.map((box) => box.value);
+      const grid = made('table', {});
+      const head = grid.createTHead().insertRow();
+      for (const text of ['', ticked[0].dataset.name, ticked[1].dataset.name, 'Change'])
+        head.append(made('th', {scope: 'col', textContent: text, className: text ? 'r' : ''}));
+      const body = grid.createTBody();
+      names.forEach((name, i) => {
+        const from = points[a][i], to = points[b][i];
+        if (from === null && to === null) return;
+        if (from === to && Number.isNaN(number(from))) return;  // the same words, such as a source
+        const row = body.insertRow();
+        if (from !== to) row.className = 'differs';
+        row.append(made('th', {scope: 'row', textContent: name}));
+        for (const text of [from ?? 'n/a', to ?? 'n/a', change(from, to)])
+          row.append(made('td', {className: 'r', textContent: text}));
+      });
+      const frame = made('div', {className: 'wide', tabIndex: 0});
+      frame.setAttribute('role', 'region');
+      frame.setAttribute('aria-label', 'Figures of the two points');
+      frame.append(grid);
+      const close = made('button', {type: 'button', textContent: 'Close'});
+      close.addEventListener('click', () => { for (const box of ticked.splice(0)) box.checked = false; show(); });
+      panel.replaceChildren(frame, close);
+    };
+    for (const row of table.tBodies[0].rows) {
+      const name = row.cells[0].textContent;
+      const box = made('input', {type: 'checkbox', value: row.dataset.point});
+      box.dataset.name = name;
+      box.setAttribute('aria-label', 'Side by side: ' + name);
+      box.addEventListener('change', () => {
+        if (box.checked) {
+          if (ticked.length === 2) ticked.shift().checked = false;
+          ticked.push(box);
+        } else {
+          ticked.splice(ticked.indexOf(box), 1);
+        }
+        show();
+      });
+      row.cells[0].prepend(box, ' ');
+    }
   }
 })();

@@ -136,7 +136,16 @@ TEST_CASE("a GPU's faults are read by NVML: ECC, rows, PCIe, NVLink, and Xids wh
     values.next_xid = 79;
     CHECK(watch->read().xids == std::vector<std::int64_t>{79});
     CHECK(watch->read().xids == std::vector<std::int64_t>{79});  // it stays said
+    // What came between two readings, whatever the counters had before.
+    values.ecc_uncorrected = 5, values.remap_failed = 1, values.links_up = 17, values.next_xid = 48;
+    const DeviceSignature later = watch->read();
+    CHECK(new_faults(s, later) == std::vector<std::string>{"Xid 79", "Xid 48", "3 uncorrected ECC errors",
+                                                           "a row of memory that could not be remapped"});
+    CHECK(new_faults(later, later).empty());
+    values.link_errors = 2;
+    CHECK(new_faults(later, watch->read()) == std::vector<std::string>{"68 errors of NVLink"});
     values.tells_faults = false, values.links_up = 0;
+    CHECK(new_faults(later, watch->read()).empty());
     CHECK_FALSE(watch->read().ecc_uncorrected);
     CHECK_FALSE(watch->read().remap_pending);
     CHECK_FALSE(watch->read().nvlinks);

@@ -41,6 +41,7 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "communication_fraction",
                                           "bubble_fraction",
                                           "time_anatomy_ms",
+                                          "communication_mib",
                                           "gemm_epilogues",
                                           "losses",
                                           "gradient_norms",
@@ -52,6 +53,7 @@ TEST_CASE("a result file has the measures of the table in its order, unknown as 
                                           "utilization",
                                           "clock_mhz",
                                           "throttle_reasons",
+                                          "device_faults",
                                           "cpu_share_by_rank",
                                           "turn_steps",
                                           "turn_cpu_ms",
@@ -84,6 +86,8 @@ TEST_CASE("each measure is read into its own place and nowhere else") {
                                     {"activations", 4}, {"workspace", 5}, {"other", 6}};
     nlohmann::json time;
     for (const std::string_view part : kTimePartNames) time[std::string(part)] = time.size() + 0.5;
+    nlohmann::json sent;
+    for (const std::string_view axis : kCommunicationNames) sent[std::string(axis)] = sent.size() + 0.5;
     const nlohmann::json soak = {
         {"seconds", 9.5},      {"steps", 30},        {"window_steps", {10, 20}},    {"end_s", {4, 9.5}},
         {"median_ms", {3, 4}}, {"worst_ms", {5, 6}}, {"samples_per_s", {7.5, 8.5}}, {"clock_mhz", {2000, nullptr}}};
@@ -93,9 +97,9 @@ TEST_CASE("each measure is read into its own place and nowhere else") {
         {"gemm": "8 x 8", "chosen": "separate", "fused_us": 2.5, "separate_us": 2.0},
         {"gemm": "8 x 16", "chosen": "fused", "fused_us": 1.0, "separate_us": 3.0}]})");
     bool read = false;
-    for (const nlohmann::json& value :
-         {nlohmann::json(7), nlohmann::json("words"), nlohmann::json({1.5, 2.5}),
-          nlohmann::json::array({{1.5, 2.5, 3.5}, {0.0001}}), statistics, anatomy, time, soak, rate, gemms, interval}) {
+    for (const nlohmann::json& value : {nlohmann::json(7), nlohmann::json("words"), nlohmann::json({1.5, 2.5}),
+                                        nlohmann::json::array({{1.5, 2.5, 3.5}, {0.0001}}), statistics, anatomy, time,
+                                        sent, soak, rate, gemms, interval}) {
       PointResult r = empty;
       try {
         metric.read(r, value, "r: $." + metric.name);

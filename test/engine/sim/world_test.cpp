@@ -86,7 +86,7 @@ TEST_CASE("a simulated group of one costs the copies that it makes and nothing e
   alone->start_reduce(in, 0)->wait();
   alone->barrier();
   CHECK(s.clock.now() == begin);
-  CHECK(s.device.meter().communication_bytes == 0);
+  CHECK(sum_of(s.device.meter().communication_bytes) == 0);
   CHECK(s.device.meter().launches == std::size(calls));
 
   // Where nothing has a time, the copies are counted all the same, as on the devices that make them.
@@ -98,7 +98,7 @@ TEST_CASE("a simulated group of one costs the copies that it makes and nothing e
   counted->all_gather(x, y);
   counted->all_to_all(x, y);
   CHECK(counting->meter().launches == 2);
-  CHECK(counting->meter().communication_bytes == 0);
+  CHECK(sum_of(counting->meter().communication_bytes) == 0);
 }
 
 TEST_CASE("an all_to_all takes what the links say, of unequal parts as long as if all were the largest") {
@@ -110,7 +110,7 @@ TEST_CASE("an all_to_all takes what the links say, of unequal parts as long as i
   double begin = s.clock.synchronize();
   group->all_to_all(x, y);
   CHECK(s.clock.now() - begin == Approx(kCall + equal));
-  CHECK(s.device.meter().communication_bytes == static_cast<double>(x.bytes()));
+  CHECK(sum_of(s.device.meter().communication_bytes) == static_cast<double>(x.bytes()));
 
   // One peer gets 32 rows, the others few or none: as long as 32 for each.
   std::vector<std::int64_t> send(16, 1), receive(16, 2);
@@ -133,10 +133,10 @@ TEST_CASE("tensors whose rows are forwarded together take one exchange of all th
   CHECK(s.world.group(s.device, "pair", first(2))->ranks_on_node() == 2);
   const std::vector<std::int64_t> rows(16, 32);
   const Tensor x = s.tensor(16 * 32), y = s.tensor(16 * 32), narrow = s.tensor(16 * 32), other = s.tensor(16 * 32);
-  const double begin = s.clock.synchronize(), before = s.device.meter().communication_bytes;
+  const double begin = s.clock.synchronize(), before = sum_of(s.device.meter().communication_bytes);
   group->forwarded_all_to_all({{x, y}, {narrow, other}}, rows, rows, 100);
   CHECK(s.clock.now() - begin == Approx(kCall + s.links.forwarded(2 * row_bytes(x), rows, rows, 100, {8, 2})));
-  CHECK(s.device.meter().communication_bytes - before == static_cast<double>(x.bytes() + narrow.bytes()));
+  CHECK(sum_of(s.device.meter().communication_bytes) - before == static_cast<double>(x.bytes() + narrow.bytes()));
 }
 
 TEST_CASE("a started all_to_all runs beside what is computed until it is waited for") {

@@ -38,7 +38,7 @@ Counted count(const Point& p, int rank) {
   trainer.step();
   device->meter().reset();
   trainer.step();
-  return {device->meter().communication_bytes,
+  return {sum_of(device->meter().communication_bytes),
           static_cast<double>(device->memory().peak().by_category[static_cast<int>(Category::activations)]),
           static_cast<double>(parameter_count(p.model, 1)), device->meter().matmul_flops};
 }

@@ -46,7 +46,7 @@ Counted count(const Point& p, int rank) {
   trainer.step();
   device->meter().reset();
   trainer.step();
-  return {parameter_count(p.model, 1), device->memory().in_use(), device->meter().communication_bytes};
+  return {parameter_count(p.model, 1), device->memory().in_use(), sum_of(device->meter().communication_bytes)};
 }
 
 struct Bytes {

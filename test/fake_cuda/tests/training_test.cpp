@@ -56,6 +56,19 @@ TEST_CASE("a soak on GPUs has NVML's clocks, power, temperature and what held cl
   CHECK(row.reason.find("unknown") == std::string::npos);
 }
 
+TEST_CASE("an Xid during the measured steps is in the row, with its rank, and flags it") {
+  Sweeps sweeps;
+  const Run run =
+      sweeps.run("xid", R"({"dp": [2], "global_batch": 8})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_XID=79", "--soak 1s");
+  INFO(run.out << run.err);
+  REQUIRE(run.code == 0);
+  const PointResult row = sweeps.points("xid").at(0);
+  CHECK_THAT(row.device_faults, Contains("Xid 79 on rank 0 after "));
+  CHECK_THAT(row.device_faults, !Contains("rank 1"));
+  CHECK_THAT(run.out, Contains("faulty: the devices reported Xid 79 on rank 0"));
+  CHECK(sweeps.good("none", R"({"precision": ["f32"]})", "cuda", "", "--launcher local").at(0).device_faults.empty());
+}
+
 TEST_CASE(
     "ranks of a GPU each, over NCCL: losses and gradient norms are the serial run's, memory the "
     "simulator's") {

@@ -237,4 +237,29 @@ TEST_CASE("paid: which parts of a step and of memory changed") {
   const auto json = nlohmann::json::parse(render_comparison(comparison, "json"));
   CHECK(json.at("points")[0].at("metrics")[0].at("parts")[0].at("part") == "tp communication");
   CHECK_THAT(render_comparison(compare_results(base, base, {}), "md"), !Contains("by part"));
+  SECTION("bytes of collectives by axis, whether or not time is compared") {
+    for (ResultFile* file : {&now, &base})
+      file->points[0].communication_mib = CommunicationByAxis{{96, 0, 24, 0, 1, 0}};
+    CHECK_THAT(render_comparison(compare_results(now, base, {}), "md"), !Contains("bytes communicated"));
+    now.points[0].communication_mib->mib[0] += 1.0 / 256;
+    now.points[0].communication_mib->mib[4] = 0;
+    for (const std::vector<std::string>& metrics : {std::vector<std::string>{"time", "memory"}, {"memory"}}) {
+      CompareOptions options;
+      options.metrics = metrics;
+      const Comparison compared = compare_results(now, base, options);
+      CHECK_THAT(render_comparison(compared, "md"),
+                 Contains(", bytes communicated: pp -1,048,576 bytes, tp +4,096 bytes, the rest the same\n"));
+      CHECK(nlohmann::json::parse(render_comparison(compared, "json"))
+                .at("points")[0]
+                .at("communication")[0]
+                .at("part") == "pp");
+    }
+    CHECK_THAT(render_comparison(compare_results(now, base, {}), "junit"),
+               Contains("bytes communicated: pp -1,048,576"));
+  }
+  SECTION("faults of devices flag the point") {
+    now.points[0].device_faults = "Xid 79 on rank 3 after 80 min";
+    CHECK_THAT(render_comparison(compare_results(now, base, {}), "md"),
+               Contains("new: faulty: the devices reported Xid 79 on rank 3 after 80 min"));
+  }
 }

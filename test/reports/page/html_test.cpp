@@ -44,7 +44,7 @@ std::string attribute(const std::string& tag, const std::string& name) {
 // Every element is closed in turn, every id stands once, every link within the page leads somewhere. Returns
 // what is wrong, or nothing.
 std::string trouble_in(const std::string& html) {
-  static const std::set<std::string> empty = {"meta", "link", "br", "path", "circle", "rect", "use", "polygon"};
+  static const std::set<std::string> empty = {"meta", "link", "br", "path", "use", "polygon"};
   std::vector<std::string> open;
   std::set<std::string> ids, targets;
   for (std::size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at)) {
@@ -118,7 +118,7 @@ TEST_CASE("a page holds the tables, every point, and where the numbers come from
     CHECK_THAT(row, Contains("<span>mbench sweep out/results.json</span> <span>--on cuda</span> "
                              "<span>--filter tp=4</span> <span>--filter pp=2</span> <span>--filter seq=512</span> "
                              "<span>--filter strategy=full</span>"));
-    for (const PointResult& p : file.points) CHECK(count(page, "<tr id=\"f1-" + p.id + "\">") == 1);
+    for (const PointResult& p : file.points) CHECK(count(page, "<tr id=\"f1-" + p.id + "\" ") == 1);
   }
   SECTION("a failure is named with its reason, at the table and at the point") {
     CHECK_THAT(page,
@@ -134,6 +134,59 @@ TEST_CASE("a page holds the tables, every point, and where the numbers come from
                 "x 8. FLOP formula version 1. Peak: 125 TFLOP/s per device (data sheet, fp16).</p>") == 2);
     CHECK_THAT(page, Contains("6 per weight of every matmul and token"));
   }
+}
+
+TEST_CASE("a page opens with the best and the worst point, what bounds them, and what is flagged") {
+  ResultFile file = sample::strategies();
+  const auto answer_of = [](const std::string& page) {
+    const std::size_t at = page.find("<h2>Answer</h2>");
+    REQUIRE(at != std::string::npos);
+    return page.substr(at, page.find("</div>", at) - at);
+  };
+  const std::string page = page_of(file), answer = answer_of(page);
+  CHECK(page.find("<h2>Answer</h2>") < page.find("<dl class=facts>"));
+  CHECK_THAT(answer, Contains("<strong>Best</strong>: <a href=\"#f1-") && Contains("tokens/s per device"));
+  CHECK_THAT(answer, Contains("<strong>Worst</strong>: <a href=\"#f1-") && Contains("Bound by GEMMs 50 %"));
+  CHECK_THAT(answer, Contains("of 18 points with a time"));
+  CHECK_THAT(answer, Contains("2 of 20 points without a time:") && Contains(": OOM</li>"));
+  SECTION("a measurement that was disturbed is named with its reason") {
+    file.points[3].cpu_share_by_rank = {0.99, 0.4};
+    CHECK_THAT(answer_of(page_of(file)),
+               Contains("1 of 20 points flagged:") && Contains("starved: rank 1 had a core for 40 %"));
+  }
+  SECTION("models that differ are ranked by FLOP/s, since their tokens are not the same work") {
+    file.points[1].point.model = find_preset("gpt2-1.5b", "test");
+    file.points[1].id = point_id(file.points[1].point);
+    CHECK_THAT(answer_of(page_of(file)), Contains("TFLOP/s per device"));
+  }
+  SECTION("a single point is the result, and one without a time says so") {
+    file.points.resize(1);
+    CHECK_THAT(answer_of(page_of(file)), Contains("<strong>Result</strong>") && !Contains("Worst"));
+    file.points[0] = sample::failed(file.points[0], Outcome::oom, "full");
+    file.points[0].iteration_ms.reset(), file.points[0].tokens_per_s.reset();
+    CHECK_THAT(answer_of(page_of(file)), Contains("No point has a time."));
+  }
+}
+
+TEST_CASE("a page carries the figures of its points, which nothing in a name can end") {
+  ResultFile file = sample::strategies();
+  file.points[0].throttle_reasons = "</script><b>";
+  const std::string page = page_of(file);
+  CHECK(trouble_in(page).empty());
+  const std::string begin = "<script type=\"application/json\" id=\"f1-pairs\">";
+  const std::size_t at = page.find(begin);
+  REQUIRE(at != std::string::npos);
+  const auto pairs =
+      nlohmann::json::parse(page.substr(at + begin.size(), page.find("</script>", at) - at - begin.size()));
+  CHECK(pairs.at("points").size() == file.points.size());
+  const auto& names = pairs.at("names");
+  for (const auto& [id, figures] : pairs.at("points").items()) CHECK(figures.size() == names.size());
+  const auto place = std::find(names.begin(), names.end(), "Time (ms)") - names.begin();
+  CHECK(pairs.at("points").at(file.points[4].id)[static_cast<std::size_t>(place)] == "412.0 +/- 1.4");
+  CHECK(std::find(names.begin(), names.end(), "MFU") != names.end());
+  CHECK(std::find(names.begin(), names.end(), "HFU") == names.end());  // no point has it
+  file.points.resize(1);
+  CHECK(page_of(file).find("id=\"f1-pairs\"") == std::string::npos);
 }
 
 TEST_CASE("a page counts the steps of each point and those that are outliers") {
@@ -180,7 +233,8 @@ TEST_CASE("the page of a search begins with its answer, and has the front and wh
   file.environment["search"] = {{"answer", "not a list"}, {"front", {1, nullptr}}, {"left_out", {7}}};
   CHECK(trouble_in(page_of(file)) == "");  // what another program wrote there does not break the page
   file.environment.erase("search");
-  CHECK(page_of(file).find("Answer</h2>") == std::string::npos);
+  CHECK_THAT(page_of(file),
+             Contains("<strong>Best</strong>") && !Contains("Best by time"));  // no search: of its points
 }
 
 TEST_CASE("without gnuplot a page has its tables and says what to install") {
@@ -194,11 +248,15 @@ TEST_CASE("without gnuplot a page has its tables and says what to install") {
 
 TEST_CASE("plots stand in the page as elements of it, with their source") {
   const HtmlReport report = html_report({{"r.json", sample::strategies()}, {"s.json", sample::scaling()}}, {});
-  if (!report.notes.empty()) {
+  REQUIRE(!report.notes.empty());
+  if (report.notes[0].starts_with("No plots")) {
     WARN("not checked: " << report.notes[0]);
     return;
   }
-  CHECK(trouble_in(report.text).empty());
+  CHECK(report.notes == std::vector<std::string>{"The page holds 12 of 14 plots, those of each kind that vary most. "
+                                                 "--filter chooses, --plots DIR writes all."});
+  CHECK(trouble_in(report.text) == "");
+  CHECK(report.text.find("<rect class=\"tip\"") != std::string::npos);
   const std::size_t figures = count(report.text, "<figure");
   CHECK(figures >= 14);
   CHECK(count(report.text, "<svg viewBox=") == figures);
@@ -211,7 +269,8 @@ TEST_CASE("plots stand in the page as elements of it, with their source") {
 
 TEST_CASE("simulated rows and plots are marked where they stand") {
   const std::string page = page_of(sample::scaling());
-  CHECK(count(page, "<span class=sim>simulated</span>") == 12);  // each point in its table and in the list
+  CHECK(count(page, "<span class=sim>simulated</span>") ==
+        14);  // each in its table and in the list; the best, the worst
   CHECK_THAT(page, Contains("<p class=sim>Rows marked simulated were computed by a model of a machine"));
   CHECK_THAT(page, Contains("6 of 6 points are simulated (sim:8xV100)"));
   CHECK(page_of(sample::strategies()).find("class=sim") == std::string::npos);
@@ -234,7 +293,7 @@ TEST_CASE("no name can leave its place in the page") {
   const HtmlReport report = html_report({{evil + ".json", file}}, {}, {}, kNoGnuplot);
   CHECK(trouble_in(report.text).empty());
   CHECK(count(report.text, "<script>") == 1);
-  CHECK(count(report.text, "</script>") == 1);
+  CHECK(count(report.text, "</script>") == 2);  // of the page's own, and of the points' figures
   CHECK_THAT(report.text, Contains("&lt;/td&gt;&lt;/script&gt;&lt;script&gt;alert(1)") &&
                               Contains("a|b Gr\u00f6\u00dfe \u6a21\u578b \uFFFD\uFFFD("));
   CHECK(escape_html("\xed\xa0\x80 \xf0\x9f\x98\x80 \xc0\xaf") == "\uFFFD\uFFFD\uFFFD \xf0\x9f\x98\x80 \uFFFD\uFFFD");

@@ -5,10 +5,13 @@
 #include <set>
 
 #include "engine/base/json_reader.h"
+#include "reports/page/svg_tooltips.h"
 #include "reports/plots/build_plot.h"
+#include "reports/plots/choose_plots.h"
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/plot_script.h"
 #include "reports/plots/report_plots.h"
+#include "reports/plots/tooltips.h"
 #include "reports/records/outliers.h"
 #include "test/catch.h"
 #include "test/reports/plots/plot_sample.h"
@@ -303,4 +306,74 @@ TEST_CASE("of very many plots a sweep draws the first hundred and says so") {
   CHECK_THAT(notes[0], Contains(left_out));
   CHECK_THAT(lines, Contains(left_out));
   CHECK(std::distance(fs::directory_iterator(folder.path / "plots"), fs::directory_iterator()) == 200);
+}
+
+namespace {
+
+std::size_t count_of(const std::string& text, const std::string& what) {
+  std::size_t n = 0;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size())) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("tooltips: a page's plot tells series and numbers of each point and bar, and a file's has none") {
+  Plot lines;
+  lines.x_label = "Devices", lines.y_label = "Samples/s";
+  lines.series.push_back({"tp <2>", {{1, 10}, {2, 19.5, 0, 0.25}}});
+  lines.series.push_back({"it's 'tp 4'", {{1, 9, 0, 0, false, std::pair(8.0, 11.0)}}});
+  CHECK(tooltip_text(lines, 0, 1) == "tp <2>: Devices 2, Samples/s 19.5 \u00b1 0.25");
+  CHECK(tooltip_text(lines, 1, 0) == "it's 'tp 4': Devices 1, Samples/s 9 (8 to 11)");
+  Plot bars;
+  bars.shape = PlotShape::boxes;
+  bars.rows = {"baseline", "full"};
+  bars.x_label = "Time (ms)";
+  bars.series.push_back({"GEMMs", {{0, 0, 30}, {0, 1, 44}}});
+  bars.series.push_back({"Bubble", {{30, 0, 36}}});
+  CHECK(tooltip_text(bars, 1, 0) == "baseline, Bubble: Time (ms) 6");
+  CHECK(plot_script(lines, PlotTarget::svg, "").find("hypertext") == std::string::npos);
+  Plot many = lines;
+  many.series[0].points.assign(kMostTooltips + 1, {1, 1});
+  CHECK(plot_script(many, PlotTarget::inline_svg, "").find("hypertext") == std::string::npos);
+  if (!has_gnuplot()) return;
+  const std::string drawn = with_tooltips(draw_inline({lines}).svg.at(0), lines);
+  CHECK(count_of(drawn, "<circle class=\"tip\"") == 3);
+  CHECK_THAT(drawn, Contains("<title>tp &lt;2&gt;: Devices 2, Samples/s 19.5 \u00b1 0.25</title>"));
+  CHECK_THAT(drawn, Contains("<title>it&#39;s &#39;tp 4&#39;: Devices 1, Samples/s 9 (8 to 11)</title>"));
+  CHECK(drawn.find("onmouse") == std::string::npos);
+  const std::string boxes = with_tooltips(draw_inline({bars}).svg.at(0), bars);
+  CHECK(count_of(boxes, "<rect class=\"tip\"") == 3);
+  // Widths are as the bars': 30 to 44 to 6.
+  std::vector<double> widths;
+  for (std::size_t at = 0; (at = boxes.find("class=\"tip\"", at)) != std::string::npos; ++at)
+    widths.push_back(std::stod(boxes.substr(boxes.find("width=\"", at) + 7)));
+  REQUIRE(widths.size() == 3);
+  CHECK(widths[1] / widths[0] == Approx(44.0 / 30).epsilon(0.01));
+  CHECK(widths[2] / widths[0] == Approx(6.0 / 30).epsilon(0.02));
+}
+
+TEST_CASE(
+    "a page shows a dozen plots: of every kind, those that vary most, none that says nothing before one that does") {
+  const auto plot = [](const std::string& kind, const std::string& heading, double from, double to) {
+    Plot p;
+    p.title = kind, p.heading = heading;
+    p.series.push_back({"a", {{1, from}, {2, to}}});
+    return p;
+  };
+  std::vector<Plot> plots;
+  for (int i = 0; i < 10; ++i) plots.push_back(plot("time", fmt::format("{}", i), 10, 11 + i));
+  for (int i = 0; i < 10; ++i) plots.push_back(plot("memory", fmt::format("{}", i), 10, i == 4 ? 20 : 10.1));
+  plots.push_back(plot("energy", "0", 5, 9));
+  const auto shown = [](const std::vector<Plot>& all) {
+    std::string text;
+    for (const Plot& p : all) text += p.title[0] + p.heading + " ";
+    return text;
+  };
+  CHECK(shown(choose_plots(plots, 4)) == "t8 t9 m4 e0 ");
+  const std::vector<Plot> dozen = choose_plots(plots);
+  CHECK(dozen.size() == 12);
+  CHECK(shown(dozen) == "t0 t1 t2 t3 t4 t5 t6 t7 t8 t9 m4 e0 ");
+  plots.resize(3);
+  CHECK(choose_plots(plots).size() == 3);
 }
