@@ -3,7 +3,7 @@
 #include "api/state.h"
 #include "api/units.h"
 #include "engine/plan/plan.h"
-#include "engine/point/architecture.h"
+#include "engine/point/adapter_weights.h"
 #include "engine/sim/counting.h"
 #include "strategies/strategies.h"
 
@@ -12,12 +12,18 @@ namespace {
 
 using api::kMiB;
 
+// A of an adapter is cut as its layer's inputs are, B as its outputs.
+Spread spread_of(const WeightSpec& weight, const Plan& plan) {
+  const Spread& own = plan.role(weight.role).weight;
+  return !weight.adapter ? own : cut_as(own, weight.name.ends_with("_a") ? 1 : 0);
+}
+
 WeightPlacement placement_of(const WeightSpec& weight, const Plan& plan) {
   WeightPlacement p;
   p.name = weight.name;
   for (int i = 0; i < weight.shape.rank(); ++i) p.shape.push_back(weight.shape[i]);
   p.role = name_of(weight.role);
-  p.placement = str(plan.role(weight.role).weight, plan.mesh);
+  p.placement = str(spread_of(weight, plan), plan.mesh);
   return p;
 }
 
@@ -27,7 +33,11 @@ std::vector<WeightPlacement> weights_of_plan(const Point& point, const Plan& pla
     for (const WeightSpec& w : weights) all.push_back(placement_of(w, plan));
   };
   add(weights_of(embedding_of(point.model, plan.vocab)));
-  for (const std::int64_t kind : kinds_of_layers(point.model)) add(weights_of(layer_of(point.model, kind)));
+  for (const std::int64_t kind : kinds_of_layers(point.model)) {
+    const LayerSpec layer = layer_of(point.model, kind);
+    add(weights_of(layer));
+    add(adapter_weights_of(layer, point.adapter));
+  }
   add(weights_of(head_of(point.model, plan.vocab)));
   if (point.model.mtp_layers > 0) add(weights_of(depth_of(point.model, 0, plan.vocab)));
   return all;

@@ -17,7 +17,11 @@ class PointSimulator {
   // Throws bad_input where the point's machine or framework cannot be read.
   void check(const Point& point);
   // The result. Its outcome is oom, infeasible or unsupported where the step is impossible.
-  PointResult run(const Point& point) { return attempt(point).result; }
+  PointResult run(const Point& point) {
+    SimulateOptions options;
+    options.tensors = true;
+    return attempt(point, options).result;
+  }
   Simulation attempt(const Point& point, const SimulateOptions& options = {});
   // The same, but it throws where there is no step.
   Simulation simulate(const Point& point, const SimulateOptions& options = {});

@@ -13,6 +13,7 @@
 #include "cli/trace_file.h"
 #include "engine/base/text.h"
 #include "engine/ops/route.h"
+#include "engine/point/adapter_weights.h"
 #include "engine/run/run_point.h"
 #include "engine/sim/counting.h"
 #include "search/advice.h"
@@ -108,6 +109,9 @@ void print_layout(const Point& p, const Plan& plan) {
   if (plan.mesh.size(Axis::ep) > 1) print_ways_of_tokens(p, plan);
   fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp, p.vocab_multiple_used()),
              p.model.vocab, plan.vocab);
+  if (p.adapter.on())
+    fmt::print("  adapter      {}: {} parameters are trained, those above are frozen\n", str(p.adapter),
+               adapter_parameter_count(p.model, p.adapter));
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch, p.micro_batches(),
              p.micro_batch, p.dp);
   fmt::print("  keeps        {}, {} attention, framework {}\n", kept(plan), name_of(p.attention), name_of(p.framework));

@@ -1,6 +1,7 @@
 // mbench run: one point, in this MPI job. The sweep starts it; so does a person, with mpirun or srun.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -87,6 +88,19 @@ void print_report(const PointResult& r) {
 
 // Tells the others what became of the point: the result file where one is wanted, else a person. What could not be written
 // (a trace, `unwritten`, or that file) is said, and the record goes to standard output then: it is not measured again.
+// By name, from a recording of the same plan. Where the data decide sizes it is another step, and its sum is not the peak: then no row
+// has them. What was measured is handed over whether or not they can be found.
+void add_tensors(const Plan& plan, PointResult& r) {
+  if (!r.peak_memory_mib) return;
+  try {
+    std::vector<PeakTensor> tensors = peak_tensors(plan);
+    double sum = 0;
+    for (const PeakTensor& tensor : tensors) sum += tensor.mib;
+    if (std::abs(sum - *r.peak_memory_mib) * 1048576 < 0.5) r.peak_tensors_mib = std::move(tensors);
+  } catch (const Error&) {
+  }
+}
+
 // The exit code.
 int hand_over(const Options& options, const PointResult& r, std::string unwritten = "") {
   if (options.result.empty()) {
@@ -256,7 +270,8 @@ int run(const Options& options) {
     if (first) check_ranks_per_node(where.hosts, point.ranks_per_node);
     if (plan.single_process) {
       std::string unwritten;
-      const PointResult result = run_in_process(options, point, plan, unwritten);
+      PointResult result = run_in_process(options, point, plan, unwritten);
+      add_tensors(plan, result);
       return hand_over(options, reported(result), unwritten);
     }
     device = job->open_device(point.device, point.memory_limit, point.precision);
@@ -274,7 +289,8 @@ int run(const Options& options) {
     }
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
-    const PointResult result = reported(run_point(point, plan, *device, devices, run_options));
+    PointResult result = reported(run_point(point, plan, *device, devices, run_options));
+    if (first) add_tensors(plan, result);
     std::string unwritten;
     if (!options.trace.empty()) {
       const auto all = devices.group(*device, "trace", plan.mesh.members(0, kDenseAxes));

@@ -10,7 +10,7 @@ The model is the class of transformers that is made of its parts (fixtures/trans
 values and the data that mbench draws; what transformers has no class for is refused. Neither dropout (transformers draws other
 masks) nor other precisions can be compared. Fields of the layout move mbench's numbers by rounding alone and are not read.
 
-Needs torch, transformers (5 or newer) and numpy; mbench needs none of them.
+Adapters are peft's. Needs torch, transformers (5 or newer), numpy, and peft for adapters; mbench needs none of them.
 Exit codes: 0 done, and within the tolerance; 1 --against differs by more; 2 bad usage, or what cannot be compared.
 """
 import argparse
@@ -102,7 +102,12 @@ def train_and_show(args):
     from fixtures import training, transformers_models
     reference = transformers_models.Reference(point["model"], point["seed"], torch.float64 if args.f64 else torch.float32,
                                               point["router"])
-    if point["optimizer"] == "muon" and reference.parted():
+    if point["adapter"] != "none":
+        if not importlib.util.find_spec("peft"):
+            raise Refused(f"{sys.executable}: no peft, need it for adapters: pip install peft")
+        from fixtures import adapters
+        reference = adapters.Adapted(reference, point["model"], point["seed"], point["adapter"])
+    elif point["optimizer"] == "muon" and reference.parted():
         raise Refused(f"$.optimizer: Muon takes {reference.parted()} as one matrix, which transformers has in parts, got muon, need adamw")
     count = sum(x.numel() for x in reference.parameters())
     print(f"{reference.source()}, {count:,} parameters\n")

@@ -52,6 +52,7 @@ Strategy sequence();
 Strategy tensor();
 Strategy expert();
 Strategy sharded_state();
+Strategy adapter();
 Strategy optimizer();
 Strategy fp8();
 Strategy recompute();

@@ -175,7 +175,7 @@ void add_sinks(Context& c, const AttentionSizes& n, const Tensor& out, const Ten
 }
 
 void sinks_back(Context& c, const AttentionSizes& n, const Tensor& dout, const Tensor& out, const Tensor& lse) {
-  if (n.sinks) run(c.device, ops::AttentionSinkGrad{by_head(n, dout), by_head(n, out), lse, n.sinks, n.dsinks});
+  if (n.dsinks) run(c.device, ops::AttentionSinkGrad{by_head(n, dout), by_head(n, out), lse, n.sinks, n.dsinks});
 }
 
 Axes axes_of_heads(const Plan& plan, Role role) {

@@ -14,6 +14,7 @@ namespace {
 
 // Adds the gradient of a table's rows. Where autograd is given weights' gradients at all, a table's is always made apart.
 void add_to(Context& c, const Tensor& ids, const Tensor& dy, Parameter& table, std::int64_t first) {
+  if (!table.trains) return;
   zero_if_stale(c.device, table);
   if (c.keeps().weight_gradients == WeightGradients::in_buffer)
     return run(c.device, ops::EmbeddingGrad{ids, dy, table.gradient, first});

@@ -74,6 +74,7 @@ void multiply(Context& c, Gemm gemm, const Tensor& x, const Tensor& w, const Ten
 }
 
 void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const Tensor& y, const ExpertRows& rows) {
+  if (!weight.trains) return;
   if (!c.keeps().grouped_experts) {
     charge_gemms(c, weight.gradient);
     return for_each_expert(
@@ -193,7 +194,7 @@ Tensor Experts::gradient_of_wide(Context& c, const ExpertRows& rows, Tensor dnar
   const Tensor dwide = gradient_of_activation(c, std::move(dnarrow), saved, dweights);
   if (of_bias) run(c.device, ops::Add{dweights, of_bias, dweights});
   of_bias.reset();
-  if (!fc1_bias_) return dwide;
+  if (!fc1_bias_ || !fc1_bias_->trains) return dwide;
   zero_if_stale(c.device, *fc1_bias_);
   ops::ExpertBiasGrad grad{dwide, fc1_bias_->gradient};
   grad.rows = rows_of(rows);

@@ -11,17 +11,10 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
+#include "engine/point/adapter_weights.h"
 
 namespace mbench {
 namespace {
-
-// A bias is cut as the rows of its weight are.
-Spread bias_spread(const Spread& weight) {
-  Spread spread;
-  for (int i = 0; i < kAxes; ++i)
-    if (const Axis axis = static_cast<Axis>(i); weight[axis].sharded(0)) spread.set(axis, shard(0));
-  return spread;
-}
 
 // Whether each rank's outputs go to all: a bias, which is cut as the weight is, is added before.
 bool gathers_outputs(const Exchanges& exchanges) {
@@ -52,6 +45,7 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, 
       input_(Transition::between(linear.input, linear.consumed, plan.mesh)),
       output_(Transition::between(linear.gemm, linear.output, plan.mesh)) {
   add_bias(store, spec, linear);
+  if (adapts(plan.adapter, spec)) adapter_.emplace(store, plan, spec, linear);
 }
 
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, Parameter* table)
@@ -65,15 +59,16 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, 
 void Linear::add_bias(ParameterStore& store, const LinearSpec& spec, const LinearPlan& linear) {
   bias_of_gemm_ = gathers_outputs(output_.forward);
   if (!spec.bias) return;
-  bias_ = store.add(bias_of(spec), bias_spread(linear.weight), bias_of_gemm_ ? linear.gemm.value : linear.output.value);
+  // A bias is cut as the rows of its weight are.
+  bias_ = store.add(bias_of(spec), cut_as(linear.weight, 0), bias_of_gemm_ ? linear.gemm.value : linear.output.value);
 }
 
 bool Linear::fuses_output(const Context& c) const {
-  return !fp8_ && gemms_ == 0 && c.keeps().fused_epilogues && output_.forward.empty();
+  return !fp8_ && !adapter_ && gemms_ == 0 && c.keeps().fused_epilogues && output_.forward.empty();
 }
 
 bool Linear::fuses_input_gradient(const Context& c) const {
-  return !fp8_ && c.keeps().fused_epilogues && input_.backward.empty();
+  return !fp8_ && !adapter_ && c.keeps().fused_epilogues && input_.backward.empty();
 }
 
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
@@ -82,9 +77,9 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved) const {
 
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue& epilogue) const {
   if (!table_) c.device.host_work(HostWork::gemm);
-  if (fp8_) return forward_in_fp8(c, x, saved);
+  if (fp8_) return weight_->trains ? forward_in_fp8(c, x, saved) : forward_frozen_in_fp8(c, x, saved);
   if (gemms_ > 0) return forward_separate(c, x, saved);
-  saved.x = x;
+  if (keeps_input()) saved.x = x;
   const Tensor w = rows(weight_->value);
   if (leaves_in_pieces()) {
     const Tensor whole = communicate_briefly(c, input_.forward, x);
@@ -113,6 +108,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
     gather_by_ring(c, input_.forward.front(), x, false, multiply);
   else
     multiply(whole, 0);
+  if (adapter_) saved.low = adapter_->forward(c, whole, y);
   if (epilogue.bias && !c.keeps().fused_epilogues) run(c.device, ops::BiasAdd{y, bias(), y});
   return communicate(c, output_.forward, y);
 }
@@ -164,19 +160,20 @@ Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const 
 
 Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) const {
   if (!table_) c.device.host_work(HostWork::gemm, 2);
-  if (fp8_) return backward_in_fp8(c, std::move(dy), saved);
+  if (fp8_) return weight_->trains ? backward_in_fp8(c, std::move(dy), saved) : backward_frozen_in_fp8(c, dy, saved);
   if (gemms_ > 0) return backward_separate(c, dy, saved);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
   // travelled, or if it is the product's.
-  const bool fused_bias = c.keeps().fused_epilogues && (output_.backward.empty() || bias_of_gemm_);
-  if (bias_ && !fused_bias && !bias_of_gemm_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
+  const bool fused_bias = weight_->trains && c.keeps().fused_epilogues && (output_.backward.empty() || bias_of_gemm_);
+  if (!fused_bias && !bias_of_gemm_) add_bias_gradient(c, dy);
   const bool by_parts = rings(output_.backward);
   Tensor dproduct = by_parts ? Tensor() : communicate(c, output_.backward, dy);
-  if (bias_ && !fused_bias && bias_of_gemm_) run(c.device, ops::BiasGrad{dproduct, rows(bias_->gradient)});
+  if (!fused_bias && bias_of_gemm_) add_bias_gradient(c, dproduct);
   Shape s = by_parts ? dy.shape() : dproduct.shape();
   if (by_parts) s[0] *= c.groups.over({Axis::tp}).size();
   // The input travels while its gradient is computed, and that while the weight's is.
-  Communication input(c, input_.forward, saved.x, Communication::Use::brief);
+  std::optional<Communication> input;
+  if (keeps_input()) input.emplace(c, input_.forward, saved.x, Communication::Use::brief);
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
   {
     const EachPart input_gradient = [&](const Tensor& part, std::int64_t first) {
@@ -191,11 +188,16 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
       input_gradient(dproduct, 0);
     gelu_input.reset();
   }
+  if (adapter_) adapter_->backward(c, dproduct, input->finish(), std::exchange(saved.low, Tensor()), dx);
   Communication travelling(c, input_.backward, dx);
   dx.reset();
-  add_weight_gradient(c, dproduct, input.finish(), bias_ && fused_bias);
+  if (weight_->trains) add_weight_gradient(c, dproduct, input->finish(), bias_ && fused_bias);
   saved.x.reset();
   return travelling.finish();
+}
+
+void Linear::add_bias_gradient(Context& c, const Tensor& dy) const {
+  if (bias_ && bias_->trains) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
 }
 
 void Linear::add_weight_gradient(Context& c, const Tensor& dproduct, const Tensor& x, bool with_bias) const {
@@ -211,7 +213,7 @@ Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, Def
   check(!fp8_, "linear", "a GEMM in FP8 whose weight's gradient is deferred");
   if (!table_) c.device.host_work(HostWork::gemm, 2);
   later = {this, std::exchange(saved.x, Tensor()), communicate(c, output_.backward, dy)};
-  if (bias_) run(c.device, ops::BiasGrad{bias_of_gemm_ ? later.gradient : dy, rows(bias_->gradient)});
+  add_bias_gradient(c, bias_of_gemm_ ? later.gradient : dy);
   const Shape& s = later.gradient.shape();
   WeightGradient::keep_placeholder(c, rows(weight_->gradient).shape());
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
@@ -298,7 +300,7 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
 }
 
 Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
-  if (bias_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
+  add_bias_gradient(c, dy);
   const bool by_parts = rings(output_.backward) && fp8_->travels();
   Shape s = dy.shape();
   Fp8Tensor gradient;

@@ -1,8 +1,10 @@
-// y = x W^T (+ b): column parallel, row parallel or whole, as its LinearPlan says; it does not know which.
+// y = x W^T (+ b): column parallel, row parallel or whole, as its LinearPlan says; it does not know which. A weight that is frozen gets no
+// gradient, and its input is kept only for an adapter's.
 #pragma once
 #include <optional>
 #include <vector>
 
+#include "engine/nn/adapter.h"
 #include "engine/nn/context.h"
 #include "engine/nn/fp8.h"
 #include "engine/nn/parameters.h"
@@ -17,6 +19,7 @@ class Linear {
     Fp8Tensor quantised{};
     Shape shape{};                   // of x then
     std::vector<Tensor> gathered{};  // in place of x, where each GEMM gathers for itself
+    Tensor low{};                    // of an adapter
   };
   // What a forward's GEMM also does, where fuses_output() allows it.
   struct Epilogue {
@@ -88,9 +91,15 @@ class Linear {
   // The input quantised, where the GEMM needs it; and what backward needs of it.
   ops::Fp8Operand arrive_in_fp8(Context& context, const Tensor& x, bool keep_input, Saved& saved) const;
   Tensor backward_in_fp8(Context& context, Tensor dy, Saved& saved) const;
+  // Where the weight is frozen.
+  Tensor forward_frozen_in_fp8(Context& context, const Tensor& x, Saved& saved) const;
+  Tensor backward_frozen_in_fp8(Context& context, const Tensor& dy, Saved& saved) const;
   Tensor forward_separate(Context& context, const Tensor& x, Saved& saved) const;
   Tensor backward_separate(Context& context, const Tensor& dy, Saved& saved) const;
   void add_bias(ParameterStore& store, const LinearSpec& spec, const LinearPlan& linear);
+  // Whether backward needs the input: for the gradient of the weight, or for an adapter.
+  bool keeps_input() const { return weight_->trains || adapter_; }
+  void add_bias_gradient(Context& context, const Tensor& dy) const;
   void add_weight_gradient(Context& context, const Tensor& dproduct, const Tensor& x, bool with_bias) const;
   // Whether the input is multiplied by parts as they arrive, and whether the output leaves in pieces. In backward the
   // output's gradient is multiplied as the input is in forward.
@@ -104,6 +113,7 @@ class Linear {
   bool table_ = false;                  // the weight is a table of words
   Transition input_, output_;
   bool bias_of_gemm_ = false;  // is added before outputs are gathered, not to the output
+  std::optional<Adapter> adapter_;
   std::optional<Fp8Gemms> fp8_;
   bool keep_input_ = false, overlaps_ = false;
 };

@@ -47,7 +47,7 @@ Tensor Linear::forward_separate(Context& c, const Tensor& x, Saved& saved) const
 }
 
 Tensor Linear::backward_separate(Context& c, const Tensor& dy, Saved& saved) const {
-  if (bias_) run(c.device, ops::BiasGrad{dy, rows(bias_->gradient)});
+  add_bias_gradient(c, dy);
   const Tensor dproduct = communicate(c, output_.backward, dy), w = rows(weight_->value);
   WeightGradient made(c, *weight_, rows(weight_->gradient));
   Tensor sum;

@@ -4,16 +4,12 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/base/text.h"
 #include "engine/ops/copy.h"
-#include "engine/ops/random_normal.h"
 #include "engine/ops/run.h"
 
 namespace mbench {
 namespace {
 
-// Initial values of which only a part is kept are drawn by so many: far below what a step takes.
-constexpr std::int64_t kBlock = std::int64_t{1} << 20;
 // Elements of a weight from which its gradient is not set to zero with all others but made by its first product: fewer are
 // written sooner than another launch begins.
 constexpr std::int64_t kWorthMultiplying = std::int64_t{1} << 18;
@@ -35,6 +31,8 @@ Parameter* ParameterStore::add(const WeightSpec& spec, const Spread& placement, 
     if (const Placement& place = placement[static_cast<Axis>(i)]; place.sharded())
       p->local[place.dim] /= plan_.mesh.size(static_cast<Axis>(i));
   p->unit = unit_count();
+  p->trains = !plan_.adapter.on() || spec.adapter;
+  if (!p->trains) return frozen_.add(std::move(p));
   p->index = parameters_.size();
   parameters_.push_back(std::move(p));
   return parameters_.back().get();
@@ -103,8 +101,10 @@ ParameterStore::Use ParameterStore::use(std::vector<int> units, Gradients gradie
                                         const std::vector<int>& then) {
   for (const int unit : units) begin_use(unit, gradients);
   if (state().weights.sharded())
-    for (const int unit : next)
+    for (const int unit : next) {
       for (const int b : layout_.buckets_of(unit)) fetch(b);
+      frozen_.fetch(unit);
+    }
   if (state().weights_at == Residence::host)
     for (const int unit : then)
       for (const int b : layout_.buckets_of(unit)) bring(b);
@@ -121,6 +121,7 @@ void ParameterStore::begin_use(int index, Gradients gradients) {
     for (Parameter* p : unit.parameters)
       p->value =
           state().weights.sharded() ? within(bucket(bucket_of(*p)).weights, *p) : weights_at(p->offset, p->local);
+    frozen_.begin_use(index);
   }
   if (gradients == Gradients::no || unit.gradient_users++ > 0) return;
   if (state().gradients.sharded())
@@ -138,6 +139,7 @@ void ParameterStore::end_use(int index, Gradients gradients) {
     }
   if (--unit.users > 0) return;
   for (Parameter* p : unit.parameters) p->value.reset();
+  frozen_.end_use(index);
   if (state().weights.sharded())
     for (const int b : layout_.buckets_of(index)) bucket(b).weights.reset();
 }
@@ -240,6 +242,7 @@ Tensor ParameterStore::own_gradient(const Parameter& p) const {
 
 void ParameterStore::allocate_and_initialise() {
   lay_out();
+  frozen_.allocate_and_initialise(unit_count(), initial_);
   scales_.allocate(device_);
   const PrecisionPlan& precision = plan_.precision;
   const auto elements = [&](const Placement& place) {
@@ -264,31 +267,21 @@ void ParameterStore::allocate_and_initialise() {
 }
 
 void ParameterStore::initialise(const Parameter& p) {
-  set_rows(p, main_.part(p.offset, p.local), 0);
+  initial_.set_rows(p, main_.part(p.offset, p.local), 0);
 }
 
 // Only what is kept here of the parameter: all of it in 16 bit where weights are whole, and the originals of this rank's
 // own part.
 void ParameterStore::initialise_by_blocks(const Parameter& p) {
-  if (p.spec.stddev == 0 && p.spec.constant == 0) return;
-  const std::int64_t cols = p.local.cols(), rows = p.local.numel() / cols,
-                     step = std::max<std::int64_t>(1, kBlock / cols);
-  bool drawn = false;  // a whole block
-  for (std::int64_t row = 0; row < rows; row += step) {
-    // Without values one whole block stands for all: the memory that each takes is free again when the next one comes.
-    if (drawn && !device_.real()) row = std::max(row, rows / step * step);
-    const std::int64_t count = std::min(step, rows - row), begin = p.offset + row * cols, end = begin + count * cols;
-    if (count == 0) break;
-    const auto owned = layout_.own_of(bucket_of(p));
-    const bool kept = (!state().weights.sharded() && p.fp8 < 0) ||
-                      std::any_of(owned.begin(), owned.end(),
-                                  [&](const StateLayout::Own& own) { return own.begin < end && begin < own.end; });
-    if (!kept) continue;
-    drawn = drawn || count == step;
-    const Tensor block = device_.empty({count, cols}, DType::f32, Category::workspace, "initial values being drawn");
-    set_rows(p, block, row);
-    keep_block(block.view({count * cols}), p, begin);
-  }
+  const auto owned = layout_.own_of(bucket_of(p));
+  initial_.by_blocks(
+      p,
+      [&](std::int64_t begin, std::int64_t end) {
+        return (!state().weights.sharded() && p.fp8 < 0) ||
+               std::any_of(owned.begin(), owned.end(),
+                           [&](const StateLayout::Own& own) { return own.begin < end && begin < own.end; });
+      },
+      [&](const Tensor& block, std::int64_t begin) { keep_block(block, p, begin); });
 }
 
 // Initial values that stand from element `begin` of the flat space on.
@@ -308,63 +301,6 @@ void ParameterStore::keep_block(const Tensor& block, const Parameter& p, std::in
     else if (main_separate())
       run(device_, ops::Copy{values, place(main_)});
     if (!on_device && main_separate()) run(device_.host(), ops::Copy{place(main_), place(weights_)});
-  }
-}
-
-// Rows of this rank's part of a parameter, from `row` on.
-void ParameterStore::set_rows(const Parameter& p, const Tensor& target, std::int64_t row) {
-  if (p.spec.stddev == 0) {
-    if (p.spec.constant != 0) run(device_, ops::Fill{target, p.spec.constant});
-    return;
-  }
-  // Where this rank's part begins; of two axes that cut one dim the outer one cuts first.
-  const Shape& shape = p.spec.shape;
-  std::vector<std::int64_t> first, extent;
-  for (int d = 0; d < shape.rank(); ++d) first.push_back(0), extent.push_back(shape[d]);
-  for (int i = kAxes; i-- > 0;) {
-    const Axis axis = static_cast<Axis>(i);
-    if (const Placement& place = p.placement[axis]; place.sharded()) {
-      const auto dim = static_cast<std::size_t>(place.dim);
-      extent[dim] /= plan_.mesh.size(axis);
-      first[dim] += extent[dim] * groups_.coordinate(axis);
-    }
-  }
-  // Rows of matrices, one below the other where there are several.
-  const bool several = shape.rank() == 3;
-  const std::int64_t height = several ? extent[1] : extent[0];
-  const Tensor rows = target.view({target.numel() / p.local.cols(), p.local.cols()});
-  for (std::int64_t r = 0; r < rows.shape()[0];) {
-    const std::int64_t matrix = several ? (row + r) / height : 0, at = (row + r) - matrix * height,
-                       count = std::min(height - at, rows.shape()[0] - r);
-    const Tensor part = count == rows.shape()[0] ? rows : rows.slice(r, count);
-    if (several)
-      draw_rows(p, part, (first[0] + matrix) * shape[1] + first[1] + at, first[2]);
-    else if (shape.rank() == 1)  // one row
-      draw_rows(p, part, 0, first[0]);
-    else
-      draw_rows(p, part, first[0] + at, first[1]);
-    r += count;
-  }
-}
-
-// Rows of `target` from row and column (row0, col0) of the parameter on, drawn as those of the weight that they are of.
-void ParameterStore::draw_rows(const Parameter& p, const Tensor& target, std::int64_t row0, std::int64_t col0) {
-  const std::string& name = p.spec.rows_of ? p.spec.rows_of->whole : p.name();
-  const std::int64_t rows = target.shape().rows();
-  for (std::int64_t r = 0; r < rows;) {
-    std::int64_t count = rows - r, from = row0 + r;
-    if (const auto& of = p.spec.rows_of) {
-      count = std::min(count, of->block - from % of->block);
-      from = from / of->block * of->stride + of->first + from % of->block;
-    }
-    ops::RandomNormal draw{count == rows ? target : target.slice(r, count),
-                           p.spec.stddev,
-                           {plan_.training.seed, fnv1a(name), 0},
-                           p.spec.shape.cols()};
-    draw.row0 = from;
-    draw.col0 = col0;
-    run(device_, draw);
-    r += count;
   }
 }
 

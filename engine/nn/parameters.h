@@ -1,4 +1,4 @@
-// The trainable parameters of one rank, in units that own their storage. Modules hold pointers to parameters and read
+// The parameters of one rank, in units that own their storage. Modules hold pointers to parameters and read
 // them only inside a Use of their unit. The store decides where the unit's tensors lie meanwhile: whole in flat
 // tensors, or as this rank's part of them (StatePlan). A part is gathered for a use and freed after it.
 #pragma once
@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "engine/nn/fp8_parameters.h"
+#include "engine/nn/frozen_weights.h"
 #include "engine/nn/groups.h"
+#include "engine/nn/initial_values.h"
 #include "engine/nn/state_layout.h"
 #include "engine/plan/plan.h"
 
@@ -17,6 +19,7 @@ struct Parameter {
   WeightSpec spec;  // its name also selects the draw of its initial value: the same on every layout
   Spread placement;
   Axes reduce_over;     // its gradient is partial along these axes when backward ends
+  bool trains = true;   // false: frozen, with neither gradient nor optimizer state; its gradient stays empty
   bool counted = true;  // in the gradient norm and the parameter count; false for copies of a tied table
   // Held by several stages of a pipeline (Groups::embedding), which sum their gradients.
   bool shared_by_ends = false;
@@ -42,7 +45,7 @@ void zero_if_stale(Device& device, Parameter& parameter);
 class ParameterStore {
  public:
   ParameterStore(Device& device, const Plan& plan, const Groups& groups)
-      : device_(device), plan_(plan), groups_(groups) {}
+      : device_(device), plan_(plan), groups_(groups), initial_(device, plan, groups), frozen_(device, plan, groups) {}
 
   // Called while the model is built. `tokens` and `outputs`: how the activations lie that the weight acts on, and those
   // it makes.
@@ -101,7 +104,9 @@ class ParameterStore {
   void fetch_updated();
 
   const Groups& groups() const { return groups_; }
+  // Those that are trained; frozen ones are separate, and have neither gradients nor optimizer state.
   const std::vector<std::unique_ptr<Parameter>>& all() const { return parameters_; }
+  const FrozenWeights& frozen() const { return frozen_; }
   int unit_count() const { return static_cast<int>(units_.size()); }
   const StateLayout& layout() const { return layout_; }
   const StatePlan& state() const { return plan_.state; }
@@ -173,8 +178,6 @@ class ParameterStore {
   void initialise(const Parameter& p);
   void initialise_by_blocks(const Parameter& p);
   void keep_block(const Tensor& block, const Parameter& p, std::int64_t begin);
-  void set_rows(const Parameter& p, const Tensor& target, std::int64_t row);
-  void draw_rows(const Parameter& p, const Tensor& target, std::int64_t row0, std::int64_t col0);
 
   Device& device_;
   const Plan& plan_;
@@ -189,6 +192,8 @@ class ParameterStore {
   Tensor weights_, gradients_, main_;
   ScaleHistory scales_;
   Fp8Parameters fp8_;
+  InitialValues initial_;
+  FrozenWeights frozen_;
 };
 
 }  // namespace mbench

@@ -31,14 +31,14 @@ struct LayerNormGrad {  // dx = d(loss)/dx (+ residual); dgamma and dbeta accumu
   Tensor x, mean, rstd, gamma;
   Tensor residual;       // optional, like dy: the gradient that by-passed the norm, added to dx
   Tensor dx;             // like dy; may be dy or residual itself
-  Tensor dgamma, dbeta;  // [n], f32 or x's dtype
+  Tensor dgamma, dbeta;  // [n], f32 or x's dtype; none where they are frozen
   void check() const {
     need_same(name, "dy", dy, x);
     need_same(name, "dx", dx, x);
     if (residual) need_same(name, "residual", residual, x);
     if (gamma) need_shape(name, "gamma", gamma, {x.shape().cols()});
-    if (gamma) need_shape(name, "dgamma", dgamma, {x.shape().cols()});
-    mbench::check(gamma || !dbeta, name, "dbeta of a norm without gamma, need both or none");
+    if (dgamma) need_shape(name, "dgamma", dgamma, {x.shape().cols()});
+    mbench::check(dgamma || !dbeta, name, "dbeta without dgamma, need both or none");
     if (dbeta) need_shape(name, "dbeta", dbeta, {x.shape().cols()});
     need_shape(name, "mean", mean, {x.shape().rows()});
     need_shape(name, "rstd", rstd, {x.shape().rows()});

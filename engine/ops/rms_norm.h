@@ -36,7 +36,7 @@ struct RmsNormGrad {  // dx = d(loss)/dx (+ residual); dgamma accumulates
   Tensor rstd, gamma;
   Matrix residual;  // without data: none; of dy's sizes: the gradient that by-passed the norm, added to dx
   Matrix dx;        // of dy's sizes; may be dy or residual itself
-  Tensor dgamma;    // [n], f32 or x's dtype; none without gamma
+  Tensor dgamma;    // [n], f32 or x's dtype; none without gamma, or where that is frozen
   std::int64_t batch = 1;
 
   std::int64_t rows() const { return batch * x.rows; }
@@ -47,7 +47,7 @@ struct RmsNormGrad {  // dx = d(loss)/dx (+ residual); dgamma accumulates
     need_like(name, "dx", dx, x, batch);
     if (residual.data) need_like(name, "residual", residual, x, batch);
     if (gamma) need_shape(name, "gamma", gamma, {cols()});
-    if (gamma) need_shape(name, "dgamma", dgamma, {cols()});
+    if (dgamma) need_shape(name, "dgamma", dgamma, {cols()});
     need_shape(name, "rstd", rstd, {rows()});
   }
   Cost cost() const {

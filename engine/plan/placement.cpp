@@ -6,6 +6,13 @@
 
 namespace mbench {
 
+Spread cut_as(const Spread& spread, int dim) {
+  Spread cut;
+  for (int i = 0; i < kAxes; ++i)
+    if (const Axis axis = static_cast<Axis>(i); spread[axis].sharded(dim)) cut.set(axis, shard(dim));
+  return cut;
+}
+
 Exchange resolve(Axis axis, const Placement& from, const Placement& to) {
   using Kind = Placement::Kind;
   if (from == to) return {axis, Collective::none};

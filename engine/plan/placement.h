@@ -45,6 +45,9 @@ class Spread {
   std::array<Placement, kAxes> on_{};
 };
 
+// The cuts of that dim only, where other axes replicate.
+Spread cut_as(const Spread& spread, int dim);
+
 struct Flow {
   Spread value, gradient;
   constexpr Flow with(Axis axis, Placement of_value, Placement of_gradient) const {

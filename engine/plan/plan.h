@@ -15,6 +15,7 @@
 #include "engine/plan/schedule.h"
 #include "engine/plan/sequence_share.h"
 #include "engine/plan/state.h"
+#include "engine/point/adapter.h"
 #include "engine/point/architecture.h"
 #include "engine/point/choices.h"
 #include "engine/point/regions.h"
@@ -89,7 +90,8 @@ struct Plan {
   CpCommunication cp_communication = CpCommunication::ring;
   EpCommunication ep_communication = EpCommunication::all_to_all;
   PrecisionPlan precision;
-  RouterMode router;  // where the model has experts
+  AdapterSpec adapter;  // with one, all weights but its own are frozen
+  RouterMode router;    // where the model has experts
   bool equal_shares =
       true;  // with balanced routing: all experts have the same number of rows, whatever tokens a rank dispatches
   double routing_imbalance = 1;  // of the fullest rank's rows over the mean, in simulation

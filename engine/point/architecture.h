@@ -210,7 +210,8 @@ struct WeightSpec {
   double share = 1;
   bool tied = false;  // is another table, which is counted elsewhere
   std::optional<RowsOf> rows_of{};
-  bool bias = false;  // of a linear layer, or of each of a layer's experts
+  bool bias = false;     // of a linear layer, or of each of a layer's experts
+  bool adapter = false;  // of a low-rank adapter (adapter.h): trained where all others are frozen
 };
 WeightSpec weight_of(const LinearSpec& linear);
 WeightSpec weight_of(const TableSpec& table);

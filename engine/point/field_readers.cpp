@@ -141,6 +141,13 @@ FieldValues<TextReader> strategy_values() {
   return {read_strategy, strategy_schema(), strategy_choices()};
 }
 
+FieldValues<AdapterSpec (*)(const json&, const std::string&)> adapter_values() {
+  return {[](const json& value, const std::string& where) { return read_adapter(read_string(value, where), where); },
+          {{"type", "string"}, {"pattern", "^(none|lora:[0-9]+(,(alpha|targets)=.+)*)$"}},
+          {{"none", "Everything is trained."},
+           {"lora:R", "LoRA of rank R, with what differs from its defaults: `lora:16,alpha=32,targets=qkv+proj`."}}};
+}
+
 FieldValues<RouterMode (*)(const json&, const std::string&)> router_values() {
   return {
       read_router_field,

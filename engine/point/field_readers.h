@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/point/adapter.h"
 #include "engine/point/choices.h"
 #include "engine/point/field_values.h"
 #include "engine/point/router.h"
@@ -23,6 +24,7 @@ FieldValues<TextReader> data_values();
 FieldValues<TextReader> device_values();
 FieldValues<TextReader> strategy_values();
 FieldValues<RouterMode (*)(const nlohmann::json& value, const std::string& where)> router_values();
+FieldValues<AdapterSpec (*)(const nlohmann::json& value, const std::string& where)> adapter_values();
 std::vector<FieldChoice> recompute_choices();
 
 }  // namespace mbench

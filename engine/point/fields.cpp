@@ -29,7 +29,7 @@ ordered_json written(const T& value) {
     return name_of(value);
   else if constexpr (std::is_same_v<T, ModelSpec>)
     return write_model(value);
-  else if constexpr (std::is_same_v<T, RouterMode>)
+  else if constexpr (std::is_same_v<T, RouterMode> || std::is_same_v<T, AdapterSpec>)
     return str(value);
   else if constexpr (std::is_same_v<T, Recompute>)
     return name_of(value);
@@ -345,6 +345,8 @@ std::vector<Field> make_table() {
       row("pinned", layout, {micro_batch}, &P::pinned, flag(), "",
           "Samples go to the device through page-locked memory. GPUs always do so; on the CPU there is nothing to "
           "copy."),
+      row("adapter", training, {micro_batch, state, update}, &P::adapter, adapter_values(), "",
+          "[Low-rank adapters](../spec.md#adapters): only their weights are trained, all others are frozen."),
       row("optimizer", training, {state, update}, &P::optimizer, choice<OptimizerKind>(), "",
           "The [optimizer](../spec.md#optimizers)."),
       row("fused_optimizer", layout, {update}, &P::fused_optimizer, flag(), "",

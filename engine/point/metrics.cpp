@@ -152,6 +152,25 @@ void read(const json& value, const std::string& where, std::optional<TimeAnatomy
   out = anatomy;
 }
 
+// {"largest": "linear output", "tensors": {"linear output": 12.5, ..., "all others": 0.5}}
+ordered_json written(const std::vector<PeakTensor>& tensors) {
+  if (tensors.empty()) return nullptr;
+  ordered_json all = ordered_json::object();
+  for (const PeakTensor& tensor : tensors) all[tensor.name] = written(tensor.mib);
+  return {{"largest", tensors.front().name}, {"tensors", std::move(all)}};
+}
+
+void read(const json& value, const std::string& where, std::vector<PeakTensor>& out) {
+  require_object(value, where);
+  const json* all = known(value, "tensors");
+  if (!all || !all->is_object())
+    fail(ErrorKind::bad_input, where, "\"tensors\" is missing, need an object of their MiB");
+  std::vector<PeakTensor> tensors;
+  for (const auto& [name, mib] : all->items()) tensors.push_back({name, read_number(mib, where + ".tensors." + name)});
+  std::sort(tensors.begin(), tensors.end(), is_before);
+  out = std::move(tensors);
+}
+
 ordered_json written(const std::optional<CommunicationByAxis>& sent) {
   if (!sent) return nullptr;
   ordered_json out = ordered_json::object();
@@ -299,6 +318,12 @@ Metric gemms(const char* name, std::vector<GemmChoice> R::*member) {
   return m;
 }
 
+Metric tensors_at_peak(const char* name, std::vector<PeakTensor> R::*member) {
+  Metric m = metric(name, "", member);
+  m.parts = {"largest"};
+  return m;
+}
+
 Metric soak_windows(const char* name, std::optional<Soak> R::*member) {
   Metric m = metric(name, "", member);
   m.parts = {"seconds", "steps"};
@@ -366,6 +391,7 @@ const std::vector<Metric>& metrics() {
       series("peak_memory_by_rank_mib", "MiB", &R::peak_memory_by_rank_mib, Range::at_least_zero),
       published(metric("last_rank_memory_mib", "MiB", &R::last_rank_memory_mib)),
       anatomy("memory_anatomy_mib", "MiB", &R::memory_anatomy_mib, kCategoryNames),
+      tensors_at_peak("peak_tensors_mib", &R::peak_tensors_mib),
       published(metric("reserved_memory_mib", "MiB", &R::reserved_memory_mib, Merge::max)),
       published(metric("device_memory_mib", "MiB", &R::device_memory_mib, Merge::max)),
       metric("library_memory_mib", "MiB", &R::library_memory_mib, Merge::max),
@@ -381,6 +407,7 @@ const std::vector<Metric>& metrics() {
       series("auxiliary_losses", "", &R::auxiliary_losses, Range::any),
       metric("skipped_steps", "", &R::skipped_steps),
       published(metric("parameters", "", &R::parameters)),
+      metric("frozen_parameters", "", &R::frozen_parameters),
       metric("expert_imbalance", "", &R::expert_imbalance),
       published(metric("power_w", "W", &R::power_w, Merge::mean)),
       published(metric("utilization", "fraction", &R::utilization, Merge::mean)),

@@ -25,6 +25,17 @@ struct MemoryAnatomy {  // MiB at the moment of the peak, on the rank with the h
   double operator[](Category c) const { return mib[static_cast<std::size_t>(c)]; }
 };
 
+// Tensors of one name at the moment of the peak, on the rank with the highest peak.
+struct PeakTensor {
+  std::string name;  // "linear output"; "all others"
+  double mib = 0;
+  bool operator==(const PeakTensor&) const = default;
+};
+// Their order in a row: the largest first, then by name.
+inline bool is_before(const PeakTensor& a, const PeakTensor& b) {
+  return a.mib != b.mib ? a.mib > b.mib : a.name < b.name;
+}
+
 struct TimeAnatomy {  // milliseconds of the mean step by what the slowest rank spent them on; the sum is the mean step
   TimeByPart ms{};
   double operator[](TimePart p) const { return ms[static_cast<std::size_t>(p)]; }
@@ -70,6 +81,7 @@ struct PointResult {
   std::vector<double> peak_memory_by_rank_mib;
   std::optional<double> last_rank_memory_mib;  // the last rank's, which is on the last stage, as some tables print it
   std::optional<MemoryAnatomy> memory_anatomy_mib;
+  std::vector<PeakTensor> peak_tensors_mib;  // the largest first; empty where the step has no recording
   std::optional<double> reserved_memory_mib, device_memory_mib;
   std::optional<double> library_memory_mib;  // workspaces and scratch outside the arena: the maximum over ranks
   // The arena in host memory, of the rank that holds most there; nothing where no rank holds any (offload none).
@@ -80,9 +92,10 @@ struct PointResult {
   std::vector<GemmChoice> gemm_epilogues;
   std::vector<double> losses;
   std::vector<double> gradient_norms;
-  std::vector<double> auxiliary_losses;       // added to the loss that is minimised; empty where the model has none
-  std::optional<std::int64_t> skipped_steps;  // fp16 steps whose gradients overflowed
-  std::optional<std::int64_t> parameters;
+  std::vector<double> auxiliary_losses;           // added to the loss that is minimised; empty where the model has none
+  std::optional<std::int64_t> skipped_steps;      // fp16 steps whose gradients overflowed
+  std::optional<std::int64_t> parameters;         // trained
+  std::optional<std::int64_t> frozen_parameters;  // where there are adapters
   // Tokens of the fullest expert over the mean, where the data decide (router learned): the mean over layers and micro batches.
   std::optional<double> expert_imbalance;
   // What sensors reported during the measured steps: means over these steps and over the ranks' devices.

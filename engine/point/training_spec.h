@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/point/adapter.h"
 #include "engine/point/choices.h"
 #include "engine/point/router.h"
 
@@ -22,6 +23,7 @@ struct TrainingSpec {
   double routing_imbalance = 1;
   AttentionKind attention = AttentionKind::core;
   std::string data = "synthetic";
+  AdapterSpec adapter;  // with one, only its weights are trained
 
   OptimizerKind optimizer = OptimizerKind::adamw;
   double learning_rate = 1.5e-4;

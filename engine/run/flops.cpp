@@ -2,21 +2,28 @@
 
 #include <algorithm>
 
-#include "engine/point/architecture.h"
+#include "engine/point/adapter_weights.h"
 #include "engine/point/point.h"
 
 namespace mbench {
 namespace {
 
-double weight_flops_per_step(const Point& p) {
+// Of one pass over these weights: 2 for each token that meets one.
+double flops_of_a_pass(const Point& p, const std::vector<WeightSpec>& all) {
   double per_token = 0, per_sample = 0;
-  for (const WeightSpec& w : weights_of(p.model, p.model.vocab)) {
+  for (const WeightSpec& w : all) {
     const double weights = static_cast<double>(w.shape.numel());
     if (w.meets == Meets::every_token) per_token += weights;
     if (w.meets == Meets::routed_token) per_token += weights * w.share;
     if (w.meets == Meets::first_token) per_sample += weights;
   }
-  return 6 * static_cast<double>(p.global_batch) * (per_token * static_cast<double>(p.seq) + per_sample);
+  return 2 * static_cast<double>(p.global_batch) * (per_token * static_cast<double>(p.seq) + per_sample);
+}
+
+// A forward, and a backward for the inputs' gradients and one for the weights', which frozen weights have not.
+double weight_flops_per_step(const Point& p) {
+  const double model = flops_of_a_pass(p, weights_of(p.model, p.model.vocab));
+  return p.adapter.on() ? 2 * model + 3 * flops_of_a_pass(p, adapter_weights_of(p.model, p.adapter)) : 3 * model;
 }
 
 // Products of Q with K and of probabilities with V, full square and causal.

@@ -14,7 +14,7 @@ struct Point;
 
 inline constexpr int kFlopFormulaVersion = 2;
 inline constexpr const char* kFlopFormula =
-    "6 per weight of every matmul and token (logits in, embedding look-up out) + "
+    "6 per weight of every matmul and token (logits in, embedding look-up out; 4 where the weight is frozen) + "
     "6*layers*heads*(qk_dim+v_dim)*seq per token";
 
 // Of the whole step over all ranks. The vocabulary counts without padding.

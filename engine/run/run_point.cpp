@@ -9,6 +9,7 @@
 
 #include "engine/comm/gather.h"
 #include "engine/device/stream_device.h"
+#include "engine/point/adapter_weights.h"
 #include "engine/point/metrics.h"
 #include "engine/run/energy.h"
 #include "engine/run/fault_log.h"
@@ -393,6 +394,10 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
   r.memory_anatomy_mib = anatomy_of(fullest->peak);
   add_host_memory(ranks, r);
   r.parameters = parameter_count(p.model, p.tp, p.vocab_multiple_used());
+  if (p.adapter.on()) {
+    r.frozen_parameters = r.parameters;
+    r.parameters = adapter_parameter_count(p.model, p.adapter);
+  }
   add_router_load(ranks, r);
   if (p.device == "cpu" && !r.simulated) r.cpu_share_by_rank = of_ranks(ranks, std::mem_fn(&RankFigures::cpu_share));
   if (r.outcome != Outcome::ok || slowest.empty()) return;

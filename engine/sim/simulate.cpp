@@ -12,6 +12,7 @@
 #include "engine/point/fields.h"
 #include "engine/run/energy.h"
 #include "engine/sim/cluster.h"
+#include "engine/sim/memory_log.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
 #include "engine/sim/replay_memory.h"
@@ -192,6 +193,22 @@ void add_libraries(MemoryUse& peak, std::uint64_t libraries) {
   peak.by_category[static_cast<std::size_t>(Category::workspace)] += libraries;
 }
 
+// By name, the largest first; what few bytes are left is one.
+std::vector<PeakTensor> by_name(const sim::PeakByTensor& peak) {
+  constexpr std::size_t kNamed = 12;
+  std::unordered_map<std::string, std::size_t> bytes;
+  for (const sim::TensorsAtPeak& t : peak.tensors) bytes[t.what] += t.bytes;
+  std::vector<PeakTensor> tensors;
+  for (const auto& [name, size] : bytes) tensors.push_back({name, static_cast<double>(size) / 1048576});
+  std::sort(tensors.begin(), tensors.end(), is_before);
+  if (tensors.size() <= kNamed) return tensors;
+  PeakTensor others{"all others"};
+  for (std::size_t i = kNamed; i < tensors.size(); ++i) others.mib += tensors[i].mib;
+  tensors.resize(kNamed);
+  tensors.insert(std::lower_bound(tensors.begin(), tensors.end(), others, is_before), others);
+  return tensors;
+}
+
 // Whether host memory has room for what every class of ranks keeps there.
 bool fits_host(const Plan& plan, const Machine& machine, const sim::Recording& recording) {
   const std::uint64_t limit = costs_of(plan, machine)->host_memory();
@@ -267,6 +284,13 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   }
   sum_up(p, ranks, {slowest}, machine.peak_source(p.precision), r);
   add_energy(ranks, machine.device.watts, r);
+  if (options.tensors) {
+    const auto fullest = std::max_element(
+        memory.begin(), memory.end(),
+        [](const sim::ReplayedMemory& a, const sim::ReplayedMemory& b) { return a.peak.total < b.peak.total; });
+    r.peak_tensors_mib = by_name(
+        sim::peak_by_tensor(plan, *recording, classes[static_cast<std::size_t>(fullest - memory.begin())], caching));
+  }
   const auto most = std::max_element(
       memory.begin(), memory.end(),
       [](const sim::ReplayedMemory& a, const sim::ReplayedMemory& b) { return a.retries < b.retries; });
@@ -312,6 +336,16 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
       !missing.empty() && simulation->result.reason.empty())
     simulation->result.reason = fmt::format("not in {}: {}", plan.framework->name, missing);
   return std::move(*simulation);
+}
+
+std::vector<PeakTensor> peak_tensors(const Plan& plan) {
+  const auto recording = sim::record(plan, 0, nullptr, nullptr);
+  if (!recording) return {};
+  const auto peaks = sim::count_memory(plan, *recording);
+  const auto most = std::max_element(peaks.begin(), peaks.end(),
+                                     [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
+  return by_name(sim::peak_by_tensor(plan, *recording,
+                                     recording->classes.classes[static_cast<std::size_t>(most - peaks.begin())], {}));
 }
 
 std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices,

@@ -38,6 +38,7 @@ struct Simulation {
 
 struct SimulateOptions {
   bool trace = false;
+  bool tensors = false;                   // the result has the tensors at the peak, where the step has a recording
   bool replay = true;                     // false: every op of every micro batch is run, to the same result
   sim::Recordings* recordings = nullptr;  // of this machine (recordings.h), where layouts are simulated again
 };
@@ -46,6 +47,10 @@ struct SimulateOptions {
 // precision, infeasible where `devices` are too few.
 Simulation simulate_point(const Point& point, const Plan& plan, const Machine& machine, int devices,
                           const SimulateOptions& options = {});
+
+// The tensors at the peak of the rank that holds most, in a step of the engine on any real device: what it allocates is the same
+// everywhere. Empty where the step has no recording.
+std::vector<PeakTensor> peak_tensors(const Plan& plan);
 
 // A simulation without the allocator: the time of a step, and the peak that the fullest rank has handed out. It takes a fraction of the
 // time and gives the same figures. Only the places of blocks decide whether all of it fits.

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <span>
 
 #include "engine/base/printed_part.h"
 #include "engine/point/result.h"
 #include "reports/records/number_text.h"
+#include "reports/records/statistics.h"
 
 namespace mbench::reports {
 namespace {
@@ -87,6 +90,46 @@ std::vector<PartChange> changed_communication(const PointResult& now, const Poin
   return changed;
 }
 
+std::vector<PartChange> changed_tensors(const PointResult& now, const PointResult& base) {
+  if (now.peak_tensors_mib.empty() || base.peak_tensors_mib.empty()) return {};
+  std::map<std::string, PartChange> by_name;
+  for (const PeakTensor& t : base.peak_tensors_mib) by_name[t.name].baseline = t.mib;
+  for (const PeakTensor& t : now.peak_tensors_mib) by_name[t.name].now = t.mib;
+  std::vector<PartChange> changed;
+  for (auto& [name, change] : by_name) {
+    change.name = name;
+    if (change.now != change.baseline) changed.push_back(std::move(change));
+  }
+  largest_first(changed);
+  return changed;
+}
+
+std::vector<PartChange> changed_ranks(const PointResult& now, const PointResult& base, double threshold) {
+  const auto &a = now.compute_ms_by_rank, &b = base.compute_ms_by_rank;
+  if (a.size() < 2 || a.size() != b.size() || !base.iteration_ms) return {};
+  std::vector<double> changes;
+  for (std::size_t i = 0; i < a.size(); ++i) changes.push_back(a[i].median - b[i].median);
+  const double usual = median_of(changes), least = base.iteration_ms->mean * threshold * kShareOfThreshold;
+  std::vector<PartChange> changed;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (std::abs(changes[i] - usual) > least) changed.push_back({fmt::format("rank {}", i), b[i].median, a[i].median});
+  largest_first(changed);
+  return changed;
+}
+
+std::vector<PartChange> changed_memory_of_ranks(const PointResult& now, const PointResult& base) {
+  const auto &a = now.peak_memory_by_rank_mib, &b = base.peak_memory_by_rank_mib;
+  if (a.size() < 2 || a.size() != b.size()) return {};
+  auto changed = changes_of([](std::size_t i) { return fmt::format("rank {}", i); }, a, b, 0);
+  const bool alike =
+      changed.size() == a.size() && std::all_of(changed.begin(), changed.end(), [&](const PartChange& c) {
+        return c.now - c.baseline == changed.front().now - changed.front().baseline;
+      });
+  if (alike) return {{"all ranks", b.front(), a.front()}};
+  largest_first(changed);
+  return changed;
+}
+
 std::string byte_change(double now_mib, double baseline_mib) {
   const double bytes = std::round((now_mib - baseline_mib) * 1048576);
   if (!(std::abs(bytes) < 1e18)) return std::isfinite(bytes) ? fmt::format("{:+.3g} bytes", bytes) : "not finite";
@@ -94,11 +137,13 @@ std::string byte_change(double now_mib, double baseline_mib) {
 }
 
 std::string parts_text(const std::vector<PartChange>& parts, bool in_bytes) {
+  constexpr std::size_t kNamed = 8;
   std::string text;
-  for (const PartChange& part : parts)
+  for (const PartChange& part : std::span(parts).first(std::min(kNamed, parts.size())))
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", part.name,
                         in_bytes ? byte_change(part.now, part.baseline) : ms_change(part.now - part.baseline));
-  return text.empty() ? "" : text + ", the rest the same";
+  if (parts.size() > kNamed) return fmt::format("{}, {} more", text, parts.size() - kNamed);
+  return text.empty() || parts.front().name == "all ranks" ? text : text + ", the rest the same";
 }
 
 }  // namespace mbench::reports

@@ -24,7 +24,14 @@ std::vector<PartChange> changed_memory_parts(const PointResult& now, const Point
 
 std::vector<PartChange> changed_communication(const PointResult& now, const PointResult& baseline);
 
-// "tp communication +38.0 ms, bubble -2.10 ms, the rest the same". `in_bytes`: parts are in MiB.
+// Tensors at the peak, by name.
+std::vector<PartChange> changed_tensors(const PointResult& now, const PointResult& baseline);
+// Ranks whose own computation, outside collectives and waiting, changed in another way than most ranks' did; ms. Empty where all did alike.
+std::vector<PartChange> changed_ranks(const PointResult& now, const PointResult& baseline, double threshold);
+// Ranks whose peak changed; "all ranks" where all changed by the same bytes.
+std::vector<PartChange> changed_memory_of_ranks(const PointResult& now, const PointResult& baseline);
+
+// "tp communication +38.0 ms, bubble -2.10 ms, the rest the same". `in_bytes`: parts are in MiB. The largest eight are named.
 std::string parts_text(const std::vector<PartChange>& parts, bool in_bytes);
 
 // "+4,096 bytes", from two sizes in MiB.

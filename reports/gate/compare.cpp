@@ -169,6 +169,9 @@ class Comparer {
       point.metrics.push_back(std::move(*c));
     } else {
       point.communication = changed_communication(now, base);
+      point.tensors = changed_tensors(now, base);
+      point.memory_of_ranks = changed_memory_of_ranks(now, base);
+      if (!now.simulated) point.ranks = changed_ranks(now, base, options_.thresholds.time);
       if (options_.has("time") && now.iteration_ms && base.iteration_ms) {
         point.metrics.push_back(compare_time(now, base, point.metrics.size()));
         point.metrics.back().parts = changed_time_parts(now, base, options_.thresholds.time);

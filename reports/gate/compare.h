@@ -49,9 +49,10 @@ struct PointComparison {
   std::string id;
   std::string label;  // the fields in which the points differ
   std::vector<MetricComparison> metrics;
-  std::vector<std::string> flags;         // what disturbed the measurement: "new: throttled: ..." (flags.h)
-  std::vector<PartChange> communication;  // bytes by axis that changed
-  std::vector<std::string> terms;         // of the label: "tp 4", "seq 512"
+  std::vector<std::string> flags;  // what disturbed the measurement: "new: throttled: ..." (flags.h)
+  // What changed: bytes by axis; tensors at the peak; ranks, by their own computation and by their peaks.
+  std::vector<PartChange> communication, tensors, ranks, memory_of_ranks;
+  std::vector<std::string> terms;  // of the label: "tp 4", "seq 512"
 };
 
 struct Comparison {

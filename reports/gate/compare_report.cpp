@@ -154,7 +154,10 @@ std::string what_changed(const Comparison& comparison) {
   for (const PointComparison& point : comparison.points) {
     for (const MetricComparison& c : point.metrics)
       add(point, c.metric, parts_text(c.parts, c.metric.starts_with("memory")));
+    add(point, "memory by tensor", parts_text(point.tensors, true));
+    add(point, "memory by rank", parts_text(point.memory_of_ranks, true));
     add(point, "bytes communicated", parts_text(point.communication, true));
+    add(point, "computation by rank", parts_text(point.ranks, false));
   }
   if (lines > kMostRows) out += fmt::format("- {} more; --format json lists them all\n", lines - kMostRows);
   return out;
@@ -235,11 +238,14 @@ std::string to_json_comparison(const Comparison& comparison) {
                          {"parts", parts_to_json(c.parts)},
                          {"reason", c.reason.empty() ? Json(nullptr) : Json(c.reason)}});
     }
-    points.push_back({{"id", point.id},
-                      {"label", point.label},
-                      {"flags", point.flags},
-                      {"communication", parts_to_json(point.communication)},
-                      {"metrics", std::move(metrics)}});
+    points.push_back(
+        {{"id", point.id},
+         {"label", point.label},
+         {"flags", point.flags},
+         {"communication", parts_to_json(point.communication)},
+         {"tensors", parts_to_json(point.tensors)},
+         {"ranks", {{"compute_ms", parts_to_json(point.ranks)}, {"memory_mib", parts_to_json(point.memory_of_ranks)}}},
+         {"metrics", std::move(metrics)}});
   }
   const Thresholds& t = comparison.options.thresholds;
   const Json out = {

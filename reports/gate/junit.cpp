@@ -57,6 +57,8 @@ JunitCase test_case(const PointComparison& point, const MetricComparison& c, Res
   made.output = {text};
   if (const std::string sent = parts_text(point.communication, true); c.metric.starts_with("time") && !sent.empty())
     made.output.push_back("bytes communicated: " + sent);
+  if (const std::string tensors = parts_text(point.tensors, true); c.metric.starts_with("memory") && !tensors.empty())
+    made.output.push_back("by tensor: " + tensors);
   made.output.insert(made.output.end(), point.flags.begin(), point.flags.end());
   return made;
 }

@@ -29,7 +29,8 @@ Rank rank_of(const std::vector<const Record*>& points) {
   const auto first = points.front()->model();
   const bool one_model =
       std::all_of(points.begin(), points.end(), [&](const Record* point) { return point->model() == first; });
-  return one_model ? Rank{"tokens_per_s_per_device", "tokens/s per device"} : Rank{"tflops_per_device", "TFLOP/s per device"};
+  return one_model ? Rank{"tokens_per_s_per_device", "tokens/s per device"}
+                   : Rank{"tflops_per_device", "TFLOP/s per device"};
 }
 
 std::optional<double> number_of(const Record& record, const char* name) {

@@ -28,9 +28,9 @@ bool read_mark(std::string_view first, std::string_view second, Mark& mark) {
   const std::size_t text = first.find("'tip "), place = second.find("translate(");
   if (text == std::string_view::npos || place == std::string_view::npos) return false;
   int end = 0;
-  const bool read = std::sscanf(std::string(first.substr(text)).c_str(), "'tip %zu %zu %d'", &mark.series, &mark.point,
-                                &end) == 3 &&
-                    std::sscanf(std::string(second.substr(place)).c_str(), "translate(%lf,%lf)", &mark.x, &mark.y) == 2;
+  const bool read =
+      std::sscanf(std::string(first.substr(text)).c_str(), "'tip %zu %zu %d'", &mark.series, &mark.point, &end) == 3 &&
+      std::sscanf(std::string(second.substr(place)).c_str(), "translate(%lf,%lf)", &mark.x, &mark.y) == 2;
   mark.end = end != 0;
   return read;
 }
@@ -70,8 +70,9 @@ std::string with_tooltips(const std::string& svg, const Plot& plot) {
       areas += area(plot, mark, mark);
     else if (!mark.end)
       begun.push_back(mark);
-    else if (const auto it = std::find_if(begun.begin(), begun.end(),
-                                          [&](const Mark& m) { return m.series == mark.series && m.point == mark.point; });
+    else if (const auto it =
+                 std::find_if(begun.begin(), begun.end(),
+                              [&](const Mark& m) { return m.series == mark.series && m.point == mark.point; });
              it != begun.end())
       areas += area(plot, *it, mark);
   }

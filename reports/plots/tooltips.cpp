@@ -32,8 +32,8 @@ std::string tooltip_text(const Plot& plot, std::size_t s, std::size_t i) {
     return fmt::format("{}{}: {}", row < plot.rows.size() ? plot.rows[row] + ", " : "", series.name,
                        named(plot.x_label, p.end - p.x));
   }
-  std::string text = (series.name.empty() ? "" : series.name + ": ") + named(plot.x_label, p.x) + ", " +
-                     named(plot.y_label, p.y);
+  std::string text =
+      (series.name.empty() ? "" : series.name + ": ") + named(plot.x_label, p.x) + ", " + named(plot.y_label, p.y);
   if (p.bar)
     text += fmt::format(" ({} to {})", number(p.bar->first), number(p.bar->second));
   else if (p.spread > 0)

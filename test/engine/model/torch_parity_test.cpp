@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "engine/point/adapter_weights.h"
 #include "engine/point/point.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
@@ -76,7 +77,9 @@ void check_gradients(const Fixture& fixture, SerialRun& run, double tolerance) {
     count += p->spec.shape.numel();
   }
   CHECK(count == fixture.json.at("parameters").get<std::int64_t>());
-  CHECK(count == parameter_count(fixture.point.model, 1));
+  const Point& point = fixture.point;
+  CHECK(count ==
+        (point.adapter.on() ? adapter_parameter_count(point.model, point.adapter) : parameter_count(point.model, 1)));
 }
 
 void check_training(const Fixture& fixture, Graph graph, AttentionKind attention, const Tolerance& tolerance) {
@@ -116,6 +119,16 @@ TEST_CASE("tiny GPT and BERT train as in PyTorch") {
 TEST_CASE("tiny LLaMA, Qwen3, DeepSeek, Nemotron and BERT as published train as in transformers") {
   for (const char* name :
        {"llama_tiny", "llama_odd", "qwen3_odd", "deepseek_odd", "deepseek_straight", "nemotron_odd", "bert_post"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused})
+      for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
+        check_training(fixture, graph, attention, {1e-5, 1e-5, 1e-5});
+  }
+}
+
+// The frozen weights are those of transformers' model, and what is trained is peft's.
+TEST_CASE("tiny GPT and LLaMA with low-rank adapters train as in peft") {
+  for (const char* name : {"gpt_lora", "llama_lora"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})

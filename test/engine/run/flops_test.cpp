@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/point/adapter_weights.h"
 #include "engine/point/model_spec.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
@@ -98,6 +99,28 @@ TEST_CASE("what the engine executes is what the formula says, plus what is compu
     // Flash computes the scores once more in its backward: half of a core's forward.
     CHECK(executed(p, Recompute::none, Graph::fused, flash) == model_flops_causal(p) + fused_core / 2);
   }
+}
+
+TEST_CASE("adapters: frozen weights have no gradients of their own, and what is executed is what the formula says") {
+  for (const std::string family : {"gpt", "bert", "llama"})
+    for (const char* adapter : {"lora:4", "lora:2,alpha=8,targets=qkv+fc2"}) {
+      INFO(family << ", " << adapter);
+      Point p = tiny(family);
+      const double whole = model_flops(p);
+      p.adapter = read_adapter(adapter, "test");
+      CHECK(executed(p, Recompute::none, Graph::eager, AttentionKind::core) == model_flops(p));
+      CHECK(executed(p, Recompute::none, Graph::fused, AttentionKind::core) == model_flops_causal(p));
+      CHECK(model_flops(p) < 0.9 * whole);
+      const SerialRun run(p);
+      std::int64_t trained = 0, frozen = 0;
+      for (const auto& parameter : run.trainer.parameters().all()) trained += parameter->spec.shape.numel();
+      for (const auto& parameter : run.trainer.parameters().frozen().all()) {
+        frozen += parameter->spec.shape.numel();
+        CHECK_FALSE(parameter->gradient);
+      }
+      CHECK(trained == adapter_parameter_count(p.model, p.adapter));
+      CHECK(frozen == parameter_count(run.plan.model, 1));
+    }
 }
 
 TEST_CASE("attention of other parts executes what the formula says, with the weights that are counted") {

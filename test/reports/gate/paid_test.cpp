@@ -257,6 +257,30 @@ TEST_CASE("paid: which parts of a step and of memory changed") {
     CHECK_THAT(render_comparison(compare_results(now, base, {}), "junit"),
                Contains("bytes communicated: pp -1,048,576"));
   }
+  SECTION("tensors at the peak, and the ranks that changed otherwise than most") {
+    for (ResultFile* file : {&now, &base}) {
+      PointResult& r = file->points[0];
+      r.peak_tensors_mib = {{"linear output", 100}, {"norm output", 50}, {"all others", 7}};
+      r.peak_memory_by_rank_mib = {300, 300, 290};
+      r.compute_ms_by_rank = {{80, 1, {80}}, {81, 1, {81}}, {79, 1, {79}}};
+    }
+    PointResult& r = now.points[0];
+    r.peak_tensors_mib = {{"linear output", 100}, {"attention output", 25}, {"norm output", 49.5}, {"all others", 7}};
+    for (double& mib : r.peak_memory_by_rank_mib) mib += 1.0 / 256;
+    for (StepParts& rank : r.compute_ms_by_rank) rank.median += 2;  // all alike
+    r.compute_ms_by_rank[1].median += 20;
+    const std::string text = render_comparison(compare_results(now, base, {}), "md");
+    CHECK_THAT(text,
+               Contains(", memory by tensor: attention output +26,214,400 bytes, norm output -524,288 bytes, the rest "
+                        "the same\n"));
+    CHECK_THAT(text, Contains(", memory by rank: all ranks +4,096 bytes\n"));
+    CHECK_THAT(text, Contains(", computation by rank: rank 1 +22.0 ms, the rest the same\n"));
+    r.peak_memory_by_rank_mib[1] += 1;
+    CHECK_THAT(
+        render_comparison(compare_results(now, base, {}), "md"),
+        Contains(", memory by rank: rank 1 +1,052,672 bytes, rank 0 +4,096 bytes, rank 2 +4,096 bytes, the rest"));
+    CHECK_THAT(render_comparison(compare_results(now, base, {}), "junit"), Contains("by tensor: attention output +26"));
+  }
   SECTION("faults of devices flag the point") {
     now.points[0].device_faults = "Xid 79 on rank 3 after 80 min";
     CHECK_THAT(render_comparison(compare_results(now, base, {}), "md"),

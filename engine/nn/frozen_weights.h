@@ -1,0 +1,53 @@
+// The weights of one rank that are not trained: the model's, where adapters are (engine/point/adapter.h). They have values in the model's
+// type, and nothing else: no gradient, no f32 original, no optimizer state. Where the plan shards weights, a rank keeps its part of them
+// and gathers a unit's for each use, as it does with those that are trained. Else they are whole on every rank and never travel.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engine/nn/groups.h"
+#include "engine/nn/initial_values.h"
+#include "engine/nn/state_layout.h"
+#include "engine/plan/plan.h"
+
+namespace mbench {
+
+struct Parameter;
+
+class FrozenWeights {
+ public:
+  FrozenWeights(Device& device, const Plan& plan, const Groups& groups);
+  ~FrozenWeights();
+
+  // Called while the model is built, by ParameterStore.
+  Parameter* add(std::unique_ptr<Parameter> parameter);
+  void allocate_and_initialise(int units, const InitialValues& values);
+
+  // The values of a unit's weights are there from begin_use() to end_use(). fetch() starts to gather them, if they are not there.
+  void fetch(int unit);
+  void begin_use(int unit);
+  void end_use(int unit);
+
+  const std::vector<std::unique_ptr<Parameter>>& all() const { return parameters_; }
+  const Tensor& weights() const { return weights_; }  // flat: whole, or this rank's part
+
+ private:
+  struct Bucket {
+    Tensor weights;                     // gathered
+    std::unique_ptr<Pending> arriving;  // these
+  };
+  bool sharded() const { return plan_.state.weights.sharded(); }
+  const Tensor own_of(int bucket) const;
+
+  Device& device_;
+  const Plan& plan_;
+  const Groups& groups_;
+  std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::vector<std::vector<Parameter*>> units_;
+  std::vector<int> bucket_of_;  // [parameter], where sharded
+  std::vector<Bucket> buckets_;
+  StateLayout layout_;
+  Tensor weights_;
+};
+
+}  // namespace mbench

@@ -1,0 +1,70 @@
+#include "engine/point/adapter_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+namespace mbench {
+namespace {
+
+// "qkv" of "layers.3.qkv".
+std::string last_word(const std::string& name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+// The linear layers of a branch that can be targets.
+std::vector<const LinearSpec*> linears_of(const BranchSpec& branch) {
+  if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer)) return {&a->qkv, &a->proj};
+  if (const auto* m = std::get_if<MlpSpec>(&branch.mixer)) return {&m->fc1, &m->fc2};
+  return {};
+}
+
+}  // namespace
+
+bool adapts(const AdapterSpec& adapter, const LinearSpec& linear) {
+  if (!adapter.on() || linear.tied || is_expert(linear.role)) return false;
+  const std::string name = last_word(linear.name);
+  return std::find(adapter.targets.begin(), adapter.targets.end(), name) != adapter.targets.end();
+}
+
+WeightSpec adapter_a(const AdapterSpec& adapter, const LinearSpec& linear) {
+  WeightSpec a{linear.name + ".lora_a", {adapter.rank, linear.in}, linear.role};
+  a.stddev = static_cast<float>(1 / std::sqrt(3.0 * static_cast<double>(linear.in)));
+  a.meets = linear.meets;
+  a.adapter = true;
+  return a;
+}
+
+WeightSpec adapter_b(const AdapterSpec& adapter, const LinearSpec& linear) {
+  WeightSpec b{linear.name + ".lora_b", {linear.out, adapter.rank}, linear.role};
+  b.meets = linear.meets;
+  b.adapter = true;
+  return b;
+}
+
+std::vector<WeightSpec> adapter_weights_of(const LayerSpec& layer, const AdapterSpec& adapter) {
+  std::vector<WeightSpec> all;
+  for (const BranchSpec& branch : layer.branches)
+    for (const LinearSpec* linear : linears_of(branch))
+      if (adapts(adapter, *linear)) {
+        all.push_back(adapter_a(adapter, *linear));
+        all.push_back(adapter_b(adapter, *linear));
+      }
+  return all;
+}
+
+std::vector<WeightSpec> adapter_weights_of(const ModelSpec& model, const AdapterSpec& adapter) {
+  std::vector<WeightSpec> all;
+  if (!adapter.on()) return all;
+  for (std::int64_t i = 0; i < model.layers; ++i)
+    for (WeightSpec& w : adapter_weights_of(layer_of(model, i), adapter)) all.push_back(std::move(w));
+  return all;
+}
+
+std::int64_t adapter_parameter_count(const ModelSpec& model, const AdapterSpec& adapter) {
+  std::int64_t count = 0;
+  for (const WeightSpec& w : adapter_weights_of(model, adapter)) count += w.shape.numel();
+  return count;
+}
+
+}  // namespace mbench
