@@ -22,6 +22,7 @@
 #include "engine/point/result_file.h"
 #include "engine/process/process.h"
 #include "health/expected.h"
+#include "reports/tables/report.h"
 #include "sweeps/spec.h"
 
 namespace mbench::cli {
@@ -132,6 +133,7 @@ int run(Options options) {
   say(options, fmt::format("training {} point{}", points.size(), points.size() == 1 ? "" : "s"));
   const ResultFile results = train(options, interrupt);
   a.after = check(options, request, interrupt, "check-after", machine);
+  a.gates = mbench::reports::gate_summary(results).failures;
   api::PointSimulator simulator;
   for (const sweeps::SpecPoint& p : spec.points) {
     const auto row =

@@ -190,6 +190,7 @@ std::vector<std::string> reasons_to_fail(const Acceptance& a) {
   for (const std::string& text : findings_of(a.after, a))
     if (!said.contains(text)) reasons.push_back("after training: " + text);
   if (a.steps.empty()) reasons.push_back("no point was trained");
+  for (const std::string& gate : a.gates) reasons.push_back("gate: " + gate);
   for (const AcceptedStep& s : a.steps) {
     if (s.measured.outcome != Outcome::ok) {
       // What no machine of that kind can hold is no fault of this one.

@@ -24,6 +24,7 @@ struct Acceptance {
   std::string soak;              // as it was asked for; empty: none
   health::Health before, after;  // checks before and after training
   std::vector<AcceptedStep> steps;
+  std::vector<std::string> gates;  // of the spec, that failed: "iteration_ms 29210 is more than 28000 (tp 8)"
 };
 
 // One figure and its expected value.
@@ -37,7 +38,7 @@ struct Compared {
 std::vector<Compared> compared(const Acceptance& a);
 
 // Why the machine is not accepted, a line each; empty: it passes. Reasons are figures that stand out, wrong data, faults of devices,
-// and points that did not run. Others are steps slower than simulated, stragglers, and drift and dips of a soak.
+// points that did not run, and gates of the spec that failed. Others are steps slower than simulated, stragglers, and drift and dips of a soak.
 std::vector<std::string> reasons_to_fail(const Acceptance& a);
 
 // {"schema": "mbench.accept/1", "verdict", "reasons", "worst", "steps", ...}

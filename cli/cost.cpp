@@ -175,7 +175,9 @@ ordered_json json_of(const Row& row, const reports::StepFacts& step, const repor
           {"elapsed_s", known(cost.elapsed)},
           {"device_hours", pair(cost.device_hours)},
           {"money", known(cost.money)},
-          {"joules", known(cost.joules)}};
+          {"joules", known(cost.joules)},
+          {"joules_of", "devices in training"},
+          {"includes_failures", cost.goodput.has_value()}};
 }
 
 void run(const Options& options, Exit& exit) {

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/environment.h"
 #include "cli/find_spec.h"
+#include "engine/base/cpu_quota.h"
 #include "engine/base/machine_memory.h"
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
@@ -79,6 +80,7 @@ void print_devices() {
   fmt::print("cpu       {}, {} cores, {} of memory ({} available{})\n", text("cpu"), e.at("cores").get<int>(),
              format_bytes(physical_memory()), format_bytes(available_memory()),
              group ? " within " + text_of(*group) : "");
+  if (const auto cores = cpu_quota()) fmt::print("          {}\n", cpu_quota_text(*cores));
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
     fmt::print("          {:.1f} GFLOP/s on {} {} GEMM, measured now on all cores\n",
                measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",

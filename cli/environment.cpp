@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/revision.h"
+#include "engine/base/cpu_quota.h"
 #include "engine/base/machine_memory.h"
 #include "engine/platform/host_name.h"
 #include "engine/platform/registry.h"
@@ -52,6 +53,7 @@ nlohmann::ordered_json describe_environment(const std::string& device) {
                               {"mbench_version", MBENCH_VERSION},
                               {"flop_formula", kFlopFormula},
                               {"flop_formula_version", kFlopFormulaVersion}};
+  if (const auto cores = cpu_quota()) e["cpu_quota"] = *cores;
   if (device == "cpu") e["bf16_arithmetic"] = bf16_arithmetic();
   if (device == "cuda") {
     e["cuda"] = cuda_libraries();

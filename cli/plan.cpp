@@ -201,8 +201,12 @@ void print_forecast(const Point& point, const Plan& plan, api::PointSimulator& s
              name_of(point.framework));
   if (r.mfu) fmt::print(", MFU {:.1f} %", *r.mfu * 100);
   // Of different ranks, so that they may be more than the step together.
-  fmt::print(", communication {:.1f} %, bubble {:.1f} %{}\n", *r.communication_fraction * 100, *r.bubble_fraction * 100,
-             point.world() > 1 ? ", each of the rank that has most of it" : "");
+  const auto of_rank = [&](double share, const std::optional<std::int64_t>& rank) {
+    return point.world() > 1 && rank && share > 0 ? fmt::format(" (rank {})", *rank) : std::string();
+  };
+  fmt::print(", communication {:.1f} %{}, bubble {:.1f} %{}\n", *r.communication_fraction * 100,
+             of_rank(*r.communication_fraction, s.rank_of_communication), *r.bubble_fraction * 100,
+             of_rank(*r.bubble_fraction, s.rank_of_bubble));
   const auto simulate = [&](const Point& other) { return simulator.simulate(other); };
   // A user looks for it in the layout else.
   if (const auto loader = options.advice ? std::nullopt : search::loader_decides(point, s, simulate, 0.02))

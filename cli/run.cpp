@@ -1,6 +1,7 @@
 // mbench run: one point, in this MPI job. The sweep starts it; so does a person, with mpirun or srun.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include "cli/seconds.h"
 #include "cli/trace_file.h"
 #include "engine/base/atomic_file.h"
+#include "engine/base/cpu_quota.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/platform/cpu_clock.h"
@@ -99,6 +101,14 @@ void add_tensors(const Plan& plan, PointResult& r) {
     if (std::abs(sum - *r.peak_memory_mib) * 1048576 < 0.5) r.peak_tensors_mib = std::move(tensors);
   } catch (const Error&) {
   }
+}
+
+// Why ranks had no core, where that is known: the quota of the host of rank 0.
+void add_quota(PointResult& r) {
+  const auto least = std::min_element(r.cpu_share_by_rank.begin(), r.cpu_share_by_rank.end());
+  constexpr double kStarved = 0.75;  // as reports/records/flags.h has it
+  if (least == r.cpu_share_by_rank.end() || *least >= kStarved) return;
+  if (const auto cores = cpu_quota()) r.reason += (r.reason.empty() ? "" : "; ") + cpu_quota_text(*cores);
 }
 
 // The exit code.
@@ -272,6 +282,7 @@ int run(const Options& options) {
       std::string unwritten;
       PointResult result = run_in_process(options, point, plan, unwritten);
       add_tensors(plan, result);
+      add_quota(result);
       return hand_over(options, reported(result), unwritten);
     }
     device = job->open_device(point.device, point.memory_limit, point.precision);
@@ -290,7 +301,10 @@ int run(const Options& options) {
     Timeline timeline;
     if (!options.trace.empty()) run_options.timeline = &timeline;
     PointResult result = reported(run_point(point, plan, *device, devices, run_options));
-    if (first) add_tensors(plan, result);
+    if (first) {
+      add_tensors(plan, result);
+      add_quota(result);
+    }
     std::string unwritten;
     if (!options.trace.empty()) {
       const auto all = devices.group(*device, "trace", plan.mesh.members(0, kDenseAxes));

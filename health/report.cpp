@@ -43,9 +43,18 @@ double median_of(const Figure& f, const Of& of) {
   return median(std::move(values));
 }
 
-Cell expected_cell(const Figure& f) {
+Cell expected_cell(const Figure& f, double factor = 1) {
   const auto& expected = f.of[worst_of(f)].expected;
-  return expected ? number(*expected) : text("n/a");
+  return expected ? number(*expected * factor) : text("n/a");
+}
+
+// How a figure prints: rates of CPUs are fractions of a TFLOP/s.
+struct Printed {
+  std::string unit;
+  double factor = 1;
+};
+Printed printed_as(const Figure& f, double median) {
+  return f.unit == "TFLOP/s" && median < 1 ? Printed{"GFLOP/s", 1000} : Printed{f.unit};
 }
 
 std::string rank_grid(const Health& health) {
@@ -61,9 +70,11 @@ std::string rank_grid(const Health& health) {
     std::int64_t wrong = 0;
     for (const Measured& m : f.of) wrong += m.wrong;
     const Measured& worst = f.of[worst_of(f)];
-    s.rows.push_back({text(f.what), text(f.unit), number(median_of(f, [](const Measured& m) { return m.value; })),
-                      number(worst.value), text(ranks_text(health, worst.ranks)), number(static_cast<double>(wrong)),
-                      expected_cell(f)});
+    const double median = median_of(f, [](const Measured& m) { return m.value; });
+    const Printed as = printed_as(f, median);
+    s.rows.push_back({text(f.what), text(as.unit), number(median * as.factor), number(worst.value * as.factor),
+                      text(ranks_text(health, worst.ranks)), number(static_cast<double>(wrong)),
+                      expected_cell(f, as.factor)});
   }
   return reports::grid_to_markdown(s);
 }

@@ -42,7 +42,8 @@ MaybeFault refuse(const Point& p) {
   if (p.precision == Precision::fp8 && m.experts > 0)
     return not_built_in({kNone, one_of("precision", "bf16|fp16|f32")}, "{} with experts in precision fp8", adapter);
   if (p.precision == Precision::fp8 && p.fp8_parameters)
-    return not_built_in({kNone, one_of("precision.fp8_parameters", "false")}, "{} with precision.fp8_parameters", adapter);
+    return not_built_in({kNone, one_of("precision.fp8_parameters", "false")}, "{} with precision.fp8_parameters",
+                        adapter);
   if (p.offload != Offload::none)
     return not_built_in({kNone, one_of("offload", "none")}, "{} with offload {}", adapter, name_of(p.offload));
   if (p.replicas == Replicas::single_process)
@@ -60,8 +61,8 @@ MaybeFault refuse(const Point& p) {
   if (p.optimizer == OptimizerKind::muon)
     return not_built_in({kNone, one_of("optimizer", "adamw")}, "{} with optimizer muon", adapter);
   if (const auto stage = stage_without_layers(p))
-    return not_built_in({kNone, within("pp", 1, p.pp - 1)}, "{} with stage {} of {} that has no layer, and so nothing to train",
-                        adapter, *stage, p.pp);
+    return not_built_in({kNone, within("pp", 1, p.pp - 1)},
+                        "{} with stage {} of {} that has no layer, and so nothing to train", adapter, *stage, p.pp);
   return std::nullopt;
 }
 

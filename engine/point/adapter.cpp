@@ -53,7 +53,8 @@ AdapterSpec read_adapter(const std::string& text, const std::string& where) {
   if (!parts[0].starts_with(kind) || !read_number(parts[0].substr(kind.size()), adapter.rank) || adapter.rank < 1 ||
       adapter.rank > kMostRank)
     fail(ErrorKind::bad_input, where,
-         "no adapter, got \"{}\", need none or lora:RANK with a rank of 1 to {}, such as lora:16,alpha=32,targets=qkv+proj",
+         "no adapter, got \"{}\", need none or lora:RANK with a rank of 1 to {}, such as "
+         "lora:16,alpha=32,targets=qkv+proj",
          text, kMostRank);
   adapter.alpha = static_cast<double>(adapter.rank);
   adapter.targets = all_targets();
@@ -64,7 +65,8 @@ AdapterSpec read_adapter(const std::string& text, const std::string& where) {
     if (key == "targets") {
       adapter.targets = read_targets(value, where);
     } else if (key != "alpha") {
-      fail(ErrorKind::bad_input, where, "no part of an adapter, got \"{}\", need alpha=NUMBER or targets=NAMES", parts[i]);
+      fail(ErrorKind::bad_input, where, "no part of an adapter, got \"{}\", need alpha=NUMBER or targets=NAMES",
+           parts[i]);
     } else if (!read_number(value, adapter.alpha) || !std::isfinite(adapter.alpha) || adapter.alpha <= 0) {
       fail(ErrorKind::bad_input, where, "no alpha of an adapter, got \"{}\", need a number above 0", value);
     }

@@ -283,6 +283,13 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     ranks.push_back(f);
   }
   sum_up(p, ranks, {slowest}, machine.peak_source(p.precision), r);
+  const auto most_of = [&](double RankFigures::*share) {
+    return std::max_element(ranks.begin(), ranks.end(),
+                            [&](const RankFigures& a, const RankFigures& b) { return a.*share < b.*share; }) -
+           ranks.begin();
+  };
+  simulation.rank_of_communication = most_of(&RankFigures::communication_fraction);
+  simulation.rank_of_bubble = most_of(&RankFigures::bubble_fraction);
   add_energy(ranks, machine.device.watts, r);
   if (options.tensors) {
     const auto fullest = std::max_element(

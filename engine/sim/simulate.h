@@ -30,6 +30,8 @@ struct Simulation {
   // Of host memory, where something is kept there.
   std::vector<MemoryUse> host_peak_by_stage;
   std::vector<std::size_t> host_reserved_by_stage;
+  // The first rank that has most of each share of its time; nothing where every op was run.
+  std::optional<std::int64_t> rank_of_communication, rank_of_bubble;
   std::uint64_t total_reserved = 0;  // over all ranks, of both memories where the device is the host
   // Seconds of a step that a rank of the stage computes: GEMMs, attention and elementwise. Empty where every op was run.
   std::vector<double> compute_by_stage;

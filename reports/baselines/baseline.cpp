@@ -78,7 +78,7 @@ std::vector<double> read_numbers(const json& value, const std::string& where, do
 }
 
 // What a reviewer looks for when a figure changed, as the result file has it.
-constexpr const char* kAnatomies[] = {"time_anatomy_ms", "communication_mib", "memory_anatomy_mib", "peak_tensors_mib",
+constexpr const char* kAnatomies[] = {"time_anatomy_ms", "communication_mib", "memory_anatomy_mib",
                                       "host_memory_anatomy_mib"};
 
 json entry_to_json(const BaselineEntry& entry) {
@@ -100,6 +100,9 @@ json entry_to_json(const BaselineEntry& entry) {
   if (!r.cpu_share_by_rank.empty())
     out["cpu_share_by_rank"] = numbers(r.cpu_share_by_rank);  // by which it is flagged later
   if (r.hosts.size() > 1) out["hosts"] = json(hosts_to_json(r.hosts));
+  if (!r.device_faults.empty()) out["device_faults"] = r.device_faults;  // likewise
+  if (json tensors = metric_named("peak_tensors_mib").write(r); tensors.is_object())
+    out["peak_tensors_mib"] = std::move(tensors);
   for (const char* key : kAnatomies)
     if (json anatomy = metric_named(key).write(r); anatomy.is_object()) out[key] = std::move(anatomy);
   if (entry.pinned) out["pinned"] = true;
@@ -110,8 +113,9 @@ json entry_to_json(const BaselineEntry& entry) {
 PointResult result_of(const json& entry, const json& point, const std::string& id, const std::string& where) {
   json row = point;
   row["id"] = id;
-  for (const char* key : {"outcome", "reason", "simulated", "measured_by", "device_name", "peak_memory_mib", "world",
-                          "energy_joules", "energy_source", "losses", "hosts", "cpu_share_by_rank"})
+  for (const char* key :
+       {"outcome", "reason", "simulated", "measured_by", "device_name", "peak_memory_mib", "world", "energy_joules",
+        "energy_source", "losses", "hosts", "cpu_share_by_rank", "device_faults", "peak_tensors_mib"})
     if (entry.contains(key)) row[key] = entry.at(key);
   for (const char* key : kAnatomies) {
     if (!entry.contains(key)) continue;
@@ -209,6 +213,7 @@ BaselineEntry entry_of(const ResultFile& file, const PointResult& point, bool me
     entry.result.iteration_ms.reset();
     entry.result.time_anatomy_ms.reset();
     entry.result.cpu_share_by_rank.clear();
+    entry.result.device_faults.clear();
     entry.result.energy_joules.reset();
     if (!with_losses) entry.result.losses.clear();
     entry.result.hosts.clear();

@@ -233,7 +233,7 @@ GateSummary gate_summary(const ResultFile& file) {
   std::vector<const Record*> points;
   for (const Record& record : records) points.push_back(&record);
   const auto verdicts = judge_gates(file.spec, points, swept_fields(file.spec, points));
-  return verdicts ? GateSummary{verdicts->failed, verdicts->headline()} : GateSummary{};
+  return verdicts ? GateSummary{verdicts->failed, verdicts->headline(), verdicts->failures} : GateSummary{};
 }
 
 std::string report_name(const ResultFile& file) {

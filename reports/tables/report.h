@@ -26,7 +26,8 @@ void check_tables(const nlohmann::ordered_json& spec);
 // How the points meet the spec's "gates".
 struct GateSummary {
   int failed = 0;
-  std::string headline;  // empty: there are none
+  std::string headline;               // empty: there are none
+  std::vector<std::string> failures;  // "iteration_ms 29210 is more than 28000 (tp 8)"
 };
 GateSummary gate_summary(const ResultFile& file);
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "engine/base/json_reader.h"
@@ -40,7 +41,7 @@ std::string find_browser() {
 }
 
 // Once more with a fresh profile if the browser itself does not come up.
-Seen open_page(const std::string& browser, const fs::path& folder, const std::string& html, int width = 1400) {
+Seen open_page(const std::string& browser, const fs::path& folder, const std::string& html) {
   const fs::path page = folder / "page.html", log = folder / "browser.log", network = folder / "network.json";
   std::ofstream(page) << html;
   Seen seen;
@@ -54,7 +55,8 @@ Seen open_page(const std::string& browser, const fs::path& folder, const std::st
                     "--user-data-dir=" + (folder / fmt::format("profile{}", attempt)).string(),
                     "--enable-logging=stderr",
                     "--log-net-log=" + network.string(),
-                    fmt::format("--window-size={},900", width),
+                    "--virtual-time-budget=5000",
+                    "--window-size=1400,900",
                     "--dump-dom"};
     if (::geteuid() == 0) request.argv.push_back("--no-sandbox");  // Chromium refuses to run as root with it
     request.argv.push_back("file://" + page.string());
@@ -82,7 +84,9 @@ std::string with_clicks(std::string html) {
   const std::string probe = R"(<script>
     const table = document.querySelector('table.sorts');
     const column = (n) => [...table.tBodies[0].rows].map((r) => r.cells[n].textContent).join(';');
+    const told = [];
     const tell = (id, text) => {
+      told.push([id, String(text)]);
       const p = document.createElement('p');
       p.id = id;
       p.textContent = text;
@@ -125,9 +129,24 @@ std::string with_clicks(std::string html) {
     tell('nameless', [...document.querySelectorAll('input, button')]
       .filter((e) => !(e.ariaLabel || e.textContent || e.labels?.length)).length);
     tell('wide', document.documentElement.scrollWidth <= innerWidth);
+    tell('width', innerWidth);
+    if (parent !== window) parent.postMessage(told, '*');
   </script>)";
   html.insert(html.rfind("</body>"), probe);
   return html;
+}
+
+// The page in a frame of that width, since no window of Chromium's is narrower than 500. What the page tells stands in the outer one.
+std::string framed(const std::string& html, int width) {
+  std::string text = nlohmann::json(html).dump();
+  for (std::size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3) text.replace(at, 2, "<\\/");
+  return fmt::format(
+      "<!doctype html><meta charset=utf-8><link rel=icon href=\"data:,\"><body><iframe "
+      "style=\"width:{}px;height:900px;border:0\">"
+      "</iframe><script>addEventListener('message', (e) => {{ for (const [id, text] of e.data) {{"
+      "const p = document.createElement('p'); p.id = id; p.textContent = text; document.body.append(p); }} }});"
+      "document.querySelector('iframe').srcdoc = {};</script>",
+      width, text);
 }
 
 std::string reported(const std::string& dom, const std::string& id) {
@@ -156,7 +175,10 @@ void check_page(const std::string& browser, const fs::path& folder, int width) {
   ResultFile file = sample::strategies();
   file.spec["name"] = "page \"quoted\" <b>|</b> Gr\u00f6\u00dfe";
   const HtmlReport report = html_report({{"results.json", file}}, {});
-  const Seen seen = open_page(browser, folder, with_clicks(report.text), width);
+  const std::string page = with_clicks(report.text);
+  const Seen seen = open_page(browser, folder, width < 500 ? framed(page, width) : page);
+  expect(reported(seen.dom, "width") == std::to_string(width), "the page is as wide as its window",
+         reported(seen.dom, "width"));
   expect(seen.dom.find("Gr\u00f6\u00dfe") != std::string::npos, "the page is shown", seen.dom.substr(0, 300));
   expect(seen.console.empty(), "nothing on the console", joined(seen.console));
   expect(seen.requests.empty(), "no request leaves the page", joined(seen.requests));

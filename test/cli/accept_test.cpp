@@ -43,6 +43,16 @@ TEST_CASE("accept: what stays within its tolerances passes, with a page, a verdi
   CHECK_THAT(again.err, Contains("[--out]") && Contains("need a new folder"));
 }
 
+TEST_CASE("accept: a gate of the spec that fails is a reason, whatever the tolerances") {
+  const Room room;
+  room.put("s.json", R"({"name": "small", "model": "gpt-bytes-tiny", "seq": 32, "global_batch": 2, "micro_batch": 1,
+      "warmup": 1, "iterations": 5, "gates": {"iteration_ms": {"at_most": 0.001}}})");
+  const Run run = room.shell(std::string(kCommand) + " --peers 99.99% --data-sheet 99.99% --out a");
+  INFO(run.err);
+  CHECK(run.code == 1);
+  CHECK_THAT(run.out, Contains("FAIL: ") && Contains("- gate: iteration_ms ") && Contains("is more than 0.001"));
+}
+
 TEST_CASE("accept: what a machine's file says and is not reached fails, with its reasons") {
   const Room room;
   put_spec(room);

@@ -5,9 +5,11 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
+import xml.etree.ElementTree as ET
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CI = ROOT / "scripts" / "ci"
@@ -42,6 +44,57 @@ class Comment(unittest.TestCase):
                 pathlib.Path(folder, name).parent.mkdir()
                 pathlib.Path(folder, name).write_text("x" * 100000)
             self.assertLess(len(comment(folder)), 65536)
+
+
+class Answers(unittest.TestCase):
+    """A JUnit report and a Markdown file are there whatever fails."""
+
+    def judged(self, out, markdown):
+        cases = list(ET.parse(pathlib.Path(out, "junit.xml")).iter("testcase"))
+        self.assertEqual(len(cases), 1)
+        self.assertIsNotNone(cases[0].find("failure"))
+        self.assertIn("no verdict", pathlib.Path(out, markdown).read_text())
+
+    def test_of_the_gate_without_a_program_or_results(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(CI, pathlib.Path(folder, "scripts/ci"))
+            out = pathlib.Path(folder, "out")
+            done = subprocess.run([pathlib.Path(folder, "scripts/ci/gate"), f"{folder}/none/results.json", out],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertTrue(ET.parse(out / "junit.xml").getroot().iter("failure"))
+            self.assertGreater((out / "gate.md").stat().st_size, 0)
+
+    def slurm(self, folder, program, baselines):
+        path = pathlib.Path(folder, "mbench")
+        path.write_text("#!/bin/bash\n" + program)
+        path.chmod(0o755)
+        if baselines:
+            pathlib.Path(folder, "baselines").mkdir()
+        return subprocess.run([CI / "slurm.sbatch"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env={**os.environ, "MBENCH": str(path), "BASELINES": f"{folder}/baselines", "SLURM_JOB_ID": "7",
+                                   "SLURM_SUBMIT_DIR": folder}).returncode
+
+    def test_of_a_slurm_job_whose_sweep_leaves_nothing(self):
+        for baselines in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                self.assertEqual(self.slurm(folder, "exit 2\n", baselines), 2)
+                self.judged(f"{folder}/out/slurm-7", "compare.md")
+            with tempfile.TemporaryDirectory() as folder:
+                self.assertEqual(self.slurm(folder, "exit 0\n", baselines), 3)
+
+    def test_of_a_slurm_job_that_is_judged(self):
+        program = """case "$1" in
+sweep) while [ "$1" != --out ]; do shift; done; mkdir -p "$2"; echo {} >"$2/results.json"; exit 3;;
+compare) for word; do if [ "$word" = junit ]; then echo '<testsuites><testcase name="time"/></testsuites>'; exit 1; fi; done
+  echo "## mbench: 7.0 % slower"; exit 1;;
+esac
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.slurm(folder, program, True), 1)
+            out = pathlib.Path(folder, "out/slurm-7")
+            self.assertEqual([c.get("name") for c in ET.parse(out / "junit.xml").iter("testcase")], ["time"])
+            self.assertIn("7.0 % slower", (out / "compare.md").read_text())
 
 
 class FirstLook(unittest.TestCase):

@@ -21,8 +21,9 @@ std::string why(const std::string& fields, const char* model = R"("gpt-bytes-tin
 
 TEST_CASE("adapters: what they go with, and for what they do not, what would do") {
   const std::string lora = R"("adapter": "lora:4")";
-  for (const char* more : {R"("tp": 2, "sequence_parallel": true)", R"("pp": 2)", R"("dp": 2, "zero": 3)", R"("dp": 2, "zero": "fsdp")",
-                           R"("recompute": "full")", R"("precision": "bf16", "optimizer": "adamw8bit")", R"("cp": 2, "attention": "flash")"})
+  for (const char* more : {R"("tp": 2, "sequence_parallel": true)", R"("pp": 2)", R"("dp": 2, "zero": 3)",
+                           R"("dp": 2, "zero": "fsdp")", R"("recompute": "full")",
+                           R"("precision": "bf16", "optimizer": "adamw8bit")", R"("cp": 2, "attention": "flash")"})
     CHECK(why(lora + ", " + more) == "");
   CHECK(why(lora + R"(, "precision": "fp8")") == "");
   CHECK_THAT(why(lora + R"(, "precision": {"preset": "fp8", "fp8_parameters": true})"),
@@ -32,12 +33,14 @@ TEST_CASE("adapters: what they go with, and for what they do not, what would do"
   CHECK_THAT(why(lora + R"(, "dp": 2, "replicas": "single_process")"), Contains("with replicas single_process"));
   CHECK_THAT(why(lora + R"(, "optimizer": "muon")"), Contains("with optimizer muon"));
   CHECK_THAT(why(lora + R"(, "pp": 2, "defer_embedding_wgrad": true)"), Contains("the logits' weight is frozen"));
-  CHECK_THAT(why(lora + R"(, "pp": 4, "pipeline_layout": "E|t|t|L")", R"({"family": "gpt", "layers": 2, "hidden": 32, "heads": 4, "vocab": 64, "positions": 64})"),
+  CHECK_THAT(why(lora + R"(, "pp": 4, "pipeline_layout": "E|t|t|L")",
+                 R"({"family": "gpt", "layers": 2, "hidden": 32, "heads": 4, "vocab": 64, "positions": 64})"),
              Contains("with stage 0 of 4 that has no layer, and so nothing to train"));
   const char* experts = R"("mixtral-bytes-4m")";
   CHECK_THAT(why(lora, experts), Contains("of experts (fc1, fc2)"));
   CHECK(why(R"("adapter": "lora:4,targets=qkv+proj")", experts) == "");
-  CHECK_THAT(why(R"("adapter": "lora:4,targets=qkv", "precision": "fp8")", experts), Contains("with experts in precision fp8"));
+  CHECK_THAT(why(R"("adapter": "lora:4,targets=qkv", "precision": "fp8")", experts),
+             Contains("with experts in precision fp8"));
   const char* grouped =
       R"({"family": "llama", "layers": 2, "hidden": 32, "heads": 8, "kv_heads": 2, "ffn": 64, "vocab": 64, "positions": 64})";
   CHECK_THAT(why(lora + R"(, "tp": 4)", grouped),

@@ -37,7 +37,8 @@ TEST_CASE("adapter: a text says rank, alpha and targets, and what is at its defa
   const AdapterSpec some = read_adapter("lora:8,targets=fc2+qkv,alpha=20", "test");
   CHECK(some.scale() == 2.5f);
   CHECK(some.targets == std::vector<std::string>{"qkv", "fc2"});
-  for (const char* text : {"none", "lora:16", "lora:8,alpha=20,targets=qkv+fc2", "lora:3,alpha=0.5", "lora:4,targets=proj"}) {
+  for (const char* text :
+       {"none", "lora:16", "lora:8,alpha=20,targets=qkv+fc2", "lora:3,alpha=0.5", "lora:4,targets=proj"}) {
     INFO(text);
     CHECK(str(read_adapter(text, "test")) == text);
     CHECK(read_adapter(str(read_adapter(text, "test")), "test") == read_adapter(text, "test"));
@@ -48,7 +49,8 @@ TEST_CASE("adapter: a text says rank, alpha and targets, and what is at its defa
 
 TEST_CASE("adapter: what is none says what would be") {
   for (const char* text : {"", "lora", "lora:", "lora:0", "lora:-3", "lora:2.5", "lora:99999", "dora:4", "lora:4x"})
-    CHECK_THAT(refusal(text), Contains("[p.json: $.adapter] no adapter, got \"") && Contains("such as lora:16,alpha=32"));
+    CHECK_THAT(refusal(text),
+               Contains("[p.json: $.adapter] no adapter, got \"") && Contains("such as lora:16,alpha=32"));
   CHECK_THAT(refusal("lora:4,alpha=0"), Contains("no alpha of an adapter, got \"0\", need a number above 0"));
   CHECK_THAT(refusal("lora:4,alpha=inf"), Contains("no alpha"));
   CHECK_THAT(refusal("lora:4,dropout=0.1"), Contains("no part of an adapter, got \"dropout=0.1\""));

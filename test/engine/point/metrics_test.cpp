@@ -88,6 +88,7 @@ TEST_CASE("each measure is read into its own place and nowhere else") {
                                     {"activations", 4}, {"workspace", 5}, {"other", 6}};
     nlohmann::json time;
     for (const std::string_view part : kTimePartNames) time[std::string(part)] = time.size() + 0.5;
+    const nlohmann::json tensors = {{"largest", "a"}, {"tensors", {{"a", 3.5}, {"b", 2}, {"c", 2}}}};
     nlohmann::json sent;
     for (const std::string_view axis : kCommunicationNames) sent[std::string(axis)] = sent.size() + 0.5;
     const nlohmann::json soak = {
@@ -101,7 +102,7 @@ TEST_CASE("each measure is read into its own place and nowhere else") {
     bool read = false;
     for (const nlohmann::json& value : {nlohmann::json(7), nlohmann::json("words"), nlohmann::json({1.5, 2.5}),
                                         nlohmann::json::array({{1.5, 2.5, 3.5}, {0.0001}}), statistics, anatomy, time,
-                                        sent, soak, rate, gemms, interval}) {
+                                        sent, tensors, soak, rate, gemms, interval}) {
       PointResult r = empty;
       try {
         metric.read(r, value, "r: $." + metric.name);

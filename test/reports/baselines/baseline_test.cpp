@@ -104,6 +104,8 @@ TEST_CASE("what was stored is what is read, every sample and loss of it") {
   const Folder folder;
   ResultFile now = results("2026-01-02T03:04:05Z", "abc");
   now.points[0].losses[1] = std::numeric_limits<double>::quiet_NaN();
+  now.points[0].peak_tensors_mib = {{"linear output", 700}, {"all others", 300.5}, {"weights", 107}};
+  now.points[0].communication_mib = CommunicationByAxis{{96, 0, 24, 0, 1, 0}};
   add_baselines(folder.path.string(), now, {});
   const ResultFile read = baseline_for(folder.path.string(), now, false, "");
   REQUIRE(read.points.size() == 19);
@@ -116,6 +118,8 @@ TEST_CASE("what was stored is what is read, every sample and loss of it") {
   CHECK(a.iteration_ms->median == b.iteration_ms->median);
   CHECK(a.peak_memory_mib == b.peak_memory_mib);
   CHECK(std::isnan(b.losses[1]));
+  CHECK(a.peak_tensors_mib == b.peak_tensors_mib);
+  CHECK(a.communication_mib->mib == b.communication_mib->mib);
   CHECK(a.losses[2] == b.losses[2]);
   for (const char* key : {"cpu", "cores", "device", "mpi", "flop_formula_version", "git_revision"})
     CHECK(read.environment.at(key) == now.environment.at(key));
@@ -324,8 +328,10 @@ TEST_CASE("times of a starved or throttled run are named, and an entry keeps wha
   std::vector<double> samples;
   for (int i = 0; i < 40; ++i) samples.push_back(i < 20 ? 100 + i % 3 : 110 + i % 3);
   file.points[1].iteration_ms = statistics_of(samples);
+  file.points[2].device_faults = "Xid 79 on rank 3 after 80 min";
   const auto disturbed = disturbed_points(file);
-  REQUIRE(disturbed.size() == 2);
+  REQUIRE(disturbed.size() == 3);
+  CHECK_THAT(disturbed[2], Contains("faulty: the devices reported Xid 79"));
   CHECK_THAT(disturbed[0], Contains(file.points[0].id + ": starved: rank 5 had a core for 47 % of the time"));
   CHECK_THAT(disturbed[1], Contains("throttled"));
   const Folder folder;
@@ -336,12 +342,14 @@ TEST_CASE("times of a starved or throttled run are named, and an entry keeps wha
   // As a comparison with the stored one says beside its row.
   const Comparison comparison = compare_results(file, baseline_for(folder.path.string(), file, false, ""), {});
   CHECK_THAT(comparison.points[0].flags.at(1), Contains("baseline: starved: rank 5"));
+  CHECK_THAT(comparison.points[2].flags.at(1), Contains("baseline: faulty: the devices reported Xid 79"));
   // Memory has no part in it.
   AddOptions memory;
   memory.memory_only = true;
   const Folder other;
   add_baselines(other.path.string(), file, memory);
-  CHECK_THAT(read_text_file(other / other.files()[0]), !Contains("cpu_share"));
+  for (const std::string& name : other.files())
+    CHECK_THAT(read_text_file(other / name), !Contains("cpu_share") && !Contains("device_faults"));
 }
 
 TEST_CASE("a store that has other points of this machine says in which field they differ") {

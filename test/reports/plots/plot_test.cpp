@@ -58,11 +58,13 @@ TEST_CASE("every declared plot comes out of the samples as its golden file says"
     std::vector<ResultFile> files = declaration.kind == PlotKind::windows
                                         ? std::vector{sample::soak()}
                                         : std::vector{sample::strategies(), sample::scaling(), sample::layouts()};
-    if (declaration.name == "energy")
+    if (declaration.name == "energy" || declaration.name == "tokens-per-joule")
       for (ResultFile& file : files)
         for (PointResult& p : file.points)
-          if (p.iteration_ms)
+          if (p.iteration_ms) {
             p.energy_joules = 0.3 * p.iteration_ms->mean * static_cast<double>(p.world);  // 300 W a device
+            p.tokens_per_joule = static_cast<double>(p.point.global_batch * p.point.seq) / *p.energy_joules;
+          }
     for (const ResultFile& file : files)
       for (const Plot& plot : plots_of(file, declaration.name)) text += sample::text_of_plot(plot) + "\n";
     const fs::path golden = fs::path(MBENCH_SOURCE_DIR) / "test/reports/plots/golden" / (declaration.name + ".txt");
