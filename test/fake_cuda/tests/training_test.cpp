@@ -58,8 +58,7 @@ TEST_CASE("a soak on GPUs has NVML's clocks, power, temperature and what held cl
 
 TEST_CASE("an Xid during the measured steps is in the row, with its rank, and flags it") {
   Sweeps sweeps;
-  const Run run =
-      sweeps.run("xid", R"({"dp": [2], "global_batch": 8})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_XID=79", "--soak 1s");
+  const Run run = sweeps.run("xid", R"({"dp": [2]})", "cuda", "FAKE_CUDA_COUNT=2 FAKE_CUDA_XID=79", "--soak 1s");
   INFO(run.out << run.err);
   REQUIRE(run.code == 0);
   const PointResult row = sweeps.points("xid").at(0);
