@@ -384,21 +384,8 @@ std::vector<Field> make_table() {
 }  // namespace
 
 std::string_view name_of(BearsOn part) {
-  switch (part) {
-    case BearsOn::micro_batch:
-      return "micro batch";
-    case BearsOn::experts:
-      return "experts";
-    case BearsOn::recompute:
-      return "recompute";
-    case BearsOn::state:
-      return "state";
-    case BearsOn::update:
-      return "update";
-    case BearsOn::schedule:
-      return "schedule";
-  }
-  return "";
+  static constexpr std::string_view names[] = {"micro batch", "experts", "recompute", "state", "update", "schedule"};
+  return names[static_cast<std::size_t>(part)];
 }
 
 const std::vector<Field>& field_table() {
