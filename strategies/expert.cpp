@@ -5,6 +5,7 @@
 // their experts, or all tokens are gathered, each rank computes what its experts have to do with them, and the sums are
 // reduce-scattered; or a token goes once to each rank that has any of its experts, which sums what they make of it (Megatron-Core's
 // dispatchers `alltoall`, `allgather` and `flex`).
+#include <algorithm>
 #include <numeric>
 
 #include "strategies/routing.h"
@@ -19,7 +20,8 @@ std::int64_t width_of_expert(const ModelSpec& m) {
 
 // The groups of ranks within a tensor-parallel group that dispatch tokens of their own.
 std::int64_t parts_of_sequence(const Point& p) {
-  return p.sequence_parallel ? p.tp / p.expert_tp() : 1;
+  // Other rules ask before an etp beyond tp is refused.
+  return p.sequence_parallel ? std::max<std::int64_t>(1, p.tp / p.expert_tp()) : 1;
 }
 
 // Positions of a sample that a rank dispatches together.

@@ -19,6 +19,13 @@ std::string why(const std::string& fields, const char* model = R"("gpt-bytes-tin
 
 }  // namespace
 
+TEST_CASE("an etp beyond tp is refused whichever rule asks first") {
+  const char* experts = R"("mixtral-bytes-4m")";
+  for (const char* more : {R"("capture": true)", R"("replicas": "ranks")", R"("optimizer": "muon")"})
+    CHECK_THAT(why(std::string(R"("tp": 2, "etp": 4, "sequence_parallel": true, )") + more, experts),
+               Contains("etp 4 does not divide tp 2"));
+}
+
 TEST_CASE("adapters: what they go with, and for what they do not, what would do") {
   const std::string lora = R"("adapter": "lora:4")";
   for (const char* more : {R"("tp": 2, "sequence_parallel": true)", R"("pp": 2)", R"("dp": 2, "zero": 3)",
