@@ -1,7 +1,6 @@
 // mbench run: one point, in this MPI job. The sweep starts it; so does a person, with mpirun or srun.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +26,7 @@
 #include "engine/process/turns.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/run/run_point.h"
+#include "reports/records/flags.h"
 #include "reports/tables/report.h"
 #include "strategies/strategies.h"
 #include "sweeps/session_folder.h"
@@ -105,9 +105,7 @@ void add_tensors(const Plan& plan, PointResult& r) {
 
 // Why ranks had no core, where that is known: the quota of the host of rank 0.
 void add_quota(PointResult& r) {
-  const auto least = std::min_element(r.cpu_share_by_rank.begin(), r.cpu_share_by_rank.end());
-  constexpr double kStarved = 0.75;  // as reports/records/flags.h has it
-  if (least == r.cpu_share_by_rank.end() || *least >= kStarved) return;
+  if (reports::starved_text(r.cpu_share_by_rank).empty()) return;
   if (const auto cores = cpu_quota()) r.reason += (r.reason.empty() ? "" : "; ") + cpu_quota_text(*cores);
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "engine/base/control_groups.h"
+
 namespace mbench {
 namespace {
 
@@ -23,31 +25,12 @@ std::optional<double> of_v1(const std::string& folder) {
                                                                              : std::nullopt;
 }
 
-// Whether "cpu" is among controllers such as "cpu,cpuacct"; "cpuset" is another one.
-bool has_cpu(const std::string& controllers) {
-  return ("," + controllers + ",").find(",cpu,") != std::string::npos;
-}
-
 }  // namespace
 
 std::optional<double> cpu_quota(const std::string& root) {
   std::optional<double> least;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool v2 = controllers.empty();
-    if (!v2 && !has_cpu(controllers)) continue;
-    // Version 1 mounts controllers by their names, often with links from each alone.
-    const std::string mount = root + (v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu");
-    for (std::string path = line.substr(second + 1);;) {
-      const std::string folder = mount + path + "/";
-      if (const auto cores = v2 ? of_v2(folder) : of_v1(folder)) least = std::min(least.value_or(*cores), *cores);
-      if (path.empty() || path == "/") break;
-      path.erase(path.rfind('/'));
-    }
-  }
+  for (const auto& [folder, v2] : control_groups("cpu", root))
+    if (const auto cores = v2 ? of_v2(folder) : of_v1(folder)) least = std::min(least.value_or(*cores), *cores);
   return least;
 }
 

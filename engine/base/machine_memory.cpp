@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "engine/base/control_groups.h"
 #include "engine/base/text.h"
 
 namespace mbench {
@@ -41,29 +42,15 @@ std::uint64_t physical_memory() {
 
 std::optional<GroupMemory> group_memory(const std::string& root) {
   std::optional<GroupMemory> tightest;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool v2 = controllers.empty(), v1 = controllers.find("memory") != std::string::npos;
-    if (!v2 && !v1) continue;
-    // A limit may stand on the group itself or on any above it; in a container the path is the outer one.
-    const std::string mount = root + (v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
-    for (std::string path = line.substr(second + 1);;) {
-      const std::string folder = mount + path + "/";
-      // Version 1 says that there is none by a number beyond all memory.
-      const std::uint64_t limit = number_in(folder + (v2 ? "memory.max" : "memory.limit_in_bytes"), ~std::uint64_t{0});
-      if (limit < physical_memory()) {
-        const std::uint64_t used = number_in(folder + (v2 ? "memory.current" : "memory.usage_in_bytes"), 0);
-        const std::uint64_t cache = field_of(folder + "memory.stat", v2 ? "inactive_file" : "total_inactive_file", 0);
-        const std::uint64_t held = used - std::min(used, cache);
-        const GroupMemory group{limit, limit - std::min(limit, held)};
-        if (!tightest || group.left < tightest->left) tightest = group;
-      }
-      if (path.empty() || path == "/") break;
-      path.erase(path.rfind('/'));
-    }
+  for (const auto& [folder, v2] : control_groups("memory", root)) {
+    // Version 1 says that there is none by a number beyond all memory.
+    const std::uint64_t limit = number_in(folder + (v2 ? "memory.max" : "memory.limit_in_bytes"), ~std::uint64_t{0});
+    if (limit >= physical_memory()) continue;
+    const std::uint64_t used = number_in(folder + (v2 ? "memory.current" : "memory.usage_in_bytes"), 0);
+    const std::uint64_t cache = field_of(folder + "memory.stat", v2 ? "inactive_file" : "total_inactive_file", 0);
+    const std::uint64_t held = used - std::min(used, cache);
+    const GroupMemory group{limit, limit - std::min(limit, held)};
+    if (!tightest || group.left < tightest->left) tightest = group;
   }
   return tightest;
 }

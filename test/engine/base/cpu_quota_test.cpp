@@ -1,31 +1,12 @@
 #include "engine/base/cpu_quota.h"
 
-#include <filesystem>
-#include <fstream>
-
 #include "test/catch.h"
-#include "test/support/temporary_folder.h"
+#include "test/support/machine_tree.h"
 
 using namespace mbench;
 
-namespace {
-
-// proc and sys of a machine in a folder.
-struct Groups {
-  test::TemporaryFolder folder;
-  explicit Groups(const std::string& groups) { put("proc/self/cgroup", groups); }
-  void put(const std::string& path, const std::string& text) const {
-    const std::filesystem::path file = root() + "/" + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  }
-  std::string root() const { return folder.path.string(); }
-};
-
-}  // namespace
-
 TEST_CASE("CPU quota: of the group or of one above it, the least, in version 2") {
-  const Groups tree("0::/kubepods/pod\n");
+  const test::MachineTree tree("0::/kubepods/pod\n");
   CHECK_FALSE(cpu_quota(tree.root()));
   tree.put("sys/fs/cgroup/kubepods/pod/cpu.max", "max 100000\n");
   CHECK_FALSE(cpu_quota(tree.root()));
@@ -38,7 +19,7 @@ TEST_CASE("CPU quota: of the group or of one above it, the least, in version 2")
 }
 
 TEST_CASE("CPU quota: in version 1 of the controller cpu, which is not cpuset") {
-  const Groups tree("3:cpuset:/other\n2:cpu,cpuacct:/docker/abc\n1:name=systemd:/x\n");
+  const test::MachineTree tree("3:cpuset:/other\n2:cpu,cpuacct:/docker/abc\n1:name=systemd:/x\n");
   tree.put("sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "-1\n");
   tree.put("sys/fs/cgroup/cpu/docker/abc/cpu.cfs_period_us", "100000\n");
   CHECK_FALSE(cpu_quota(tree.root()));
