@@ -9,7 +9,7 @@
 namespace mbench::search {
 
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine) {
-  return mbench::why_lacking({point.precision, point.attention, point.offload}, machine,
+  return mbench::why_lacking({point.precision, point.attention, point.offload, point.fp8_recipe}, machine,
                              *framework_of(point.framework));
 }
 

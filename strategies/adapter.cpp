@@ -39,8 +39,9 @@ MaybeFault refuse(const Point& p) {
   if (targets(p, "qkv") && kv_heads % p.tp != 0)
     return not_built_in({kNone, divisor("tp", kv_heads)}, "{} of qkv with tp {} and {} key and value heads", adapter,
                         p.tp, kv_heads);
-  if (p.precision == Precision::fp8 && m.experts > 0)
-    return not_built_in({kNone, one_of("precision", "bf16|fp16|f32")}, "{} with experts in precision fp8", adapter);
+  if (quantises(p.precision) && m.experts > 0)
+    return not_built_in({kNone, one_of("precision", "bf16|fp16|f32")}, "{} with experts in precision {}", adapter,
+                        name_of(p.precision));
   if (p.precision == Precision::fp8 && p.fp8_parameters)
     return not_built_in({kNone, one_of("precision.fp8_parameters", "false")}, "{} with precision.fp8_parameters",
                         adapter);

@@ -8,8 +8,11 @@
 namespace mbench::strategies {
 namespace {
 
-// What cuBLASLt asks of every dim of an FP8 product: rows of 16 bytes, either way round.
+// What cuBLASLt asks of every dim of an FP8 GEMM: rows of 16 bytes, straight and transposed.
 constexpr std::int64_t kMultiple = 16;
+// Transformer Engine's MXFP8 tensors consist of whole blocks, along both dims. Codes of NVFP4 are two to a byte: of these 32
+// have 16 bytes, and two of its blocks.
+constexpr std::int64_t kMxBlock = 32;
 // Rows of a weight that share a scale of `blockwise`.
 constexpr std::int64_t kScaleBlock = 128;
 
@@ -72,6 +75,10 @@ class Gemms {
       multiplied_;  // of this rank's share of the sequence, between branches, and by one product
 };
 
+std::int64_t multiple_of(const Point& p) {
+  return p.precision == Precision::nvfp4 || p.fp8_recipe == Fp8Recipe::mxfp8 ? kMxBlock : kMultiple;
+}
+
 constexpr Way kWhole = one_of("precision.fp8_parameters", "false"), kIn16Bits = one_of("precision", "bf16");
 
 MaybeFault refuse_parameters(const Point& p) {
@@ -79,6 +86,9 @@ MaybeFault refuse_parameters(const Point& p) {
   if (p.precision != Precision::fp8)
     return infeasible({one_of("precision", "fp8"), kWhole}, "precision.fp8_parameters with precision {}",
                       name_of(p.precision));
+  if (p.fp8_recipe == Fp8Recipe::mxfp8)
+    return not_built_in({one_of("precision.fp8_recipe", "tensorwise|delayed|blockwise"), kWhole},
+                        "precision.fp8_parameters with fp8_recipe mxfp8");
   if (p.offload != Offload::none)
     return not_built_in({one_of("offload", "none"), kWhole}, "precision.fp8_parameters with offload {}",
                         name_of(p.offload));
@@ -100,22 +110,24 @@ MaybeFault refuse(const Point& p) {
   if (p.fp8_recipe != Fp8Recipe::tensorwise && p.precision != Precision::fp8)
     return infeasible({one_of("precision", "fp8"), one_of("precision.fp8_recipe", "tensorwise")},
                       "precision.fp8_recipe {} with precision {}", name_of(p.fp8_recipe), name_of(p.precision));
-  if (p.precision != Precision::fp8) return std::nullopt;
+  if (!quantises(p.precision)) return std::nullopt;
+  const std::string precision = std::string(name_of(p.precision));
+  const std::int64_t multiple = multiple_of(p);
   if (reads_rows(p))
     return infeasible({one_of("router", "balanced|capacity:1"), kIn16Bits},
-                      "precision fp8 with router {}, whose experts have different numbers of rows here, where FP8 "
+                      "precision {} with router {}, whose experts have different numbers of rows here, where its "
                       "GEMMs have multiples of {}",
-                      str(p.router), kMultiple);
+                      precision, str(p.router), multiple);
   for (const std::int64_t i : kinds_of_layers(p.model)) {
     Gemms gemms(p);
     for (const BranchSpec& branch : layer_of(p.model, i).branches)
       std::visit([&](const auto& mixer) { gemms.add(mixer); }, branch.mixer);
     for (const Gemm& x : gemms.all)
-      if (x.tokens % kMultiple != 0 || x.in % kMultiple != 0 || x.out % kMultiple != 0)
-        return infeasible({x.tokens % kMultiple == 0 ? kIn16Bits : within("seq", 1, p.model.positions), kIn16Bits},
-                          "precision fp8: {} is a GEMM of {} tokens, {} inputs and {} outputs on a rank, and wants "
+      if (x.tokens % multiple != 0 || x.in % multiple != 0 || x.out % multiple != 0)
+        return infeasible({x.tokens % multiple == 0 ? kIn16Bits : within("seq", 1, p.model.positions), kIn16Bits},
+                          "precision {}: {} is a GEMM of {} tokens, {} inputs and {} outputs on a rank, and wants "
                           "multiples of {}",
-                          x.name, x.tokens, x.in, x.out, kMultiple);
+                          precision, x.name, x.tokens, x.in, x.out, multiple);
   }
   return std::nullopt;
 }

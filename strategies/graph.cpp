@@ -31,8 +31,6 @@ MaybeFault why_not_captured(const Point& p) {
   if (p.optimizer != OptimizerKind::adamw)
     return not_built_in({one_of("optimizer", "adamw"), kNotCaptured}, "capture true with optimizer {}",
                         name_of(p.optimizer));
-  if (p.precision == Precision::fp8)
-    return not_built_in({one_of("precision", "bf16"), kNotCaptured}, "capture true with precision fp8");
   return std::nullopt;
 }
 

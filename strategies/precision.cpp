@@ -5,7 +5,7 @@ namespace mbench::strategies {
 namespace {
 
 MaybeFault refuse(const Point& p) {
-  const bool bf16 = p.precision == Precision::bf16 || p.precision == Precision::fp8;
+  const bool bf16 = p.precision == Precision::bf16 || quantises(p.precision);
   if (p.gradients_in_bf16 && !bf16)
     return infeasible({one_of("precision", "bf16"), one_of("precision.gradients", usual_gradients(p.precision))},
                       "precision.gradients bf16 with precision {}", name_of(p.precision));
@@ -39,11 +39,12 @@ PrecisionPlan precision_plan(const PrecisionSpec& p) {
               .moments = moments,
               .main = p.main_weights_in_bf16 ? DType::bf16 : DType::f32};
     case Precision::fp8:
+    case Precision::nvfp4:
       return {.units = p.precision,
               .model = DType::bf16,
               .gradients = p.gradients_in_bf16 ? DType::bf16 : DType::f32,
               .moments = moments,
-              .fp8 = p.fp8_recipe,
+              .fp8 = p.precision == Precision::nvfp4 ? Fp8Recipe::nvfp4 : p.fp8_recipe,
               .fp8_parameters = p.fp8_parameters};
     case Precision::fp16:
       return {.units = p.precision,

@@ -25,7 +25,8 @@ MaybeFault why_not_each_gemm(const Point& p) {
     return not_built_in({way, block}, "tp_gathers product with {}", what);
   };
   if (p.tp_comm_overlap) return not_with(one_of("tp_comm_overlap", "false"), "tp_comm_overlap true");
-  if (p.precision == Precision::fp8) return not_with(one_of("precision", "bf16"), "precision fp8");
+  if (quantises(p.precision))
+    return not_with(one_of("precision", "bf16"), fmt::format("precision {}", name_of(p.precision)));
   if (p.model.experts > 0 || p.model.parts().attention_form == AttentionForm::latent)
     return not_built_in({block}, "tp_gathers product with experts or latent attention");
   if (p.recompute.regions.has(Region::norm) || p.recompute.regions.has(Region::alternate_gemms))

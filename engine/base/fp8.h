@@ -68,6 +68,54 @@ constexpr float to_float(e5m2 x) {
   return fp8_to_float<e5m2>(x.bits);
 }
 
+// e2m1, the codes of NVFP4: a sign, 2 bits of exponent (bias 1) and 1 of mantissa; 0, 0.5, 1, 1.5, 2, 3, 4 and 6. Two to a byte, the
+// first in its lower half.
+inline constexpr float kLargestE2m1 = 6;
+constexpr float e2m1_to_float(std::uint8_t code) {
+  const int exponent = (code >> 1) & 3, mantissa = code & 1;
+  const float size = exponent == 0
+                         ? 0.5f * static_cast<float>(mantissa)
+                         : (1 + 0.5f * static_cast<float>(mantissa)) * static_cast<float>(1 << (exponent - 1));
+  return (code & 8) != 0 ? -size : size;
+}
+// The nearest; of two equally near, the one of the even code. With `word`, a draw of 32 bits: the one above with the probability
+// that leaves the mean as it is, else the one below. Larger magnitudes become 6; NaN too, with its sign (cvt.rn.satfinite.e2m1x2.f32,
+// cvt.rs.satfinite.e2m1x4.f32).
+constexpr std::uint8_t e2m1_from_float(float x) {
+  const std::uint8_t sign = (std::bit_cast<std::uint32_t>(x) >> 28) & 8;
+  const float size = x < 0 ? -x : x;
+  // Midpoints; at one, the even code of the two.
+  const int code = (size > 0.25f) + (size >= 0.75f) + (size > 1.25f) + (size >= 1.75f) + (size > 2.5f) +
+                   (size >= 3.5f) + (size > 5.0f);
+  return static_cast<std::uint8_t>(sign | (size >= 0 ? code : 7));
+}
+constexpr std::uint8_t e2m1_from_float(float x, std::uint32_t word) {
+  const std::uint8_t sign = (std::bit_cast<std::uint32_t>(x) >> 28) & 8;
+  const float size = x < 0 ? -x : x;
+  if (!(size < kLargestE2m1)) return static_cast<std::uint8_t>(sign | 7);
+  const int below = (size >= 0.5f) + (size >= 1) + (size >= 1.5f) + (size >= 2) + (size >= 3) + (size >= 4);
+  const float low = e2m1_to_float(static_cast<std::uint8_t>(below)),
+              high = e2m1_to_float(static_cast<std::uint8_t>(below + 1));
+  const bool up = (size - low) * 4294967296.0f > static_cast<float>(word) * (high - low);
+  return static_cast<std::uint8_t>(sign | (below + up));
+}
+
+// E8M0: the scale of a block of MX formats, 2^(code - 127); 0xFF is NaN (Open Compute Project, Microscaling Formats (MX) 1.0, 5.4.1).
+constexpr float e8m0_to_float(std::uint8_t code) {
+  if (code == 0xFF) return std::bit_cast<float>(0x7FC00000u);
+  return std::bit_cast<float>(code == 0 ? 0x00400000u : static_cast<std::uint32_t>(code) << 23);
+}
+// The smallest power of two that is not below x >= 0; of NaN the NaN, of all beyond 2^127 that. Rounded up so that no element of a
+// block saturates (cvt.rp.satfinite.ue8m0x2.f32).
+constexpr std::uint8_t e8m0_from_float(float x) {
+  const auto u = std::bit_cast<std::uint32_t>(x);
+  if (u > 0x7F800000u) return 0xFF;
+  const std::uint32_t exponent = u >> 23, mantissa = u & 0x7FFFFFu;
+  if (exponent >= 0xFE) return 0xFE;
+  const bool between = exponent == 0 ? mantissa > 0x400000u : mantissa > 0;
+  return static_cast<std::uint8_t>(exponent + between);
+}
+
 constexpr bool is_fp8(DType t) {
   return t == DType::e4m3 || t == DType::e5m2;
 }

@@ -62,7 +62,8 @@ struct Context {
   // [1] f32: the routers' losses, summed over the layers and micro batches of a step. Only where something asks for
   // them.
   Tensor router_losses{};
-  Tensor step_on_device{};  // [1] i64, where steps are replayed: the same as `step`
+  Tensor step_on_device{};      // [1] i64, where steps are replayed: the same as `step`
+  std::uint64_t roundings = 0;  // operands of NVFP4 that were rounded at random in this step
 
   const Keeps& keeps() const { return plan.keeps(); }
   const TrainingPlan& training() const { return plan.training; }

@@ -23,13 +23,13 @@ void ScaleHistory::allocate(Device& device) {
   }
 }
 
-void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t step) {
+void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t step, const Tensor& on_device) {
   for (OfType& t : types_) {
     if (t.count == 0) continue;
     groups.over({Axis::tp}).all_reduce(t.amax, ReduceOp::max);
     groups.over(Axes{Axis::cp} | kBatchAxes).all_reduce(t.amax, ReduceOp::max);
     run(device, ops::UpdateScales{t.amax, t.history, t.scale, t.inverse, step % kSteps,
-                                  &t == &types_[0] ? DType::e4m3 : DType::e5m2});
+                                  &t == &types_[0] ? DType::e4m3 : DType::e5m2, on_device});
   }
 }
 
@@ -45,28 +45,66 @@ Fp8Gemms::Fp8Gemms(ParameterStore& store, Parameter& weight, const Plan& plan)
 }
 
 DType Fp8Gemms::type_of(Operand operand) const {
-  return operand == kGradient && recipe_ != Fp8Recipe::blockwise ? DType::e5m2 : DType::e4m3;
+  return operand == kGradient && !of_blocks(recipe_) ? DType::e5m2 : DType::e4m3;
+}
+
+ops::Fp8Blocks Fp8Gemms::blocks_of(Operand operand) const {
+  switch (recipe_) {
+    case Fp8Recipe::blockwise:
+      return operand == kWeight ? ops::Fp8Blocks::squares : ops::Fp8Blocks::rows;
+    case Fp8Recipe::mxfp8:
+      return ops::Fp8Blocks::mx;
+    case Fp8Recipe::nvfp4:
+      return operand == kWeight ? ops::Fp8Blocks::nv_squares : ops::Fp8Blocks::nv;
+    default:
+      return ops::Fp8Blocks::tensor;
+  }
+}
+
+void Fp8Gemms::prepare_nvfp4(Context& c, Operand operand, Fp8Tensor& q, ops::QuantiseBlocks& op) const {
+  op.hadamard = operand != kWeight && op.transposed;
+  if (!q.figures)
+    q.figures = c.device.empty({2}, DType::f32, operand == kWeight ? Category::weights : Category::activations,
+                               "largest values of an NVFP4 tensor");
+  const auto largest = [&](ops::Fp8Operand& side, std::int64_t at, bool hadamard) {
+    side.amax = q.figures.slice(at, 1);
+    run(c.device, ops::Fill{side.amax, 0});
+    run(c.device, ops::AbsMax{op.x, side.amax, hadamard});
+  };
+  if (op.y || operand == kWeight) largest(q.straight, 0, false);
+  if (op.hadamard) largest(q.transposed, 1, true);
+  if (operand == kWeight) q.transposed.amax = q.straight.amax;
+  op.amax = q.straight.amax, op.transposed_amax = q.transposed.amax;
+  if (operand != kGradient) return;
+  constexpr std::uint64_t kOdd = 0xD1B54A32D192ED03u;  // spreads the count over the bits of a site
+  op.rounding =
+      ops::RandomRounding{{c.plan.training.seed, site_of(weight_->name() + " rounding") + kOdd * c.roundings++,
+                           static_cast<std::uint32_t>(c.step)},
+                          c.step_on_device};
 }
 
 Fp8Tensor Fp8Gemms::quantise(Context& c, Operand operand, const Tensor& x, Fp8Ways ways, Fp8Tensor q,
                              const std::vector<Axis>& parts_of) const {
   const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
-  const bool blocks = recipe_ == Fp8Recipe::blockwise, squares = operand == kWeight;
+  const ops::Fp8Blocks by = blocks_of(operand);
   const Category category = operand == kWeight ? Category::weights : Category::activations;
   const auto make = [&](Tensor& t, const Shape& shape, DType type, std::string_view what) {
     if (!t) t = c.device.empty(shape, type, category, what);
   };
   const auto open = [&](ops::Fp8Operand& side, std::int64_t outer, std::int64_t inner, std::string_view what) {
-    make(side.codes, {outer, inner}, type_of(operand), what);
-    if (!blocks) return;
-    side.blocks = squares ? ops::Fp8Blocks::squares : ops::Fp8Blocks::rows;
-    make(side.inverse, ops::QuantiseBlocks::scales_of(outer, inner, squares), DType::f32, "scales of FP8 blocks");
+    side.blocks = by;
+    if (by == ops::Fp8Blocks::tensor) return make(side.codes, {outer, inner}, type_of(operand), what);
+    make(side.codes, ops::QuantiseBlocks::codes_of(outer, inner, by), ops::QuantiseBlocks::code_type(by), what);
+    make(side.inverse, ops::QuantiseBlocks::scales_of(outer, inner, by), ops::QuantiseBlocks::scale_type(by),
+         "scales of FP8 blocks");
   };
   if (ways != Fp8Ways::transposed) open(q.straight, rows, cols, "FP8 operand");
   if (ways != Fp8Ways::straight) open(q.transposed, cols, rows, "transposed FP8 operand");
-  if (blocks) {
-    run(c.device, ops::QuantiseBlocks{x, q.straight.codes, q.straight.inverse, q.transposed.codes, q.transposed.inverse,
-                                      squares});
+  if (by != ops::Fp8Blocks::tensor) {
+    ops::QuantiseBlocks op{x,  q.straight.codes, q.straight.inverse, q.transposed.codes, q.transposed.inverse,
+                           by, q.straight.amax,  q.transposed.amax};
+    if (ops::of_nvfp4(by)) prepare_nvfp4(c, operand, q, op);
+    run(c.device, op);
     return q;
   }
   Tensor scale, inverse, amax;
@@ -104,7 +142,7 @@ ops::Fp8Operand turned(Context& c, const ops::Fp8Operand& w, ops::Fp8Operand int
     return into;
   }
   const std::int64_t down = ops::QuantiseBlocks::blocks(rows), across = ops::QuantiseBlocks::blocks(cols);
-  make(into.inverse, ops::QuantiseBlocks::scales_of(cols, rows, true), DType::f32, "scales of FP8 blocks");
+  make(into.inverse, ops::QuantiseBlocks::scales_of(cols, rows, w.blocks), DType::f32, "scales of FP8 blocks");
   // Column by column.
   run(c.device, ops::CopyBlocks{ops::Matrix(w.inverse, down, 1, w.inverse.shape()[1], 0, 1),
                                 ops::Matrix(into.inverse, down, 1, 1, 0, into.inverse.shape()[1]), across});
@@ -157,7 +195,7 @@ ops::Fp8Operand Fp8Gemms::part(const ops::Fp8Operand& w, std::int64_t first, std
   constexpr std::int64_t block = ops::QuantiseBlocks::kBlock;
   const bool blocks = w.blocks != ops::Fp8Blocks::tensor;
   return {w.codes.slice(first, count),
-          blocks ? w.inverse.slice(first / block, ops::QuantiseBlocks::blocks(count)) : w.inverse, w.blocks};
+          blocks ? w.inverse.slice(first / block, ops::QuantiseBlocks::blocks(count)) : w.inverse, w.blocks, w.amax};
 }
 
 void Fp8Gemms::multiply(Context& c, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out, float beta) {

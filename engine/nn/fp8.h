@@ -9,6 +9,14 @@
 // (Float8BlockScaling; DeepSeek-V3 Technical Report, 3.3) uses e4m3 everywhere. It has a scale for each 1 x 128
 // elements of activations and gradients and each 128 x 128 of weights.
 //
+// `mxfp8` (MXFP8BlockScaling; Open Compute Project, Microscaling Formats (MX) 1.0) uses e4m3 everywhere. It has a scale of
+// 8 bits for each 32 elements along the inner dim of every operand. A matrix and its transpose are quantised separately,
+// weights too.
+//
+// NVFP4 (NVFP4BlockScaling; arXiv:2509.25149) has 4 bits an element and one scale for the tensor. An FP8 scale is for each 16
+// elements along the inner dim, in weights for 16 x 16. Gradients round at random. Operands of weights' gradients first go
+// through a Hadamard transform of 16 tokens.
+//
 // Delayed scales move once a step, by the largest over micro batches and ranks; Transformer Engine moves them after
 // each forward. So a recomputed region finds the scale that it had, and every schedule has the same scales.
 #pragma once
@@ -36,8 +44,9 @@ class ScaleHistory {
   Tensor amax(DType type, int slot) { return of(type).amax.slice(slot, 1); }
   Tensor scale(DType type, int slot) { return of(type).scale.slice(slot, 1); }
   Tensor inverse(DType type, int slot) { return of(type).inverse.slice(slot, 1); }
-  // After a step: the largest values over the ranks that share a layer, and the scales that follow.
-  void end_step(Device& device, const Groups& groups, std::int64_t step);
+  // After a step: the largest values over the ranks that share a layer, and the scales that follow. `on_device`: [1] i64, the
+  // step's number where steps are replayed, or empty.
+  void end_step(Device& device, const Groups& groups, std::int64_t step, const Tensor& on_device);
 
  private:
   struct OfType {
@@ -70,7 +79,7 @@ class Fp8Gemms {
   }
 
   // Whether quantised tensors can be gathered, and transposed after that: not with scales of blocks.
-  bool travels() const { return recipe_ != Fp8Recipe::blockwise; }
+  bool travels() const { return !of_blocks(recipe_); }
   static ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x);
   // Rows [first, first + count) of a weight in FP8, cut at multiples of multiple_of_rows().
   static ops::Fp8Operand part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count);
@@ -83,6 +92,9 @@ class Fp8Gemms {
  private:
   enum Operand { kInput, kWeight, kGradient };
   DType type_of(Operand operand) const;
+  ops::Fp8Blocks blocks_of(Operand operand) const;
+  // Of NVFP4: the largest values of the operand's sides, and how it is rounded.
+  void prepare_nvfp4(Context& context, Operand operand, Fp8Tensor& q, ops::QuantiseBlocks& op) const;
   Fp8Tensor weight_in_fp8(Context& context, const Tensor& codes, Fp8Ways ways, std::int64_t part,
                           std::int64_t row) const;
   // Into the tensors that `into` has, or new ones.

@@ -28,7 +28,7 @@ void Fp8Parameters::add(Parameter& p, int slot) {
 void Fp8Parameters::allocate_figures(Device& device, const Plan& plan) {
   const bool blocks = recipe_ == Fp8Recipe::blockwise;
   const auto shape_of = [&](const Matrix& m) {
-    return blocks ? ops::QuantiseBlocks::scales_of(m.rows, m.cols, true) : Shape{1};
+    return blocks ? ops::QuantiseBlocks::scales_of(m.rows, m.cols, ops::Fp8Blocks::squares) : Shape{1};
   };
   std::map<Axes, std::int64_t> at;
   for (const Matrix& m : matrices_) figures_[owners_of(*m.parameter)].count += shape_of(m).numel();

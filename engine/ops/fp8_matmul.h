@@ -7,12 +7,14 @@
 
 namespace mbench::ops {
 
-enum class Fp8Blocks { tensor, rows, squares };  // one scale; one for each 1 x 128; one for each 128 x 128
-
 struct Fp8Operand {
-  Tensor codes;    // [outer, inner]
-  Tensor inverse;  // [1], or as QuantiseBlocks has them
+  Tensor codes;    // [outer, inner]; of NVFP4 [outer, inner / 2]
+  Tensor inverse;  // of scales: [1] f32, or as QuantiseBlocks has them
   Fp8Blocks blocks = Fp8Blocks::tensor;
+  Tensor amax{};  // [1] f32, of NVFP4: see QuantiseBlocks
+
+  std::int64_t outer() const { return codes.shape()[0]; }
+  std::int64_t inner() const { return codes.shape()[1] * (of_nvfp4(blocks) ? 2 : 1); }
 };
 
 struct Fp8Matmul {
@@ -25,24 +27,28 @@ struct Fp8Matmul {
   Tensor c;      // [m, n] f32, bf16 or f16
   float beta = 0;
 
-  std::int64_t m() const { return a.codes.shape()[0]; }
-  std::int64_t n() const { return b.codes.shape()[0]; }
-  std::int64_t k() const { return a.codes.shape()[1]; }
+  std::int64_t m() const { return a.outer(); }
+  std::int64_t n() const { return b.outer(); }
+  std::int64_t k() const { return a.inner(); }
   void check() const {
     for (const Fp8Operand* x : {&a, &b}) {
-      need_fp8(name, "operand", x->codes);
+      const bool nv = of_nvfp4(x->blocks);
+      nv ? need_dtype(name, "operand", x->codes, DType::u8) : need_fp8(name, "operand", x->codes);
+      if (nv) need_f32(name, "amax", x->amax, {1});
       const Shape& s = x->codes.shape();
       mbench::check(s.rank() == 2 && s[0] % kMultiple == 0 && s[1] % kMultiple == 0, name,
                     "operand, got {}, need a matrix of multiples of {}", s, kMultiple);
-      need_f32(name, "inverse", x->inverse,
-               x->blocks == Fp8Blocks::tensor ? Shape{1}
-                                              : QuantiseBlocks::scales_of(s[0], s[1], x->blocks == Fp8Blocks::squares));
+      mbench::check(x->blocks != Fp8Blocks::mx || s[1] % QuantiseBlocks::kMxBlock == 0, name,
+                    "inner dim, got {}, need a multiple of {}", s[1], QuantiseBlocks::kMxBlock);
+      QuantiseBlocks::need_scales(name, "inverse", x->inverse, x->outer(), x->inner(), x->blocks);
     }
-    mbench::check(b.codes.shape()[1] == k(), name, "inner dims, got {} and {}", k(), b.codes.shape()[1]);
-    mbench::check(a.codes.dtype() == DType::e4m3 || b.codes.dtype() == DType::e4m3, name,
+    mbench::check(b.inner() == k(), name, "inner dims, got {} and {}", k(), b.inner());
+    mbench::check(of_nvfp4(a.blocks) == of_nvfp4(b.blocks), name, "operands, got one of NVFP4, need two or none");
+    mbench::check(a.codes.dtype() != DType::e5m2 || b.codes.dtype() != DType::e5m2, name,
                   "types, got e5m2 twice, need e4m3 for one");
-    mbench::check((a.blocks == Fp8Blocks::tensor) == (b.blocks == Fp8Blocks::tensor), name,
-                  "scales, got one of a tensor with those of blocks, need one kind");
+    for (const Fp8Blocks all : {Fp8Blocks::tensor, Fp8Blocks::mx})
+      mbench::check((a.blocks == all) == (b.blocks == all), name,
+                    "scales, got two kinds, need one: of tensors, of blocks of 128, or of MX");
     need_float(name, "c", c);
     need_shape(name, "c", c, {m(), n()});
   }

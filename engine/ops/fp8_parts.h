@@ -14,7 +14,7 @@ inline void need_part(std::string_view op, std::int64_t rows, std::int64_t cols,
                       const Tensor& figures) {
   check(first >= 0 && n >= 0 && first + n <= rows * cols, op, "part, got elements {} to {}, need some of {} x {}",
         first, first + n, rows, cols);
-  need_f32(op, "figures of blocks", figures, QuantiseBlocks::scales_of(rows, cols, true));
+  need_f32(op, "figures of blocks", figures, QuantiseBlocks::scales_of(rows, cols, Fp8Blocks::squares));
 }
 
 struct BlockMaxima {

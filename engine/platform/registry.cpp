@@ -200,9 +200,10 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
     return "replicas single_process is not built into this binary for GPUs, whose ranks are processes, and "
            "the device is "
            "cuda, need replicas ranks or device cpu";
-  if (kind == "cuda" && p.precision == Precision::fp8)
+  if (kind == "cuda" && quantises(p.precision))
     for (const Gpu& gpu : gpus())
-      if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor, p.fp8_recipe == Fp8Recipe::blockwise))
+      if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor,
+                                            p.precision == Precision::nvfp4 ? Fp8Recipe::nvfp4 : p.fp8_recipe))
         return why;
   if (kind == "cuda" && p.attention == AttentionKind::flash)
     return cuda::why_no_flash(p.precision == Precision::f32, p.dropout);

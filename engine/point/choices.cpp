@@ -33,7 +33,8 @@ std::span<const NamedChoice<Precision>> choices_of() {
       {"bf16", Precision::bf16, "Weights and activations in bf16, gradients and main weights in f32."},
       {"fp16", Precision::fp16,
        "Weights, activations and gradients in fp16, main weights in f32, dynamic loss scaling."},
-      {"fp8", Precision::fp8, "As bf16, with the GEMMs of layers in [FP8](../spec.md#fp8)."}};
+      {"fp8", Precision::fp8, "As bf16, with the GEMMs of layers in [FP8](../spec.md#fp8)."},
+      {"nvfp4", Precision::nvfp4, "As bf16, with the GEMMs of layers in [NVFP4](../spec.md#nvfp4). On Blackwell."}};
   return all;
 }
 
@@ -44,7 +45,9 @@ std::span<const NamedChoice<Fp8Recipe>> choices_of() {
       {"delayed", Fp8Recipe::delayed,
        "One scale per tensor, from the largest values of the last 1024 steps (DelayedScaling)."},
       {"blockwise", Fp8Recipe::blockwise,
-       "A power of two per 1 x 128 activations and per 128 x 128 weights (Float8BlockScaling, DeepSeek-V3)."}};
+       "A power of two per 1 x 128 activations and per 128 x 128 weights (Float8BlockScaling, DeepSeek-V3)."},
+      {"mxfp8", Fp8Recipe::mxfp8,
+       "A power of two of 8 bits per 1 x 32 of every operand (MXFP8BlockScaling); `precision: mxfp8` says the same."}};
   return all;
 }
 
@@ -140,6 +143,7 @@ std::string_view name_of(Precision v) {
   return name_in_table(v);
 }
 std::string_view name_of(Fp8Recipe v) {
+  if (v == Fp8Recipe::nvfp4) return "nvfp4";
   return name_in_table(v);
 }
 std::string_view name_of(OptimizerKind v) {

@@ -18,8 +18,14 @@ template <class Enum>
 std::span<const NamedChoice<Enum>> choices_of();
 
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
-enum class Precision { f32, bf16, fp16, tf32, fp8 };          // tf32: on GPUs only; fp8: the layers' GEMMs
-enum class Fp8Recipe { tensorwise, delayed, blockwise };      // where the scale of an FP8 tensor comes from
+enum class Precision { f32, bf16, fp16, tf32, fp8, nvfp4 };   // tf32: on GPUs only; fp8, nvfp4: the layers' GEMMs
+enum class Fp8Recipe {
+  tensorwise,
+  delayed,
+  blockwise,
+  mxfp8,
+  nvfp4
+};  // where scales come from; nvfp4: of that precision, no choice of a spec
 enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd, muon };
 enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention. Keys and values are gathered, or passed from rank to rank, or each rank has the whole sequence for
@@ -31,6 +37,15 @@ enum class Replicas { ranks, single_process };
 // ZeRO's stages, and the names of FairScale and PyTorch for theirs. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
 enum class Offload { none, optimizer, all };  // what lives in host memory; all: weights too
+
+// Whether a scale is shared by a block of elements, not by the tensor.
+constexpr bool of_blocks(Fp8Recipe recipe) {
+  return recipe != Fp8Recipe::tensorwise && recipe != Fp8Recipe::delayed;
+}
+// Whether GEMMs of layers have operands of 8 bits or fewer, the rest being as in bf16.
+constexpr bool quantises(Precision precision) {
+  return precision == Precision::fp8 || precision == Precision::nvfp4;
+}
 
 std::string_view name_of(ScheduleKind);
 std::string_view name_of(Precision);

@@ -128,7 +128,7 @@ Field former_word(const char* key, const char* doc, std::vector<FieldChoice> cho
 Field precision_row() {
   Field field = row(
       "precision", FieldKind::training, {BearsOn::micro_batch, BearsOn::state, BearsOn::update}, &Point::precision,
-      FieldValues{read_named<Precision>, precision_schema(), documented<Precision>()}, "",
+      FieldValues{read_named<Precision>, precision_schema(), precision_presets()}, "",
       "Types of weights, activations and GEMMs: a name, or an object of a `preset` and what differs from it. "
       "`gradients`: the type in which they accumulate and are reduced, by default fp16 with fp16 and f32 with all "
       "others "

@@ -9,11 +9,37 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+constexpr const char* kMxfp8 = "mxfp8";
+
 // A type of something that is f32 unless it is bf16.
 bool read_in_bf16(const json& value, const std::string& where) {
   if (value == "f32") return false;
   if (value == "bf16") return true;
   fail(ErrorKind::bad_input, where, "no such choice, got {}, need f32 or bf16", short_json(value));
+}
+
+void read_preset(PrecisionSpec& spec, const json& value, const std::string& where) {
+  if (value == kMxfp8) {
+    spec.precision = Precision::fp8, spec.fp8_recipe = Fp8Recipe::mxfp8;
+    return;
+  }
+  for (const NamedChoice<Precision>& choice : choices_of<Precision>())
+    if (value == choice.name) {
+      spec.precision = choice.value;
+      return;
+    }
+  std::vector<std::string> names;
+  for (const FieldChoice& preset : precision_presets()) names.push_back(preset.name);
+  fail(ErrorKind::bad_input, where, "no such choice, got {}, {}", short_json(value),
+       nearest_choice(value.is_string() ? value.get<std::string>() : value.dump(), names));
+}
+
+bool is_mxfp8(const PrecisionSpec& spec) {
+  return spec.precision == Precision::fp8 && spec.fp8_recipe == Fp8Recipe::mxfp8;
+}
+
+std::string preset_of(const PrecisionSpec& spec) {
+  return is_mxfp8(spec) ? kMxfp8 : std::string(name_of(spec.precision));
 }
 
 // Gradients have the type of 16-bit fp16 weights, or f32; a flag says where they have not.
@@ -37,9 +63,7 @@ struct Part {
   ordered_json (*write)(const PrecisionSpec&);
 };
 const Part kParts[] = {
-    {"preset",
-     [](PrecisionSpec& s, const json& v, const std::string& where) { s.precision = read_named<Precision>(v, where); },
-     [](const PrecisionSpec& s) -> ordered_json { return name_of(s.precision); }},
+    {"preset", read_preset, [](const PrecisionSpec& s) -> ordered_json { return preset_of(s); }},
     {"gradients", read_gradients,
      [](const PrecisionSpec& s) -> ordered_json {
        return s.gradients_in_f32 ? "f32" : s.gradients_in_bf16 ? "bf16" : usual_gradients(s.precision);
@@ -84,7 +108,7 @@ ordered_json precision_part(const PrecisionSpec& spec, const std::string& part) 
 
 void read_precision(PrecisionSpec& spec, const json& value, const std::string& where) {
   if (!value.is_object()) {
-    spec.precision = read_named<Precision>(value, where);
+    read_preset(spec, value, where);
     return;
   }
   ObjectReader reader(value, where);
@@ -103,7 +127,7 @@ void read_precision(PrecisionSpec& spec, const json& value, const std::string& w
 }
 
 ordered_json write_precision(const PrecisionSpec& spec) {
-  ordered_json object = {{"preset", name_of(spec.precision)}};
+  ordered_json object = {{"preset", preset_of(spec)}};
   const bool fp16 = spec.precision == Precision::fp16;
   if (spec.gradients_in_f32 && fp16 && !spec.gradients_in_bf16)
     object["gradients"] = "f32";
@@ -115,9 +139,15 @@ ordered_json write_precision(const PrecisionSpec& spec) {
   }
   if (spec.moments_in_bf16) object["moments"] = "bf16";
   if (spec.main_weights_in_bf16) object["main_weights"] = "bf16";
-  if (spec.fp8_recipe != Fp8Recipe::tensorwise) object["fp8_recipe"] = name_of(spec.fp8_recipe);
+  if (spec.fp8_recipe != Fp8Recipe::tensorwise && !is_mxfp8(spec)) object["fp8_recipe"] = name_of(spec.fp8_recipe);
   if (spec.fp8_parameters) object["fp8_parameters"] = true;
   return object.size() == 1 ? object.at("preset") : object;
+}
+
+std::vector<FieldChoice> precision_presets() {
+  std::vector<FieldChoice> all = documented<Precision>();
+  all.push_back({kMxfp8, "`fp8` with `fp8_recipe: mxfp8`: MX's scales of 32 elements, on Blackwell and CDNA 4."});
+  return all;
 }
 
 ordered_json precision_schema() {
@@ -131,7 +161,7 @@ ordered_json precision_schema() {
     return ordered_json{{"enum", std::move(all)}};
   };
   ordered_json properties = {
-      {"preset", described(choices_schema(documented<Precision>()), "Types of weights, activations and GEMMs.")},
+      {"preset", described(choices_schema(precision_presets()), "Types of weights, activations and GEMMs.")},
       {"gradients",
        described(names({"f32", "bf16", "fp16"}),
                  "In which type gradients accumulate and are reduced. Default: fp16 with fp16, else f32.")},
@@ -144,10 +174,10 @@ ordered_json precision_schema() {
        described({{"type", "boolean"}}, "With fp8: the weights of its GEMMs live in FP8 only (--fp8-param-gather).")},
       {"gradients_in_f32", {{"type", "boolean"}}},
       {"gradients_in_bf16", {{"type", "boolean"}}}};
-  return any_of(choices_schema(documented<Precision>()), {{"type", "object"},
-                                                          {"properties", std::move(properties)},
-                                                          {"required", {"preset"}},
-                                                          {"additionalProperties", false}});
+  return any_of(choices_schema(precision_presets()), {{"type", "object"},
+                                                      {"properties", std::move(properties)},
+                                                      {"required", {"preset"}},
+                                                      {"additionalProperties", false}});
 }
 
 }  // namespace mbench

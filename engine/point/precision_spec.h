@@ -2,10 +2,13 @@
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "engine/point/choices.h"
 
 namespace mbench {
+
+struct FieldChoice;
 
 struct PrecisionSpec {
   Precision precision = Precision::f32;
@@ -21,12 +24,14 @@ struct PrecisionSpec {
   bool operator==(const PrecisionSpec&) const = default;
 };
 
-// Reads a name, which changes `precision` only, or an object that gives everything: {"preset": "bf16", "gradients": "bf16", "moments":
+// Reads a name, which changes `precision` only (mxfp8: the recipe too), or an object that gives everything: {"preset": "bf16", "gradients": "bf16", "moments":
 // "bf16", "main_weights": "bf16", "fp8_recipe": "delayed", "fp8_parameters": true}. bad_input at `where` for anything else.
 void read_precision(PrecisionSpec& spec, const nlohmann::json& value, const std::string& where);
 // The name if all else is at its default.
 nlohmann::ordered_json write_precision(const PrecisionSpec& spec);
 nlohmann::ordered_json precision_schema();
+// The names with which a precision or the `preset` of its object begins: those of Precision, and mxfp8, fp8 with that recipe.
+std::vector<FieldChoice> precision_presets();
 
 // Sets one key of that object, such as "gradients"; the others stay. bad_input at `where` for any other key, and for a value that it does
 // not have.

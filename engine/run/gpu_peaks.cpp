@@ -16,6 +16,7 @@ struct Row {
   double f32, tf32, bf16, fp16, fp8;
   bool sparse;
   std::string_view datasheet;
+  double nvfp4 = 0;  // dense, whatever `sparse` says
 };
 
 constexpr std::array kRows = {
@@ -28,10 +29,10 @@ constexpr std::array kRows = {
     Row{"NVIDIA A100-SXM4-40GB", 19.5, 156, 312, 312, 0, false, "NVIDIA A100 datasheet"},
     Row{"NVIDIA A100 80GB PCIe", 19.5, 156, 312, 312, 0, false, "NVIDIA A100 datasheet"},
     Row{"NVIDIA A100-PCIE-40GB", 19.5, 156, 312, 312, 0, false, "NVIDIA A100 datasheet"},
-    Row{"NVIDIA B300 SXM6 AC", 75, 1125, 2250, 2250, 4500, true, "NVIDIA HGX B300 datasheet"},
-    Row{"NVIDIA B200", 80, 1100, 2250, 2250, 4500, true, "NVIDIA HGX B200 datasheet"},
-    Row{"NVIDIA GB300", 80, 1250, 2500, 2500, 5000, true, "NVIDIA GB300 NVL72 datasheet"},
-    Row{"NVIDIA GB200", 80, 1250, 2500, 2500, 5000, true, "NVIDIA GB200 NVL72 datasheet"},
+    Row{"NVIDIA B300 SXM6 AC", 75, 1125, 2250, 2250, 4500, true, "NVIDIA HGX B300 datasheet", 13500},
+    Row{"NVIDIA B200", 80, 1100, 2250, 2250, 4500, true, "NVIDIA HGX B200 datasheet", 9000},
+    Row{"NVIDIA GB300", 80, 1250, 2500, 2500, 5000, true, "NVIDIA GB300 NVL72 datasheet", 15000},
+    Row{"NVIDIA GB200", 80, 1250, 2500, 2500, 5000, true, "NVIDIA GB200 NVL72 datasheet", 10000},
     Row{"NVIDIA GH200 480GB", 67, 494.5, 989.5, 989.5, 1979, true, "NVIDIA GH200 datasheet"},
     Row{"NVIDIA GH200 144G HBM3e", 67, 494.5, 989.5, 989.5, 1979, true, "NVIDIA GH200 datasheet"},
     Row{"NVIDIA H20", 44, 74, 148, 148, 296, false, "NVIDIA H20 datasheet"},
@@ -67,6 +68,8 @@ double figure(const Row& row, Precision precision) {
       return row.fp16;
     case Precision::fp8:
       return row.fp8;
+    case Precision::nvfp4:
+      return row.nvfp4;
   }
   return 0;
 }
@@ -78,7 +81,7 @@ std::optional<Peak> gpu_peak(const std::string& name, Precision precision) {
     if (row.name != name) continue;
     const double tflops = figure(row, precision);
     if (tflops <= 0) return std::nullopt;
-    const bool halved = row.sparse && precision != Precision::f32;
+    const bool halved = row.sparse && precision != Precision::f32 && precision != Precision::nvfp4;
     return Peak{tflops * 1e12, fmt::format("{}: {} {} TFLOPS dense{}", row.datasheet, name_of(precision), tflops,
                                            halved ? ", half of the figure with sparsity" : "")};
   }

@@ -113,6 +113,11 @@ std::optional<std::string> why_lacking(const Needs& p, const Machine& machine, c
         framework.name, machine.name);
   // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
   const bool converted = machine.immediate && p.precision != Precision::tf32;
+  if (p.precision == Precision::fp8 && p.fp8_recipe == Fp8Recipe::mxfp8 && !machine.device.mxfp8 && !converted)
+    return fmt::format(
+        "{} multiplies no MXFP8 (its file has no device.mxfp8), need a machine that does, such as B200-180GB, or "
+        "precision.fp8_recipe delayed, tensorwise or blockwise",
+        machine.name);
   if (machine.device.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || converted) return std::nullopt;
   std::string has;
   for (int i = 0; i < kPrecisionCount; ++i)

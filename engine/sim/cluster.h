@@ -20,6 +20,7 @@ struct Needs {
   Precision precision = Precision::f32;
   AttentionKind attention = AttentionKind::core;
   Offload offload = Offload::none;
+  Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;
 };
 // The figures that such a step needs and the machine's file lacks, with the alternatives; nothing if it has all.
 std::optional<std::string> why_lacking(const Needs& needs, const Machine& machine, const Framework& framework);

@@ -29,6 +29,7 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
 // CPU does.
 Precision CostModel::units_of(DType dtype) const {
   const Precision wanted = is_fp8(dtype)          ? Precision::fp8
+                           : dtype == DType::u8   ? Precision::nvfp4  // packed codes of 4 bits
                            : dtype == DType::f16  ? Precision::fp16
                            : dtype == DType::bf16 ? Precision::bf16
                            : tf32_                ? Precision::tf32

@@ -19,7 +19,7 @@
 
 namespace mbench {
 
-inline constexpr int kPrecisionCount = 5;
+inline constexpr int kPrecisionCount = 6;
 
 struct GemmTile {
   double m = 0, n = 0;
@@ -55,6 +55,7 @@ struct MachineDevice {
   double multiprocessors = 0;
   double communication_multiprocessors = 0;  // how many of these a collective takes from kernels that overlap it
   double power_share = 1;  // what the cap on a device's power leaves of the rates of GEMMs and attention
+  bool mxfp8 = false;      // FP8 GEMMs take MX's scales, one for 32 elements
   std::optional<PowerCurve> watts;
 };
 

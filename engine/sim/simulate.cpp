@@ -24,7 +24,7 @@ void check_possible(const Point& p, const Plan& plan, const Machine& machine, in
   if (p.world() > devices)
     fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices, machine.name,
          p.world(), machine.name);
-  if (const auto why = why_lacking({p.precision, p.attention, p.offload}, machine, *plan.framework))
+  if (const auto why = why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe}, machine, *plan.framework))
     fail(ErrorKind::unsupported, "sim", "{}", *why);
 }
 

@@ -164,6 +164,7 @@ std::optional<float> Trainer::auxiliary_loss() {
 
 // From fetching weights to summed gradients.
 void Trainer::enqueue(const Watcher& before) {
+  context_.roundings = 0;
   if (!plan_.single_process) store_.fetch_updated();
   store_.begin_gradients();
   if (context_.router_losses) run(device_, ops::Fill{context_.router_losses, 0});
@@ -196,7 +197,7 @@ Optimizer::Outcome Trainer::replay(const Watcher& before) {
     enqueue(before);
     const Span span(device_, "optimizer");
     optimizer_->enqueue();
-    for (const ModelChunk& chunk : chunks_) chunk.after_step(context_);
+    after_update();
   };
   if (recorded_) {
     const Span span(device_, "replayed step");
@@ -211,6 +212,11 @@ Optimizer::Outcome Trainer::replay(const Watcher& before) {
   return optimizer_->settle();
 }
 
+void Trainer::after_update() {
+  for (const ModelChunk& chunk : chunks_) chunk.after_step(context_);
+  store_.scales().end_step(device_, groups_, context_.step, context_.step_on_device);
+}
+
 StepResult Trainer::step(const Watcher& before) {
   device_.host_work(HostWork::step);
   Optimizer::Outcome outcome;
@@ -220,8 +226,7 @@ StepResult Trainer::step(const Watcher& before) {
     enqueue(before);
     const Span span(device_, "optimizer");
     outcome = optimizer_->step();
-    for (const ModelChunk& chunk : chunks_) chunk.after_step(context_);
-    store_.scales().end_step(device_, groups_, context_.step);
+    after_update();
   }
   device_.host_work(HostWork::next_step);
   ++context_.step;

@@ -69,6 +69,7 @@ class Trainer {
   int tag(int chunk_position, const Action& action) const;
   void enqueue(const Watcher& before);
   Optimizer::Outcome replay(const Watcher& before);
+  void after_update();
 
   const Plan& plan_;
   Device& device_;

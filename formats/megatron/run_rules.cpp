@@ -10,18 +10,34 @@
 namespace mbench::formats {
 namespace {
 
+void read_fp4(Reading& r) {
+  const json format = r.value("--fp4-format"), recipe = r.value("--fp4-recipe", "nvfp4");
+  const bool weights = r.flag("--fp4-param-gather") || r.flag("--fp4-param");
+  if (format.is_null() || format == json(false)) return;
+  if (*r.get("precision.preset") == "fp8") return r.lack("--fp4-format", "FP8 and FP4 together");
+  if (format != "e2m1" || recipe != "nvfp4")
+    return r.lack(format != "e2m1" ? "--fp4-format" : "--fp4-recipe", "another format of 4 bits");
+  if (weights)
+    r.lack(r.flag("--fp4-param-gather") ? "--fp4-param-gather" : "--fp4-param", "weights that live in NVFP4 only");
+  r.set("precision.preset", "nvfp4");
+}
 void read_precision(Reading& r) {
   const bool bf16 = r.flag("--bf16"), fp16 = r.flag("--fp16"),
              weights = r.flag("--fp8-param-gather") || r.flag("--fp8-param");
   const json fp8 = r.value("--fp8-format"), recipe = r.value("--fp8-recipe", "delayed");
   r.set("precision.preset", !fp8.is_null() && fp8 != json(false) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "f32");
   if (*r.get("precision.preset") == "fp8") {
-    if (recipe != "tensorwise" && recipe != "delayed" && recipe != "blockwise")
+    const auto recipes = choices_of<Fp8Recipe>();
+    if (std::none_of(recipes.begin(), recipes.end(), [&](const auto& known) { return recipe == known.name; }))
       r.lack("--fp8-recipe", "another recipe");
     else
       r.set("precision.fp8_recipe", recipe);
-    r.set("precision.fp8_parameters", weights);
+    if (weights && recipe == "mxfp8")
+      r.lack(r.flag("--fp8-param-gather") ? "--fp8-param-gather" : "--fp8-param", "weights that live in MXFP8 only");
+    else
+      r.set("precision.fp8_parameters", weights);
   }
+  read_fp4(r);
   if (r.flag("--grad-reduce-in-bf16")) r.set("precision.gradients", "bf16");
   if (fp16 && r.flag("--accumulate-allreduce-grads-in-fp32")) r.set("precision.gradients", "f32");
   const json first = r.value("--exp-avg-dtype", "fp32"), second = r.value("--exp-avg-sq-dtype", "fp32");
@@ -31,11 +47,16 @@ void read_precision(Reading& r) {
 }
 void write_precision(Writing& w) {
   const json precision = w.at("precision.preset"), gradients = w.at("precision.gradients");
-  if (precision == "bf16" || precision == "fp8") w.put("--bf16", true);
+  if (precision == "bf16" || precision == "fp8" || precision == "nvfp4") w.put("--bf16", true);
+  if (precision == "nvfp4") {
+    w.put("--fp4-format", "e2m1");
+    w.put("--fp4-recipe", "nvfp4");
+  }
   if (precision == "fp16") w.put("--fp16", true);
   if (precision == "fp8") {
-    w.put("--fp8-format", w.at("precision.fp8_recipe") == "blockwise" ? "e4m3" : "hybrid");
-    w.put("--fp8-recipe", w.at("precision.fp8_recipe"));
+    const json recipe = w.at("precision.fp8_recipe");
+    w.put("--fp8-format", recipe == "blockwise" || recipe == "mxfp8" ? "e4m3" : "hybrid");
+    w.put("--fp8-recipe", recipe);
     if (w.at("precision.fp8_parameters") == true) w.put("--fp8-param-gather", true);
   }
   if (gradients == "bf16") w.put("--grad-reduce-in-bf16", true);
@@ -44,6 +65,20 @@ void write_precision(Writing& w) {
   w.put("--use-precision-aware-optimizer", true);
   w.put("--exp-avg-dtype", "bf16");
   w.put("--exp-avg-sq-dtype", "bf16");
+}
+
+// Whole steps as one CUDA graph; mbench has none of parts.
+void read_capture(Reading& r) {
+  const json way = r.value("--cuda-graph-impl", "none"), scope = r.value("--cuda-graph-scope");
+  const bool whole = scope == "full_iteration" || scope == json::array({"full_iteration"});
+  if (way == "none") return;
+  if (way == "full_iteration" || (way == "local" && whole)) return r.set("capture", true);
+  r.lack("--cuda-graph-impl", "CUDA graphs of parts");
+}
+void write_capture(Writing& w) {
+  if (w.at("capture") != true) return;
+  w.put("--cuda-graph-impl", "local");
+  w.put("--cuda-graph-scope", "full_iteration");
 }
 
 // Which kernels.
@@ -314,6 +349,7 @@ void write_ranks(Writing& w) {
 
 const std::vector<Rule>& megatron_run_rules() {
   static const std::vector<Rule> rules = {{"megatron_precision", read_precision, write_precision},
+                                          {"megatron_capture", read_capture, write_capture},
                                           {"megatron_attention", read_attention, write_attention},
                                           {"megatron_cross_entropy", read_cross_entropy, write_cross_entropy},
                                           {"megatron_recompute", read_recompute, write_recompute},

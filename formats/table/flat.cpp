@@ -64,14 +64,11 @@ ordered_json flat_framework(const FrameworkSpec& framework) {
 
 ordered_json flat_precision(const PrecisionSpec& precision) {
   const ordered_json written = write_precision(precision);
-  const PrecisionSpec plain;
-  ordered_json out = {{"preset", name_of(precision.precision)},
-                      {"gradients", precision.precision == Precision::fp16 ? "fp16" : "f32"},
-                      {"moments", "f32"},
-                      {"main_weights", "f32"},
-                      {"fp8_recipe", name_of(plain.fp8_recipe)},
-                      {"fp8_parameters", plain.fp8_parameters}};
+  ordered_json out = {};
+  for (const char* key : {"gradients", "moments", "main_weights", "fp8_recipe", "fp8_parameters"})
+    out[key] = precision_part(precision, key);
   if (written.is_object()) out.update(written);
+  out["preset"] = name_of(precision.precision);  // and not mxfp8, which the recipe says
   return out;
 }
 

@@ -71,16 +71,23 @@ void write_data_ranks(Writing& w) {
 }
 
 void read_float8(Reading& r) {
-  bool eight = r.flag("float8.enable_float8_linear");
+  bool eight = r.flag("float8.enable_float8_linear"), mx = false;
   const json converters = r.value("model.converters", json::array());
   for (const json& each : converters.is_array() ? converters : json::array({converters})) {
     if (each == "float8" || each == "quantize.linear.float8") eight = true;
-    if (each == "mx" || each == "quantize.linear.mx") r.lack("model.converters", "MXFP8");
+    if (each == "mx" || each == "quantize.linear.mx") mx = true;
   }
   const json recipe = r.value("float8.recipe_name", r.value("quantize.linear.float8.recipe_name"));
   const bool gathered =
       r.flag("float8.enable_fsdp_float8_all_gather") || r.flag("quantize.linear.float8.enable_fsdp_float8_all_gather");
-  r.set("precision.preset", eight ? "fp8" : "bf16");
+  r.set("precision.preset", eight || mx ? "fp8" : "bf16");
+  if (mx) {
+    const json recipe_of_mx = r.value("quantize.linear.mx.recipe_name", r.value("mx.recipe_name", "mxfp8_cublas"));
+    if (eight) return r.lack("model.converters", "float8 and mx together");
+    if (!recipe_of_mx.is_string() || !recipe_of_mx.get<std::string>().starts_with("mxfp8_cublas"))
+      return r.lack("quantize.linear.mx.recipe_name", "another recipe");
+    return r.set("precision.fp8_recipe", "mxfp8");
+  }
   if (!eight) return;
   if (!recipe.is_null() && recipe != "" && recipe != "tensorwise") r.lack("float8.recipe_name", "another recipe");
   r.set("precision.fp8_recipe", "tensorwise");
@@ -90,6 +97,8 @@ void write_float8(Writing& w) {
   const json precision = w.at("precision.preset");
   if (precision == "bf16") return;
   if (precision != "fp8") return w.cannot("precision.preset");
+  const json recipe = w.at("precision.fp8_recipe");
+  if (recipe == "mxfp8") return w.put("model.converters", json::array({"quantize.linear.mx"}));
   w.put("model.converters", json::array({"quantize.linear.float8"}));  // as of 0.2
   if (w.at("precision.fp8_parameters") == true) w.put("quantize.linear.float8.enable_fsdp_float8_all_gather", true);
 }

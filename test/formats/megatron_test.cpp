@@ -155,7 +155,10 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
   names("--qk-layernorm", {"--qk-layernorm", "layer norms of queries and keys"});
   names("--hidden-dropout 0", {"--hidden-dropout", "--attention-dropout"});
   names("--use-megatron-fsdp", {"FSDP"});
-  names("--fp8-format hybrid --fp8-recipe mxfp8", {"--fp8-recipe \"mxfp8\""});
+  names("--fp8-format hybrid --fp8-recipe custom", {"--fp8-recipe \"custom\""});
+  names("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8 --fp8-param-gather", {"--fp8-param-gather", "MXFP8"});
+  names("--bf16 --fp4-format e2m1 --fp4-recipe custom", {"--fp4-recipe \"custom\""});
+  names("--bf16 --fp4-format e2m1 --fp4-param-gather", {"--fp4-param-gather", "NVFP4"});
   names("--num-experts 4 --moe-layer-freq '([0,1]*3)'", {"--moe-layer-freq"});
   names("--recompute-granularity selective --recompute-modules core_attn shared_experts", {"--recompute-modules"});
   CHECK_NOTHROW(
@@ -348,6 +351,8 @@ TEST_CASE("Megatron: what differs in precision goes out and comes back") {
        R"({"preset":"bf16","moments":"bf16"})"},
       {"--bf16 --fp8-format hybrid --fp8-recipe blockwise --fp8-param-gather",
        R"({"preset":"fp8","fp8_recipe":"blockwise","fp8_parameters":true})"},
+      {"--bf16 --fp8-format e4m3 --fp8-recipe mxfp8", R"("mxfp8")"},
+      {"--bf16 --fp4-format e2m1 --fp4-recipe nvfp4", R"("nvfp4")"},
       {"--bf16", R"("bf16")"}};
   for (const auto& [flags, wanted] : all) {
     const nlohmann::ordered_json spec = read_megatron(kArguments + flags, "a.sh", {}).spec;

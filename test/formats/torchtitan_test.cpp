@@ -104,6 +104,15 @@ TEST_CASE("torchtitan: the spellings of 2024") {
   CHECK(p.precision == Precision::bf16);
 }
 
+TEST_CASE("torchtitan: MXFP8 goes out and comes back") {
+  std::string text = kNow;
+  text.replace(text.find("[\"float8\"]"), 10, "[\"quantize.linear.mx\"]");
+  const Point p = titan_point(text);
+  CHECK(p.precision == Precision::fp8);
+  CHECK(p.fp8_recipe == Fp8Recipe::mxfp8);
+  CHECK(titan_point(write_torchtitan(p)).fp8_recipe == Fp8Recipe::mxfp8);
+}
+
 TEST_CASE("torchtitan: what is missing or has no part is named") {
   const auto refusal = [](std::string text, const std::string& old, const std::string& fresh) {
     text.replace(text.find(old), old.size(), fresh);
@@ -115,8 +124,8 @@ TEST_CASE("torchtitan: what is missing or has no part is named") {
     return std::string();
   };
   CHECK_THAT(refusal(kNow, "\"op\"", "\"2\""), Contains("activation_checkpoint.selective_ac_option \"2\" (t.toml:"));
+  CHECK_THAT(refusal(kNow, "[\"float8\"]", "[\"float8\", \"mx\"]"), Contains("float8 and mx together"));
   CHECK_THAT(refusal(kNow, "enable = true", "enable = false"), Contains("compile.enable false"));
-  CHECK_THAT(refusal(kNow, "[\"float8\"]", "[\"mx\"]"), Contains("model.converters [\"mx\"]"));
   CHECK_THAT(refusal(kNow, "flavor = ", "flavor = = "), Contains("t.toml:") && Contains("not TOML"));
   CHECK_THAT(refusal(kNow, "local_batch_size = 2", "local_batch_size = \"two\""), Contains("need a whole number"));
   const Imported open = read_torchtitan(

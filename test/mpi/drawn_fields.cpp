@@ -55,7 +55,7 @@ bool fp8(const json& d) {
   return d.at("precision") == "fp8";
 }
 bool fp8_alone(const json& d) {
-  return fp8(d) && processes(d);
+  return fp8(d) && processes(d) && text(d, "fp8_recipe", "tensorwise") != "mxfp8";
 }
 bool fp16(const json& d) {
   return d.at("precision") == "fp16";
@@ -64,7 +64,7 @@ bool bf16(const json& d) {
   return d.at("precision") == "bf16";
 }
 bool brain(const json& d) {
-  return bf16(d) || fp8(d);
+  return bf16(d) || fp8(d) || d.at("precision") == "nvfp4";
 }
 bool adam(const json& d) {
   return text(d, "optimizer", "adamw") == "adamw";
@@ -108,7 +108,7 @@ bool megatron(const json& d) {
   return text(d, "graph", "fused") == "megatron_core";
 }
 bool may_capture(const json& d) {
-  return adam(d) && processes(d) && !fp8(d) && whole_weights(d) && text(d, "router", "balanced") != "learned";
+  return adam(d) && processes(d) && whole_weights(d) && text(d, "router", "balanced") != "learned";
 }
 bool recomputes(const json& d) {
   return text(d, "recompute", "none") != "none";
@@ -147,8 +147,8 @@ const std::vector<DrawnField>& drawn_fields() {
       {"ep", {1, 2, 2, 4}, experts},
       {"etp", {0, 1, 2}, experts_cut},
       {"ep_communication", {"all_to_all", "all_to_all", "all_gather", "flex"}, experts_apart},
-      {"precision", {"f32", "f32", "bf16", "bf16", "fp16", "fp8", "fp8", "fp8"}, always},
-      {"fp8_recipe", {"tensorwise", "delayed", "blockwise"}, fp8},
+      {"precision", {"f32", "f32", "bf16", "bf16", "fp16", "fp8", "fp8", "fp8", "nvfp4"}, always},
+      {"fp8_recipe", {"tensorwise", "delayed", "blockwise", "mxfp8"}, fp8},
       {"fp8_parameters", no, fp8_alone},
       {"gradients_in_f32", {false, true}, fp16},
       {"gradients_in_bf16", no, brain},

@@ -13,7 +13,24 @@ double inverse(const Fp8Operand& x, const Doubles& v, std::size_t outer, std::si
   const auto rows = static_cast<std::size_t>(x.codes.shape()[0]), k = static_cast<std::size_t>(x.codes.shape()[1]);
   if (x.blocks == Fp8Blocks::tensor) return all[0];
   if (x.blocks == Fp8Blocks::rows) return all[inner / 128 * rows + outer];
+  if (of_nvfp4(x.blocks)) {
+    const std::size_t tile = outer / 128 * ((2 * k + 63) / 64) + inner / 64;
+    return all[tile * 512 + outer % 32 * 16 + outer / 32 % 4 * 4 + inner / 16 % 4] * v[x.amax][0] / 2688;
+  }
+  if (x.blocks == Fp8Blocks::mx) {
+    const std::size_t tile = outer / 128 * ((k + 127) / 128) + inner / 128;
+    return std::exp2(all[tile * 512 + outer % 32 * 16 + outer / 32 % 4 * 4 + inner / 32 % 4] - 127);
+  }
   return all[outer / 128 * ((k + 511) / 512 * 4) + inner / 128];
+}
+
+double code(const Fp8Operand& x, const Doubles& v, std::size_t outer, std::size_t inner) {
+  const auto k = static_cast<std::size_t>(x.inner());
+  const Values& codes = v[x.codes];
+  if (!of_nvfp4(x.blocks)) return codes[outer * k + inner];
+  constexpr double kValues[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
+  const auto pair = static_cast<int>(codes[(outer * k + inner) / 2]);
+  return kValues[inner % 2 == 0 ? pair % 16 : pair / 16];
 }
 
 void reference(const ops::Fp8Matmul& op, Doubles& v) {
@@ -24,16 +41,22 @@ void reference(const ops::Fp8Matmul& op, Doubles& v) {
     for (std::size_t j = 0; j < n; ++j) {
       double sum = 0;
       for (std::size_t p = 0; p < k; ++p)
-        sum += v[op.a.codes][i * k + p] * inverse(op.a, v, i, p) * v[op.b.codes][j * k + p] * inverse(op.b, v, j, p);
+        sum += code(op.a, v, i, p) * inverse(op.a, v, i, p) * code(op.b, v, j, p) * inverse(op.b, v, j, p);
       c[i * n + j] = sum + (op.beta == 0 ? 0 : op.beta * c[i * n + j]);
     }
 }
 
 Fp8Operand operand(Tensors& t, std::int64_t outer, std::int64_t inner, DType type, Fp8Blocks blocks) {
-  const Shape scales = blocks == Fp8Blocks::tensor
-                           ? Shape{1}
-                           : ops::QuantiseBlocks::scales_of(outer, inner, blocks == Fp8Blocks::squares);
-  return {t.in({outer, inner}, type, -4, 4), t.in(scales, DType::f32, 0.125, 0.25), blocks};
+  const Shape scales = ops::QuantiseBlocks::scales_of(outer, inner, blocks);
+  if (of_nvfp4(blocks)) {
+    Values pairs(static_cast<std::size_t>(outer * inner / 2));
+    for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = static_cast<double>(i * 7919 % 251);
+    return {t.values(ops::QuantiseBlocks::codes_of(outer, inner, blocks), DType::u8, pairs),
+            t.in(scales, DType::e4m3, 100, 448), blocks, t.values({1}, DType::f32, {3})};
+  }
+  const Tensor codes = t.in({outer, inner}, type, -4, 4);
+  if (blocks == Fp8Blocks::mx) return {codes, t.in(scales, DType::u8, 122, 126), blocks};
+  return {codes, t.in(scales, DType::f32, 0.125, 0.25), blocks};
 }
 
 ops::Fp8Matmul make(Tensors& t, std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType b, DType c, float beta,
@@ -66,6 +89,16 @@ const Cases<ops::Fp8Matmul> fp8_matmul(reference, [](CaseList<ops::Fp8Matmul>& c
           fmt::format("[{}, {}] x [{}, {}] by blocks, the second's {}", m, k, k, n,
                       of_b == Fp8Blocks::rows ? "1 x 128" : "128 x 128"),
           [=](Tensors& t) { return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::rows, of_b); }, blocks);
+  // GPUs of compute capability 10.0 and later compute these.
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{16, 16, 32}, {144, 48, 288}, {272, 160, 2080}})
+    cases.unemulated(
+        fmt::format("[{}, {}] x [{}, {}] by MX", m, k, k, n),
+        [=](Tensors& t) { return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::mx, Fp8Blocks::mx); }, blocks);
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{16, 16, 32}, {144, 48, 288}, {272, 160, 2080}})
+    cases.unemulated(
+        fmt::format("[{}, {}] x [{}, {}] of NVFP4", m, k, k, n),
+        [=](Tensors& t) { return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::nv, Fp8Blocks::nv_squares); },
+        blocks);
   cases.timed("qkv", [](Tensors& t) { return make(t, 1024, 3072, 1024, e4, e4, DType::bf16, 0); });
 });
 

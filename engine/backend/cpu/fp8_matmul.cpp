@@ -17,7 +17,7 @@ constexpr std::int64_t kRows = 512, kCols = 512, kDepth = 2048;
 constexpr std::int64_t kBlock = ops::QuantiseBlocks::kBlock;
 
 float inverse_at(const Fp8Operand& x, std::int64_t outer, std::int64_t inner) {
-  const float* inverse = x.inverse.as<float>();
+  const auto* inverse = reinterpret_cast<const float*>(x.inverse.data());
   switch (x.blocks) {
     case Fp8Blocks::tensor:
       return *inverse;
@@ -25,6 +25,14 @@ float inverse_at(const Fp8Operand& x, std::int64_t outer, std::int64_t inner) {
       return inverse[inner / kBlock * x.codes.shape()[0] + outer];
     case Fp8Blocks::squares:
       return inverse[outer / kBlock * x.inverse.shape()[1] + inner / kBlock];
+    case Fp8Blocks::nv:
+    case Fp8Blocks::nv_squares:
+      return fp8_to_float<e4m3>(x.inverse.as<std::uint8_t>()[ops::QuantiseBlocks::nv_place(
+                 outer, inner / ops::QuantiseBlocks::kNvBlock, x.inner())]) *
+             (*x.amax.as<float>() / (kLargestE2m1 * 448));
+    case Fp8Blocks::mx:
+      return e8m0_to_float(x.inverse.as<std::uint8_t>()[ops::QuantiseBlocks::mx_place(
+          outer, inner / ops::QuantiseBlocks::kMxBlock, x.codes.shape()[1])]);
   }
   return 0;
 }
@@ -39,16 +47,35 @@ Values values_of_codes() {
   return values;
 }
 
+// inner0 and depth are multiples of blocks.
+void widen_nvfp4(const Fp8Operand& x, std::int64_t row0, std::int64_t inner0, std::int64_t rows, std::int64_t depth,
+                 float* to) {
+  constexpr std::int64_t kNv = ops::QuantiseBlocks::kNvBlock;
+  const std::int64_t k = x.inner();
+  parallel_rows(rows, depth, [&](std::int64_t r) {
+    const auto* codes = x.codes.as<std::uint8_t>() + ((row0 + r) * k + inner0) / 2;
+    for (std::int64_t i0 = 0; i0 < depth; i0 += kNv) {
+      const float inverse = inverse_at(x, row0 + r, inner0 + i0);
+      float* values = to + r * depth + i0;
+      for (std::int64_t i = 0; i < kNv; ++i) {
+        const std::uint8_t pair = codes[(i0 + i) / 2];
+        values[i] = e2m1_to_float(i % 2 == 0 ? pair & 15 : pair >> 4) * inverse;
+      }
+    }
+  });
+}
+
 // [rows, depth] of an operand from (row0, inner0) on.
 void widen(const Fp8Operand& x, std::int64_t row0, std::int64_t inner0, std::int64_t rows, std::int64_t depth,
            float* to) {
+  if (of_nvfp4(x.blocks)) return widen_nvfp4(x, row0, inner0, rows, depth, to);
   static const Values of_e4m3 = values_of_codes<e4m3>(), of_e5m2 = values_of_codes<e5m2>();
   const Values& values = x.codes.dtype() == DType::e4m3 ? of_e4m3 : of_e5m2;
-  const std::int64_t k = x.codes.shape()[1];
+  const std::int64_t k = x.codes.shape()[1], block = x.blocks == Fp8Blocks::mx ? ops::QuantiseBlocks::kMxBlock : kBlock;
   parallel_rows(rows, depth, [&](std::int64_t r) {
     const auto* codes = x.codes.as<std::uint8_t>() + (row0 + r) * k + inner0;
     for (std::int64_t i = 0; i < depth;) {
-      const std::int64_t end = std::min(depth, ((inner0 + i) / kBlock + 1) * kBlock - inner0);
+      const std::int64_t end = std::min(depth, ((inner0 + i) / block + 1) * block - inner0);
       const float inverse = inverse_at(x, row0 + r, inner0 + i);
       for (; i < end; ++i) to[r * depth + i] = values.of[codes[i]] * inverse;
     }

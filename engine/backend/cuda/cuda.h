@@ -12,6 +12,7 @@
 
 #include "engine/device/gpu.h"
 #include "engine/device/stream_device.h"
+#include "engine/point/choices.h"
 
 namespace mbench::cuda {
 
@@ -48,12 +49,20 @@ inline std::optional<std::string> why_no_flash(bool f32, double dropout) {
         dropout);
   return std::nullopt;
 }
-// Why precision fp8 cannot run on a GPU of that compute capability (90: 9.0), with scales of blocks (`blocks`) or of whole tensors.
-inline std::optional<std::string> why_no_fp8(int capability, bool blocks) {
+// Why precision fp8 cannot run on a GPU of that compute capability (90: 9.0), with the scales of that recipe.
+inline std::optional<std::string> why_no_fp8(int capability, Fp8Recipe recipe) {
   if (capability < 89)
     return fmt::format("precision fp8 on a GPU of compute capability {}.{}, need 8.9 or more, or precision bf16",
                        capability / 10, capability % 10);
-  if (blocks && capability != 90)
+  if (recipe == Fp8Recipe::nvfp4 && capability < 100)
+    return fmt::format("precision nvfp4 on a GPU of compute capability {}.{}, need 10.0 or more, or precision bf16",
+                       capability / 10, capability % 10);
+  if (recipe == Fp8Recipe::mxfp8 && capability < 100)
+    return fmt::format(
+        "fp8_recipe mxfp8 on a GPU of compute capability {}.{}, need 10.0 or more, for which cuBLASLt has MX's scales, "
+        "or fp8_recipe tensorwise",
+        capability / 10, capability % 10);
+  if (recipe == Fp8Recipe::blockwise && capability != 90)
     return fmt::format(
         "fp8_recipe blockwise on a GPU of compute capability {}.{}, need 9.0, for which cuBLASLt has scales "
         "of blocks, or "

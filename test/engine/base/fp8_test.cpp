@@ -72,3 +72,44 @@ TEST_CASE("e5m2 has its 248 values, infinities and NaNs, and takes what is neare
   CHECK(std::isnan(fp8_to_float<e5m2>(0x7D)));
   CHECK(fp8_to_float<e5m2>(1) == std::ldexp(1.0f, -16));
 }
+
+TEST_CASE("E8M0 is the smallest power of two that is not below a value") {
+  for (int code = 0; code < 255; ++code) {
+    const double value = std::exp2(code - 127);
+    CHECK(static_cast<double>(e8m0_to_float(static_cast<std::uint8_t>(code))) == value);
+    CHECK(e8m0_from_float(static_cast<float>(value)) == code);
+    if (code < 254) CHECK(e8m0_from_float(std::nextafter(static_cast<float>(value), 1e38f)) == code + 1);
+  }
+  CHECK(e8m0_from_float(0) == 0);
+  CHECK(e8m0_from_float(std::numeric_limits<float>::infinity()) == 254);
+  CHECK(e8m0_from_float(std::nanf("")) == 255);
+  CHECK(std::isnan(e8m0_to_float(255)));
+}
+
+TEST_CASE("e2m1 has fifteen values, rounds to the even code, and saturates") {
+  const float values[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (int code = 0; code < 8; ++code) {
+    CHECK(e2m1_to_float(static_cast<std::uint8_t>(code)) == values[code]);
+    CHECK(e2m1_to_float(static_cast<std::uint8_t>(code + 8)) == -values[code]);
+    CHECK(e2m1_from_float(values[code]) == code);
+    CHECK(e2m1_from_float(-values[code]) == code + 8);
+    if (code == 7) continue;
+    const float middle = (values[code] + values[code + 1]) / 2;
+    CHECK(e2m1_from_float(middle) == (code % 2 == 0 ? code : code + 1));
+    CHECK(e2m1_from_float(std::nextafter(middle, 0.0f)) == code);
+    CHECK(e2m1_from_float(std::nextafter(middle, 10.0f)) == code + 1);
+  }
+  CHECK(e2m1_from_float(1e30f) == 7);
+  CHECK(e2m1_from_float(-1e30f) == 15);
+}
+
+// Of 65,536 evenly spread draws as many round up as leave the mean.
+TEST_CASE("e2m1 that rounds at random keeps the mean") {
+  for (const float x : {0.0f, 0.1f, 0.5f, 0.7f, 1.2f, 1.9f, 2.25f, 3.9f, 5.0f, 5.99f, 6.0f, -0.3f, -4.5f}) {
+    CAPTURE(x);
+    double sum = 0;
+    for (std::uint32_t i = 0; i < 65536; ++i)
+      sum += static_cast<double>(e2m1_to_float(e2m1_from_float(x, i << 16 | 0x8000)));
+    CHECK(sum / 65536 == Approx(static_cast<double>(x)).margin(1e-4));
+  }
+}

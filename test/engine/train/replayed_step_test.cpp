@@ -53,6 +53,29 @@ TEST_CASE("replayed steps: losses and norms to the bit, in every graph and preci
       }
 }
 
+// Scales of the last steps are a history, whose place the device counts.
+TEST_CASE("replayed steps in FP8: losses and norms to the bit, by every recipe, with weights in FP8 too") {
+  for (const std::string family : {"gpt", "mixtral"})
+    for (const NamedChoice<Fp8Recipe>& recipe : choices_of<Fp8Recipe>())
+      for (const bool weights : {false, true}) {
+        if (weights && recipe.value == Fp8Recipe::mxfp8) continue;
+        Point p = small(family);
+        p.model.hidden = 64, p.model.ffn = 128;
+        if (family == "mixtral") p.model.experts = 4, p.model.active_experts = 4, p.dropout = 0;
+        p.precision = Precision::fp8, p.fp8_recipe = recipe.value, p.fp8_parameters = weights;
+        CAPTURE(recipe.name, weights);
+        check_same_bits(p);
+      }
+}
+
+// Draws differ from step to step, and the device counts the steps.
+TEST_CASE("replayed steps in NVFP4: losses and norms to the bit") {
+  Point p = small("llama");
+  p.model.hidden = 64, p.model.ffn = 128;
+  p.precision = Precision::nvfp4;
+  check_same_bits(p);
+}
+
 TEST_CASE("replayed steps without clipping, with a long warm-up, and words further on") {
   Point p = small("gpt");
   p.clip_grad = 0;

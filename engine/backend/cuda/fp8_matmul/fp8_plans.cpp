@@ -2,6 +2,7 @@
 
 #include "engine/backend/cuda/cuda.h"
 #include "engine/backend/cuda/device/launch.h"
+#include "engine/backend/cuda/fp8_matmul/nv_factors.h"
 #include "engine/backend/cuda/matmul/matmul_description.h"
 
 namespace mbench::cuda {
@@ -12,6 +13,7 @@ using ops::Fp8Matmul;
 using ops::Fp8Operand;
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what cuBLAS recommends on Hopper
+constexpr std::size_t kFactors = 256;                      // of it, for the factors of a GEMM of NVFP4
 // CUDA 12.9's cuBLAS is the first with scales of blocks; they need a GPU of compute capability 9.0.
 #define MBENCH_FP8_BLOCKS (CUBLAS_VERSION >= 120900)
 
@@ -30,12 +32,21 @@ cudaDataType_t type_of(DType t) {
   }
 }
 
+cudaDataType_t type_of(const Fp8Operand& x) {
+#if MBENCH_FP8_BLOCKS
+  if (of_nvfp4(x.blocks)) return CUDA_R_4F_E2M1;
+#endif
+  return type_of(x.codes.dtype());
+}
+
 // Column-major, as cuBLAS counts: a row-major [outer, inner] is an inner x outer.
 class Columns {
  public:
-  Columns(const Tensor& t) {
-    need(cublasLtMatrixLayoutCreate(&layout_, type_of(t.dtype()), static_cast<std::uint64_t>(t.shape()[1]),
-                                    static_cast<std::uint64_t>(t.shape()[0]), t.shape()[1]),
+  explicit Columns(const Tensor& t) : Columns(type_of(t.dtype()), t.shape()[0], t.shape()[1]) {}
+  explicit Columns(const Fp8Operand& x) : Columns(type_of(x), x.outer(), x.inner()) {}
+  Columns(cudaDataType_t type, std::int64_t outer, std::int64_t inner) {
+    need(cublasLtMatrixLayoutCreate(&layout_, type, static_cast<std::uint64_t>(inner),
+                                    static_cast<std::uint64_t>(outer), inner),
          "cublasLtMatrixLayoutCreate");
   }
   ~Columns() { cublasLtMatrixLayoutDestroy(layout_); }
@@ -57,6 +68,11 @@ std::int32_t mode_of(Fp8Blocks blocks) {
   switch (blocks) {
     case Fp8Blocks::rows:
       return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case Fp8Blocks::nv:
+    case Fp8Blocks::nv_squares:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
+    case Fp8Blocks::mx:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
     case Fp8Blocks::squares:
       return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
     default:
@@ -66,13 +82,18 @@ std::int32_t mode_of(Fp8Blocks blocks) {
 #endif
 
 // Why the current GPU, or the library that this was compiled with, has no such products.
-std::optional<std::string> why_none_here(bool blocks) {
+std::optional<std::string> why_none_here(Fp8Blocks by) {
+  const Fp8Recipe recipe = by == Fp8Blocks::tensor ? Fp8Recipe::tensorwise
+                           : of_nvfp4(by)          ? Fp8Recipe::nvfp4
+                           : by == Fp8Blocks::mx   ? Fp8Recipe::mxfp8
+                                                   : Fp8Recipe::blockwise;
   int device = 0, major = 0, minor = 0;
   cuda_check(Fp8Matmul::name, cudaGetDevice(&device));
   cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  if (blocks && !MBENCH_FP8_BLOCKS) return "fp8_recipe blockwise, need a binary built with CUDA 12.9 or newer";
-  return why_no_fp8(10 * major + minor, blocks);
+  if (of_blocks(recipe) && !MBENCH_FP8_BLOCKS)
+    return fmt::format("fp8_recipe {}, need a binary built with CUDA 12.9 or newer", name_of(recipe));
+  return why_no_fp8(10 * major + minor, recipe);
 }
 
 // By one scale a tensor gradients have an e5m2 operand and forward products do not. Of these the tensor cores may keep sums of fewer bits,
@@ -84,12 +105,14 @@ bool is_forward(const Fp8Matmul& op) {
 }  // namespace
 
 struct Fp8Plans::Plan {
-  explicit Plan(const Fp8Matmul& op) : first(op.b.codes), second(op.a.codes), result(op.c) {
+  explicit Plan(const Fp8Matmul& op) : first(op.b), second(op.a), result(op.c) {
     need(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
     set(description, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     set(description, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
     set(description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(is_forward(op)));
 #if MBENCH_FP8_BLOCKS
+    if (of_nvfp4(op.a.blocks))
+      set(description, CUBLASLT_MATMUL_DESC_POINTER_MODE, static_cast<std::int32_t>(CUBLASLT_POINTER_MODE_DEVICE));
     set(description, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode_of(op.b.blocks));
     set(description, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode_of(op.a.blocks));
 #endif
@@ -140,8 +163,7 @@ Fp8Plans::Key Fp8Plans::key_of(const Fp8Matmul& op) {
 }
 
 std::unique_ptr<Fp8Plans::Plan> Fp8Plans::make(const Fp8Matmul& op) {
-  if (const auto why = why_none_here(op.a.blocks != Fp8Blocks::tensor))
-    fail(ErrorKind::unsupported, Fp8Matmul::name, "{}", *why);
+  if (const auto why = why_none_here(op.a.blocks)) fail(ErrorKind::unsupported, Fp8Matmul::name, "{}", *why);
   auto plan = std::make_unique<Plan>(op);
   plan->point_to(op);
   cublasLtMatmulPreference_t preference = nullptr;
@@ -153,7 +175,7 @@ std::unique_ptr<Fp8Plans::Plan> Fp8Plans::make(const Fp8Matmul& op) {
   const auto aligned = [&](cublasLtMatmulPreferenceAttributes_t what, const Tensor& t) {
     prefer(what, static_cast<std::uint32_t>(alignment_of(t.data())));
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace);
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspace - kFactors);
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   aligned(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, op.b.codes);
@@ -180,10 +202,16 @@ void Fp8Plans::run(const Fp8Matmul& op) {
   std::unique_ptr<Plan>& plan = plans_[key_of(op)];
   if (!plan) plan = make(op);
   plan->point_to(op);
-  const float alpha = 1;
-  need(cublasLtMatmul(handle_, plan->description, &alpha, op.b.codes.data(), plan->first.get(), op.a.codes.data(),
-                      plan->second.get(), &op.beta, op.c.data(), plan->result.get(), op.c.data(), plan->result.get(),
-                      &plan->algorithm, workspace_, kWorkspace, stream_),
+  constexpr float kOne = 1;
+  const float *alpha = &kOne, *beta = &op.beta;
+  if (of_nvfp4(op.a.blocks)) {
+    auto* factors = static_cast<float*>(workspace_);
+    write_nv_factors(stream_, op.a.amax.as<float>(), op.b.amax.as<float>(), op.beta, factors);
+    alpha = factors, beta = factors + 1;
+  }
+  need(cublasLtMatmul(handle_, plan->description, alpha, op.b.codes.data(), plan->first.get(), op.a.codes.data(),
+                      plan->second.get(), beta, op.c.data(), plan->result.get(), op.c.data(), plan->result.get(),
+                      &plan->algorithm, static_cast<std::byte*>(workspace_) + kFactors, kWorkspace - kFactors, stream_),
        "cublasLtMatmul");
 }
 

@@ -5,6 +5,8 @@
 
 #include "engine/backend/cuda/kernels/cast_tile.h"
 #include "engine/backend/cuda/kernels/each.h"
+#include "engine/backend/cuda/kernels/mx_tile.h"
+#include "engine/backend/cuda/kernels/nvfp4_tile.h"
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
 #include "engine/ops/quantise.h"
@@ -61,20 +63,22 @@ struct UpdateScalesArguments {
   float *amax, *history, *scale, *inverse;
   float largest;
   std::int64_t n, steps, row;
+  const std::int64_t* step;  // null: the row as it is
 };
 template <int Threads>
 __global__ void __launch_bounds__(Threads) update_scales(UpdateScalesArguments a) {
   __shared__ SharedArray<float, kWarp> parts;
+  const std::int64_t row = a.step != nullptr ? *a.step % a.steps : a.row;
   for (std::int64_t i = blockIdx.x; i < a.n; i += gridDim.x) {
     const float now = a.amax[i];
     float most = now;
     for (std::int64_t step = threadIdx.x; step < a.steps; step += blockDim.x) {
-      const float before = step == a.row ? now : a.history[step * a.n + i];
+      const float before = step == row ? now : a.history[step * a.n + i];
       most = before > most ? before : most;
     }
     most = row_reduce(most, 0.0f, parts, Max());
     if (threadIdx.x != 0) continue;
-    a.history[a.row * a.n + i] = now;
+    a.history[row * a.n + i] = now;
     a.amax[i] = 0;
     if (most > 0) {
       const float s = ops::fp8_scale(most, a.largest);
@@ -276,9 +280,52 @@ void merge(Stream& stream, std::string_view name, const float* partial, std::int
 }
 
 template <class Stream>
+void enqueue_hadamard_maxima(Stream& stream, const ops::AbsMax& op) {
+  const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols);
+  const Launch shape = cast_shape(tiles);
+  auto* partial = static_cast<float*>(stream.scratch(shape.grid_x * sizeof(float)));
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const T* x = pointer<T>(op.x);
+    const auto* none = static_cast<const std::uint8_t*>(nullptr);
+    with_wide(cast_is_wide(x, none, none, rows, cols), [&](auto wide) {
+      stream.launch(op.name, shape, find_hadamard_maxima<T, wide()>, x, rows, cols, tiles, partial);
+    });
+  });
+  merge(stream, op.name, partial, static_cast<std::int64_t>(shape.grid_x), op.amax);
+}
+
+template <class Stream>
+void enqueue_nvfp4(Stream& stream, const ops::QuantiseBlocks& op) {
+  const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols);
+  const ops::RandomRounding rounding = op.rounding.value_or(ops::RandomRounding{});
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const NvArguments<T> a{pointer<T>(op.x),
+                           pointer<std::uint8_t>(op.y),
+                           pointer<std::uint8_t>(op.transposed),
+                           pointer<std::uint8_t>(op.inverse),
+                           pointer<std::uint8_t>(op.transposed_inverse),
+                           pointer<float>(op.amax),
+                           pointer<float>(op.transposed_amax),
+                           rows,
+                           cols,
+                           tiles,
+                           op.by == ops::Fp8Blocks::nv_squares,
+                           op.hadamard,
+                           op.rounding.has_value(),
+                           rounding.key,
+                           pointer<std::int64_t>(rounding.step)};
+    with_wide(cast_is_wide(a.x, a.y, a.transposed, rows, cols),
+              [&](auto wide) { stream.launch(op.name, cast_shape(tiles), quantise_nvfp4<T, wide()>, a); });
+  });
+}
+
+template <class Stream>
 void enqueue(Stream& stream, const ops::AbsMax& op) {
   const std::int64_t n = op.x.numel();
   if (n == 0) return;
+  if (op.hadamard) return enqueue_hadamard_maxima(stream, op);
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     constexpr int V = width_of<T>();
@@ -306,10 +353,10 @@ void enqueue(Stream& stream, const ops::UpdateScales& op) {
   Launch shape;
   shape.grid_x = static_cast<unsigned>(std::min(n, kEnoughBlocks));
   shape.block_x = kFlatThreads;
-  stream.launch(
-      op.name, shape, update_scales<kFlatThreads>,
-      UpdateScalesArguments{pointer<float>(op.amax), pointer<float>(op.history), pointer<float>(op.scale),
-                            pointer<float>(op.inverse), largest_of(op.type), n, op.history.shape()[0], op.row});
+  stream.launch(op.name, shape, update_scales<kFlatThreads>,
+                UpdateScalesArguments{pointer<float>(op.amax), pointer<float>(op.history), pointer<float>(op.scale),
+                                      pointer<float>(op.inverse), largest_of(op.type), n, op.history.shape()[0], op.row,
+                                      pointer<std::int64_t>(op.step)});
 }
 
 template <class Stream>
@@ -340,6 +387,23 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::QuantiseBlocks& op) {
   const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols);
   if (tiles == 0) return;
+  if (of_nvfp4(op.by)) return enqueue_nvfp4(stream, op);
+  if (op.by == ops::Fp8Blocks::mx) {
+    with_float(op.name, op.x.dtype(), [&](auto type) {
+      using T = decltype(type);
+      const MxArguments<T> a{pointer<T>(op.x),
+                             pointer<std::uint8_t>(op.y),
+                             pointer<std::uint8_t>(op.transposed),
+                             pointer<std::uint8_t>(op.inverse),
+                             pointer<std::uint8_t>(op.transposed_inverse),
+                             rows,
+                             cols,
+                             tiles};
+      with_wide(cast_is_wide(a.x, a.y, a.transposed, rows, cols),
+                [&](auto wide) { stream.launch(op.name, cast_shape(tiles), quantise_mx<T, wide()>, a); });
+    });
+    return;
+  }
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const BlocksArguments<T> a{pointer<T>(op.x),
@@ -353,7 +417,8 @@ void enqueue(Stream& stream, const ops::QuantiseBlocks& op) {
                                op.inverse ? op.inverse.shape()[1] : 0,
                                op.transposed_inverse ? op.transposed_inverse.shape()[1] : 0};
     with_wide(cast_is_wide(a.x, a.y, a.transposed, rows, cols), [&](auto wide) {
-      const auto kernel = op.squares ? quantise_squares<T, e4m3, wide()> : quantise_vectors<T, e4m3, wide()>;
+      const auto kernel =
+          op.by == ops::Fp8Blocks::squares ? quantise_squares<T, e4m3, wide()> : quantise_vectors<T, e4m3, wide()>;
       stream.launch(op.name, cast_shape(tiles), kernel, a);
     });
   });
