@@ -86,9 +86,9 @@ MaybeFault refuse_parameters(const Point& p) {
   if (p.precision != Precision::fp8)
     return infeasible({one_of("precision", "fp8"), kWhole}, "precision.fp8_parameters with precision {}",
                       name_of(p.precision));
-  if (p.fp8_recipe == Fp8Recipe::mxfp8)
+  if (p.fp8_recipe == Fp8Recipe::mxfp8 || p.fp8_recipe == Fp8Recipe::rowwise)
     return not_built_in({one_of("precision.fp8_recipe", "tensorwise|delayed|blockwise"), kWhole},
-                        "precision.fp8_parameters with fp8_recipe mxfp8");
+                        "precision.fp8_parameters with fp8_recipe {}", name_of(p.fp8_recipe));
   if (p.offload != Offload::none)
     return not_built_in({one_of("offload", "none"), kWhole}, "precision.fp8_parameters with offload {}",
                         name_of(p.offload));
@@ -105,7 +105,26 @@ MaybeFault refuse_parameters(const Point& p) {
   return std::nullopt;
 }
 
+MaybeFault refuse_layers(const Point& p) {
+  const std::int64_t in_16_bits = p.first_layers_in_bf16 + p.last_layers_in_bf16;
+  if (in_16_bits == 0) return std::nullopt;
+  const Way none =
+      one_of(p.first_layers_in_bf16 > 0 ? "precision.first_layers_in_bf16" : "precision.last_layers_in_bf16", "0");
+  if (!quantises(p.precision))
+    return infeasible({one_of("precision", "fp8|nvfp4"), none}, "precision.{} {} with precision {}",
+                      p.first_layers_in_bf16 > 0 ? "first_layers_in_bf16" : "last_layers_in_bf16",
+                      std::max(p.first_layers_in_bf16, p.last_layers_in_bf16), name_of(p.precision));
+  if (in_16_bits >= p.model.layers)
+    return infeasible({kIn16Bits, none}, "precision {} with {} of {} layers in bf16", name_of(p.precision), in_16_bits,
+                      p.model.layers);
+  if (p.last_layers_in_bf16 > 0 && p.model.mtp_layers > 0)
+    return not_built_in({one_of("precision.last_layers_in_bf16", "0")},
+                        "precision.last_layers_in_bf16 with multi-token prediction, whose layers stand behind them");
+  return std::nullopt;
+}
+
 MaybeFault refuse(const Point& p) {
+  if (auto fault = refuse_layers(p)) return fault;
   if (auto fault = refuse_parameters(p)) return fault;
   if (p.fp8_recipe != Fp8Recipe::tensorwise && p.precision != Precision::fp8)
     return infeasible({one_of("precision", "fp8"), one_of("precision.fp8_recipe", "tensorwise")},

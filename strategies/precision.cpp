@@ -45,6 +45,8 @@ PrecisionPlan precision_plan(const PrecisionSpec& p) {
               .gradients = p.gradients_in_bf16 ? DType::bf16 : DType::f32,
               .moments = moments,
               .fp8 = p.precision == Precision::nvfp4 ? Fp8Recipe::nvfp4 : p.fp8_recipe,
+              .first_in_16_bits = p.first_layers_in_bf16,
+              .last_in_16_bits = p.last_layers_in_bf16,
               .fp8_parameters = p.fp8_parameters};
     case Precision::fp16:
       return {.units = p.precision,

@@ -18,9 +18,13 @@ ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan&
     parts_.push_back({store.close_unit()});
     names_.push_back({ModelPart::Kind::embedding});
   }
+  std::optional<Plan> in_16_bits;  // the plan of layers whose GEMMs stay so
   layers_.reserve(static_cast<std::size_t>(chunk.layers));
   for (std::int64_t i = chunk.first_layer; i < chunk.first_layer + chunk.layers; ++i) {
-    layers_.emplace_back(store, plan, layer_of(plan.model, i), plan.recompute.at(static_cast<std::size_t>(i)));
+    const bool apart = plan.precision.in_16_bits(i, plan.model.layers);
+    if (apart && !in_16_bits) in_16_bits.emplace(plan).precision.fp8.reset();
+    layers_.emplace_back(store, apart ? *in_16_bits : plan, layer_of(plan.model, i),
+                         plan.recompute.at(static_cast<std::size_t>(i)));
     parts_.push_back({store.close_unit()});
     names_.push_back({ModelPart::Kind::layer, static_cast<std::int32_t>(i)});
   }

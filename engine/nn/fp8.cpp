@@ -52,6 +52,8 @@ ops::Fp8Blocks Fp8Gemms::blocks_of(Operand operand) const {
   switch (recipe_) {
     case Fp8Recipe::blockwise:
       return operand == kWeight ? ops::Fp8Blocks::squares : ops::Fp8Blocks::rows;
+    case Fp8Recipe::rowwise:
+      return ops::Fp8Blocks::whole_rows;
     case Fp8Recipe::mxfp8:
       return ops::Fp8Blocks::mx;
     case Fp8Recipe::nvfp4:
@@ -192,10 +194,12 @@ ops::Fp8Operand Fp8Gemms::transpose(Context& c, const ops::Fp8Operand& x) {
 }
 
 ops::Fp8Operand Fp8Gemms::part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count) {
-  constexpr std::int64_t block = ops::QuantiseBlocks::kBlock;
-  const bool blocks = w.blocks != ops::Fp8Blocks::tensor;
-  return {w.codes.slice(first, count),
-          blocks ? w.inverse.slice(first / block, ops::QuantiseBlocks::blocks(count)) : w.inverse, w.blocks, w.amax};
+  const auto scales = [&]() -> Tensor {
+    if (w.blocks == ops::Fp8Blocks::tensor) return w.inverse;
+    if (w.blocks == ops::Fp8Blocks::whole_rows) return w.inverse.slice(first, count);
+    return w.inverse.slice(first / ops::QuantiseBlocks::kBlock, ops::QuantiseBlocks::blocks(count));
+  };
+  return {w.codes.slice(first, count), scales(), w.blocks, w.amax};
 }
 
 void Fp8Gemms::multiply(Context& c, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out, float beta) {

@@ -9,6 +9,9 @@
 // (Float8BlockScaling; DeepSeek-V3 Technical Report, 3.3) uses e4m3 everywhere. It has a scale for each 1 x 128
 // elements of activations and gradients and each 128 x 128 of weights.
 //
+// `rowwise` (torchao's Float8LinearConfig of that name) uses e4m3 everywhere. Every row along the inner dim of an operand has a
+// scale, so a matrix and its transpose are quantised separately.
+//
 // `mxfp8` (MXFP8BlockScaling; Open Compute Project, Microscaling Formats (MX) 1.0) uses e4m3 everywhere. It has a scale of
 // 8 bits for each 32 elements along the inner dim of every operand. A matrix and its transpose are quantised separately,
 // weights too.
@@ -83,7 +86,10 @@ class Fp8Gemms {
   static ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x);
   // Rows [first, first + count) of a weight in FP8, cut at multiples of multiple_of_rows().
   static ops::Fp8Operand part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count);
-  std::int64_t multiple_of_rows() const { return travels() ? ops::Fp8Matmul::kMultiple : ops::QuantiseBlocks::kBlock; }
+  // Rows whose scales can be cut off.
+  std::int64_t multiple_of_rows() const {
+    return travels() || recipe_ == Fp8Recipe::rowwise ? ops::Fp8Matmul::kMultiple : ops::QuantiseBlocks::kBlock;
+  }
 
   // out = a b^T + beta * out.
   static void multiply(Context& context, const ops::Fp8Operand& a, const ops::Fp8Operand& b, const Tensor& out,

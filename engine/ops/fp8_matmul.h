@@ -46,9 +46,9 @@ struct Fp8Matmul {
     mbench::check(of_nvfp4(a.blocks) == of_nvfp4(b.blocks), name, "operands, got one of NVFP4, need two or none");
     mbench::check(a.codes.dtype() != DType::e5m2 || b.codes.dtype() != DType::e5m2, name,
                   "types, got e5m2 twice, need e4m3 for one");
-    for (const Fp8Blocks all : {Fp8Blocks::tensor, Fp8Blocks::mx})
+    for (const Fp8Blocks all : {Fp8Blocks::tensor, Fp8Blocks::whole_rows, Fp8Blocks::mx})
       mbench::check((a.blocks == all) == (b.blocks == all), name,
-                    "scales, got two kinds, need one: of tensors, of blocks of 128, or of MX");
+                    "scales, got two kinds, need one: of tensors, of whole rows, of blocks of 128, or of MX");
     need_float(name, "c", c);
     need_shape(name, "c", c, {m(), n()});
   }

@@ -165,6 +165,7 @@ struct Quantise {
 // The elements that share a scale.
 enum class Fp8Blocks {
   tensor,      // all of them
+  whole_rows,  // all along the inner dim
   rows,        // 128 along the inner dim
   squares,     // 128 x 128
   mx,          // 32 along the inner dim, MXFP8
@@ -178,14 +179,15 @@ constexpr bool of_nvfp4(Fp8Blocks by) {
 // The inner dim is cols for y and rows for the transposed operand. So all kinds but squares quantise a matrix twice.
 // cuBLASLt reads scales in these shapes:
 //
-//   rows     f32 [blocks along the inner dim, outer]
-//   squares  f32 [outer blocks, blocks along the inner dim]
-//   others   8 bits [outer blocks of 128, tiles along the inner dim, 512]
+//   whole_rows  f32 [outer].
+//   rows        f32 [blocks along the inner dim, outer].
+//   squares     f32 [outer blocks, blocks along the inner dim].
+//   others      8 bits [outer blocks of 128, tiles along the inner dim, 512].
 //
 // The last dim of squares is padded to a multiple of 4. A tile of 512 has the scales of 128 rows x 4 blocks, see place();
 // beyond the matrix they are zero. nv_squares has the scale of a square in each of its rows.
 //
-// Scales of rows, squares (Float8BlockScaling) and mx (MXFP8BlockScaling) are powers of two. Those of mx are rounded up from
+// Scales of whole rows (torchao's rowwise), rows, squares (Float8BlockScaling) and mx (MXFP8BlockScaling) are powers of two. Those of mx are rounded up from
 // largest |x| / 448, so that nothing saturates. The others are rounded down.
 //
 // NVFP4 (NVFP4BlockScaling; arXiv:2509.25149) has codes of e2m1, two to a byte, e4m3 scales, and amax, the largest |x| of the
@@ -202,6 +204,8 @@ struct QuantiseBlocks {
     switch (by) {
       case Fp8Blocks::tensor:
         return {1};
+      case Fp8Blocks::whole_rows:
+        return {outer};
       case Fp8Blocks::rows:
         return {blocks(inner), outer};
       case Fp8Blocks::squares:

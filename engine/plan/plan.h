@@ -67,8 +67,13 @@ struct PrecisionPlan {
   DType main = DType::f32;           // what the optimizer updates; the model's own weights if they have this type
   // GEMMs of the layers' linear parts in FP8, where there is a recipe. The rest is as in 16 bits.
   std::optional<Fp8Recipe> fp8 = std::nullopt;
+  std::int64_t first_in_16_bits = 0, last_in_16_bits = 0;  // layers at the start and the end whose GEMMs are not
   bool fp8_parameters = false;  // these GEMMs' weights are kept in FP8 only / in 16 bits, with an FP8 copy
 
+  // Whether the GEMMs of a layer stay in 16 bits where others have a recipe.
+  bool in_16_bits(std::int64_t layer, std::int64_t layers) const {
+    return fp8 && (layer < first_in_16_bits || layer >= layers - last_in_16_bits);
+  }
   bool main_weights() const { return model != main; }  // f32 originals in addition to the model's
 };
 

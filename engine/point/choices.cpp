@@ -44,6 +44,8 @@ std::span<const NamedChoice<Fp8Recipe>> choices_of() {
       {"tensorwise", Fp8Recipe::tensorwise, "One scale per tensor, from its largest value now (Float8CurrentScaling)."},
       {"delayed", Fp8Recipe::delayed,
        "One scale per tensor, from the largest values of the last 1024 steps (DelayedScaling)."},
+      {"rowwise", Fp8Recipe::rowwise,
+       "A power of two per row and per column of every operand, from its largest value now (torchao's `rowwise`)."},
       {"blockwise", Fp8Recipe::blockwise,
        "A power of two per 1 x 128 activations and per 128 x 128 weights (Float8BlockScaling, DeepSeek-V3)."},
       {"mxfp8", Fp8Recipe::mxfp8,

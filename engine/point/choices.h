@@ -19,13 +19,8 @@ std::span<const NamedChoice<Enum>> choices_of();
 
 enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
 enum class Precision { f32, bf16, fp16, tf32, fp8, nvfp4 };   // tf32: on GPUs only; fp8, nvfp4: the layers' GEMMs
-enum class Fp8Recipe {
-  tensorwise,
-  delayed,
-  blockwise,
-  mxfp8,
-  nvfp4
-};  // where scales come from; nvfp4: of that precision, no choice of a spec
+// Where the scales of FP8 operands come from. nvfp4 is that precision's, and no choice of a spec.
+enum class Fp8Recipe { tensorwise, delayed, rowwise, blockwise, mxfp8, nvfp4 };
 enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd, muon };
 enum class AttentionKind { core, flash };
 // How the ranks of cp meet in attention. Keys and values are gathered, or passed from rank to rank, or each rank has the whole sequence for
@@ -38,7 +33,7 @@ enum class Replicas { ranks, single_process };
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
 enum class Offload { none, optimizer, all };  // what lives in host memory; all: weights too
 
-// Whether a scale is shared by a block of elements, not by the tensor.
+// Whether a scale is shared by a part of the elements, not by the tensor.
 constexpr bool of_blocks(Fp8Recipe recipe) {
   return recipe != Fp8Recipe::tensorwise && recipe != Fp8Recipe::delayed;
 }

@@ -138,7 +138,7 @@ Field precision_row() {
       "bf16 weights, rounded to nearest (a PyTorch model in bf16 under `AdamW(fused=True)`). `fp8_recipe`: where "
       "scales come "
       "from. `fp8_parameters`: the weights of FP8 GEMMs [live in FP8 only](../spec.md#weights-in-fp8-alone) "
-      "(`--fp8-param-gather`).");
+      "(`--fp8-param-gather`); `first_layers_in_bf16`, `last_layers_in_bf16`: layers whose GEMMs stay in bf16.");
   field.read = [](Point& p, const json& value, const std::string& where) { read_precision(p, value, where); };
   field.write = [](const Point& p) { return write_precision(p); };
   field.reset = [](Point& p) { static_cast<PrecisionSpec&>(p) = PrecisionSpec(); };
@@ -184,6 +184,14 @@ std::vector<Field> make_former_fields() {
       former("precision", row("fp8_parameters", training, {micro_batch, state, update}, &P::fp8_parameters, flag(), "",
                               "With `precision: fp8`: the weights of its GEMMs [live in FP8 "
                               "only](../spec.md#weights-in-fp8-alone) (`--fp8-param-gather`).")));
+  fields.push_back(
+      former("precision", row("first_layers_in_bf16", training, {micro_batch, state}, &P::first_layers_in_bf16,
+                              count(0, kMostLayersInBf16), "layers",
+                              "With `precision` fp8 and nvfp4: so many layers at the start whose GEMMs stay "
+                              "in bf16 (`--num-layers-at-start-in-bf16`).")));
+  fields.push_back(former(
+      "precision", row("last_layers_in_bf16", training, {micro_batch, state}, &P::last_layers_in_bf16,
+                       count(0, kMostLayersInBf16), "layers", "The same at the end (`--num-layers-at-end-in-bf16`).")));
   for (const FrameworkOption& option : all_framework_options()) {
     const char* otherwise = former_default(option.name);
     if (!otherwise) continue;

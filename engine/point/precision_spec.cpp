@@ -52,6 +52,10 @@ void read_gradients(PrecisionSpec& spec, const json& value, const std::string& w
          short_json(value), fp16 ? "fp16 or f32" : "f32 or bf16");
 }
 
+std::int64_t read_layers(const json& value, const std::string& where) {
+  return read_int(value, where, 0, kMostLayersInBf16);
+}
+
 const char* type_name(bool in_bf16) {
   return in_bf16 ? "bf16" : "f32";
 }
@@ -80,6 +84,12 @@ const Part kParts[] = {
     {"fp8_parameters",
      [](PrecisionSpec& s, const json& v, const std::string& where) { s.fp8_parameters = read_bool(v, where); },
      [](const PrecisionSpec& s) -> ordered_json { return s.fp8_parameters; }},
+    {"first_layers_in_bf16",
+     [](PrecisionSpec& s, const json& v, const std::string& where) { s.first_layers_in_bf16 = read_layers(v, where); },
+     [](const PrecisionSpec& s) -> ordered_json { return s.first_layers_in_bf16; }},
+    {"last_layers_in_bf16",
+     [](PrecisionSpec& s, const json& v, const std::string& where) { s.last_layers_in_bf16 = read_layers(v, where); },
+     [](const PrecisionSpec& s) -> ordered_json { return s.last_layers_in_bf16; }},
 };
 
 const Part* find_part(const std::string& key) {
@@ -141,6 +151,8 @@ ordered_json write_precision(const PrecisionSpec& spec) {
   if (spec.main_weights_in_bf16) object["main_weights"] = "bf16";
   if (spec.fp8_recipe != Fp8Recipe::tensorwise && !is_mxfp8(spec)) object["fp8_recipe"] = name_of(spec.fp8_recipe);
   if (spec.fp8_parameters) object["fp8_parameters"] = true;
+  if (spec.first_layers_in_bf16 != 0) object["first_layers_in_bf16"] = spec.first_layers_in_bf16;
+  if (spec.last_layers_in_bf16 != 0) object["last_layers_in_bf16"] = spec.last_layers_in_bf16;
   return object.size() == 1 ? object.at("preset") : object;
 }
 
@@ -172,6 +184,11 @@ ordered_json precision_schema() {
       {"fp8_recipe", described(choices_schema(documented<Fp8Recipe>()), "With fp8: where scales come from.")},
       {"fp8_parameters",
        described({{"type", "boolean"}}, "With fp8: the weights of its GEMMs live in FP8 only (--fp8-param-gather).")},
+      {"first_layers_in_bf16", described(range_schema("integer", 0, kMostLayersInBf16),
+                                         "With fp8 and nvfp4: so many layers at the start whose GEMMs stay in bf16 "
+                                         "(--num-layers-at-start-in-bf16).")},
+      {"last_layers_in_bf16",
+       described(range_schema("integer", 0, kMostLayersInBf16), "The same at the end (--num-layers-at-end-in-bf16).")},
       {"gradients_in_f32", {{"type", "boolean"}}},
       {"gradients_in_bf16", {{"type", "boolean"}}}};
   return any_of(choices_schema(precision_presets()), {{"type", "object"},

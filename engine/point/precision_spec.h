@@ -1,5 +1,6 @@
 // The types in which a point's numbers are kept and multiplied.
 #pragma once
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -20,9 +21,13 @@ struct PrecisionSpec {
   bool main_weights_in_bf16 = false;  // bf16 weights without f32 originals: the optimizer updates them as they are
   Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;  // of precision fp8
   bool fp8_parameters = false;  // of fp8 too: the weights of its GEMMs in FP8 only (--fp8-param-gather)
+  // Of fp8 and nvfp4: so many layers whose GEMMs stay in bf16 (--first-last-layers-bf16, --num-layers-at-start-in-bf16).
+  std::int64_t first_layers_in_bf16 = 0, last_layers_in_bf16 = 0;
 
   bool operator==(const PrecisionSpec&) const = default;
 };
+
+inline constexpr std::int64_t kMostLayersInBf16 = 16384;
 
 // Reads a name, which changes `precision` only (mxfp8: the recipe too), or an object that gives everything: {"preset": "bf16", "gradients": "bf16", "moments":
 // "bf16", "main_weights": "bf16", "fp8_recipe": "delayed", "fp8_parameters": true}. bad_input at `where` for anything else.

@@ -7,7 +7,7 @@
 namespace mbench::sim {
 namespace {
 
-// Whether two stages hold the same: as many chunks, each of as many layers of the same recompute, with the same ends.
+// Whether two stages hold the same: as many chunks, each of as many layers of the same recompute and precision, with the same ends.
 bool alike(const Plan& plan, int a, int b) {
   const auto& x = plan.chunks[static_cast<std::size_t>(a)];
   const auto& y = plan.chunks[static_cast<std::size_t>(b)];
@@ -19,6 +19,8 @@ bool alike(const Plan& plan, int a, int b) {
       if (!(plan.recompute.at(static_cast<std::size_t>(p)) == plan.recompute.at(static_cast<std::size_t>(q))))
         return false;
       if (!same_kind(plan.model, p, q)) return false;
+      if (plan.precision.in_16_bits(p, plan.model.layers) != plan.precision.in_16_bits(q, plan.model.layers))
+        return false;
     }
   }
   return true;

@@ -10,7 +10,16 @@
 namespace mbench::formats {
 namespace {
 
+// One at each end unless counts are given; without the flag counts mean nothing.
+void read_layers_in_bf16(Reading& r) {
+  const bool some = r.flag("--first-last-layers-bf16");
+  const json first = r.value("--num-layers-at-start-in-bf16", 1), last = r.value("--num-layers-at-end-in-bf16", 1);
+  if (!some) return;
+  r.set("precision.first_layers_in_bf16", first);
+  r.set("precision.last_layers_in_bf16", last);
+}
 void read_fp4(Reading& r) {
+  read_layers_in_bf16(r);
   const json format = r.value("--fp4-format"), recipe = r.value("--fp4-recipe", "nvfp4");
   const bool weights = r.flag("--fp4-param-gather") || r.flag("--fp4-param");
   if (format.is_null() || format == json(false)) return;
@@ -58,6 +67,12 @@ void write_precision(Writing& w) {
     w.put("--fp8-format", recipe == "blockwise" || recipe == "mxfp8" ? "e4m3" : "hybrid");
     w.put("--fp8-recipe", recipe);
     if (w.at("precision.fp8_parameters") == true) w.put("--fp8-param-gather", true);
+  }
+  const json first = w.at("precision.first_layers_in_bf16"), last = w.at("precision.last_layers_in_bf16");
+  if (first != 0 || last != 0) {
+    w.put("--first-last-layers-bf16", true);
+    w.put("--num-layers-at-start-in-bf16", first);
+    w.put("--num-layers-at-end-in-bf16", last);
   }
   if (gradients == "bf16") w.put("--grad-reduce-in-bf16", true);
   if (precision == "fp16" && gradients == "f32") w.put("--accumulate-allreduce-grads-in-fp32", true);

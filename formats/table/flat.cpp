@@ -65,7 +65,8 @@ ordered_json flat_framework(const FrameworkSpec& framework) {
 ordered_json flat_precision(const PrecisionSpec& precision) {
   const ordered_json written = write_precision(precision);
   ordered_json out = {};
-  for (const char* key : {"gradients", "moments", "main_weights", "fp8_recipe", "fp8_parameters"})
+  for (const char* key : {"gradients", "moments", "main_weights", "fp8_recipe", "fp8_parameters",
+                          "first_layers_in_bf16", "last_layers_in_bf16"})
     out[key] = precision_part(precision, key);
   if (written.is_object()) out.update(written);
   out["preset"] = name_of(precision.precision);  // and not mxfp8, which the recipe says

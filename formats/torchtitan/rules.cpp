@@ -89,9 +89,11 @@ void read_float8(Reading& r) {
     return r.set("precision.fp8_recipe", "mxfp8");
   }
   if (!eight) return;
-  if (!recipe.is_null() && recipe != "" && recipe != "tensorwise") r.lack("float8.recipe_name", "another recipe");
-  r.set("precision.fp8_recipe", "tensorwise");
-  r.set("precision.fp8_parameters", gathered);
+  const bool rowwise = recipe == "rowwise";
+  if (!rowwise && !recipe.is_null() && recipe != "" && recipe != "tensorwise")
+    r.lack("float8.recipe_name", "another recipe");
+  r.set("precision.fp8_recipe", rowwise ? "rowwise" : "tensorwise");
+  r.set("precision.fp8_parameters", gathered && !rowwise);  // torchao gathers no rows in FP8
 }
 void write_float8(Writing& w) {
   const json precision = w.at("precision.preset");
@@ -100,6 +102,7 @@ void write_float8(Writing& w) {
   const json recipe = w.at("precision.fp8_recipe");
   if (recipe == "mxfp8") return w.put("model.converters", json::array({"quantize.linear.mx"}));
   w.put("model.converters", json::array({"quantize.linear.float8"}));  // as of 0.2
+  if (recipe == "rowwise") w.put("quantize.linear.float8.recipe_name", "rowwise");
   if (w.at("precision.fp8_parameters") == true) w.put("quantize.linear.float8.enable_fsdp_float8_all_gather", true);
 }
 

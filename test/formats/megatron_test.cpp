@@ -353,6 +353,8 @@ TEST_CASE("Megatron: what differs in precision goes out and comes back") {
        R"({"preset":"fp8","fp8_recipe":"blockwise","fp8_parameters":true})"},
       {"--bf16 --fp8-format e4m3 --fp8-recipe mxfp8", R"("mxfp8")"},
       {"--bf16 --fp4-format e2m1 --fp4-recipe nvfp4", R"("nvfp4")"},
+      {"--bf16 --fp8-format hybrid --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-end-in-bf16 2",
+       R"({"preset":"fp8","first_layers_in_bf16":1,"last_layers_in_bf16":2})"},
       {"--bf16", R"("bf16")"}};
   for (const auto& [flags, wanted] : all) {
     const nlohmann::ordered_json spec = read_megatron(kArguments + flags, "a.sh", {}).spec;

@@ -55,7 +55,14 @@ bool fp8(const json& d) {
   return d.at("precision") == "fp8";
 }
 bool fp8_alone(const json& d) {
-  return fp8(d) && processes(d) && text(d, "fp8_recipe", "tensorwise") != "mxfp8";
+  const std::string recipe = text(d, "fp8_recipe", "tensorwise");
+  return fp8(d) && processes(d) && recipe != "mxfp8" && recipe != "rowwise";
+}
+bool quantised(const json& d) {
+  return fp8(d) || d.at("precision") == "nvfp4";
+}
+bool quantised_to_the_end(const json& d) {
+  return quantised(d) && !d.at("model").contains("mtp_layers");
 }
 bool fp16(const json& d) {
   return d.at("precision") == "fp16";
@@ -64,7 +71,7 @@ bool bf16(const json& d) {
   return d.at("precision") == "bf16";
 }
 bool brain(const json& d) {
-  return bf16(d) || fp8(d) || d.at("precision") == "nvfp4";
+  return bf16(d) || quantised(d);
 }
 bool adam(const json& d) {
   return text(d, "optimizer", "adamw") == "adamw";
@@ -148,7 +155,9 @@ const std::vector<DrawnField>& drawn_fields() {
       {"etp", {0, 1, 2}, experts_cut},
       {"ep_communication", {"all_to_all", "all_to_all", "all_gather", "flex"}, experts_apart},
       {"precision", {"f32", "f32", "bf16", "bf16", "fp16", "fp8", "fp8", "fp8", "nvfp4"}, always},
-      {"fp8_recipe", {"tensorwise", "delayed", "blockwise", "mxfp8"}, fp8},
+      {"fp8_recipe", {"tensorwise", "delayed", "rowwise", "blockwise", "mxfp8"}, fp8},
+      {"first_layers_in_bf16", {0, 0, 0, 1}, quantised},
+      {"last_layers_in_bf16", {0, 0, 0, 1}, quantised_to_the_end},
       {"fp8_parameters", no, fp8_alone},
       {"gradients_in_f32", {false, true}, fp16},
       {"gradients_in_bf16", no, brain},

@@ -12,6 +12,7 @@ double inverse(const Fp8Operand& x, const Doubles& v, std::size_t outer, std::si
   const Values& all = v[x.inverse];
   const auto rows = static_cast<std::size_t>(x.codes.shape()[0]), k = static_cast<std::size_t>(x.codes.shape()[1]);
   if (x.blocks == Fp8Blocks::tensor) return all[0];
+  if (x.blocks == Fp8Blocks::whole_rows) return all[outer];
   if (x.blocks == Fp8Blocks::rows) return all[inner / 128 * rows + outer];
   if (of_nvfp4(x.blocks)) {
     const std::size_t tile = outer / 128 * ((2 * k + 63) / 64) + inner / 64;
@@ -89,6 +90,13 @@ const Cases<ops::Fp8Matmul> fp8_matmul(reference, [](CaseList<ops::Fp8Matmul>& c
           fmt::format("[{}, {}] x [{}, {}] by blocks, the second's {}", m, k, k, n,
                       of_b == Fp8Blocks::rows ? "1 x 128" : "128 x 128"),
           [=](Tensors& t) { return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::rows, of_b); }, blocks);
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{16, 16, 16}, {144, 48, 272}})
+    cases.unemulated(
+        fmt::format("[{}, {}] x [{}, {}] by rows", m, k, k, n),
+        [=](Tensors& t) {
+          return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::whole_rows, Fp8Blocks::whole_rows);
+        },
+        blocks);
   // GPUs of compute capability 10.0 and later compute these.
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{16, 16, 32}, {144, 48, 288}, {272, 160, 2080}})
     cases.unemulated(

@@ -194,10 +194,10 @@ template <class Place>
 void quantise_operand(const Values& x, DType type, std::size_t outer, std::size_t inner, ops::Fp8Blocks by, Place place,
                       Values& codes, Values& inverse) {
   if (by == ops::Fp8Blocks::mx) return quantise_mx(x, outer, inner, place, codes, inverse);
-  const bool squares = by == ops::Fp8Blocks::squares;
+  const bool squares = by == ops::Fp8Blocks::squares, whole = by == ops::Fp8Blocks::whole_rows;
   const std::size_t across = (inner + 511) / 512 * 4;  // of squares, with the room behind them
   const auto block = [&](std::size_t o, std::size_t i) {
-    return squares ? o / 128 * across + i / 128 : i / 128 * outer + o;
+    return whole ? o : squares ? o / 128 * across + i / 128 : i / 128 * outer + o;
   };
   Values amax(inverse.size(), -1);  // what is behind the blocks stays as it is
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -238,8 +238,10 @@ void reference(const ops::Fp8Transpose& op, Doubles& v) {
 }
 
 const Shape kMatrices[] = {{1, 1}, {16, 48}, {33, 70}, {130, 31}, {64, 300}, {132, 264}};
-constexpr std::pair<ops::Fp8Blocks, const char*> kBlocks[] = {
-    {ops::Fp8Blocks::rows, "1 x 128"}, {ops::Fp8Blocks::squares, "128 x 128"}, {ops::Fp8Blocks::mx, "1 x 32"}};
+constexpr std::pair<ops::Fp8Blocks, const char*> kBlocks[] = {{ops::Fp8Blocks::whole_rows, "row"},
+                                                              {ops::Fp8Blocks::rows, "1 x 128"},
+                                                              {ops::Fp8Blocks::squares, "128 x 128"},
+                                                              {ops::Fp8Blocks::mx, "1 x 32"}};
 constexpr DType kFp8[] = {DType::e4m3, DType::e5m2};
 
 ops::Quantise quantise(Tensors& t, const Shape& s, DType from, DType to, bool straight, bool turned, bool amax) {

@@ -64,6 +64,21 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK_THAT(in_fp8([](Point& p) { p.model.ffn = 264; }),
              Contains("layers.0.fc1 is a GEMM of 64 tokens, 64 inputs and 264 outputs"));
   CHECK(in_fp8([](Point& p) { p.fp8_parameters = true; }) == "");
+  CHECK_THAT(in_fp8([](Point& p) {
+               p.model.ffn = 272;
+               p.fp8_recipe = Fp8Recipe::mxfp8;
+             }),
+             Contains("multiples of 32"));
+  CHECK_THAT(why([](Point& p) { p.model.ffn = 272, p.precision = Precision::nvfp4; }),
+             Contains("precision nvfp4: layers.0.fc1") && Contains("multiples of 32"));
+  CHECK(in_fp8([](Point& p) { p.fp8_recipe = Fp8Recipe::mxfp8, p.fp8_parameters = true; }) ==
+        "precision.fp8_parameters with fp8_recipe mxfp8 is not built into this binary, need precision.fp8_recipe "
+        "tensorwise, delayed or blockwise, or precision.fp8_parameters false");
+  CHECK(why([](Point& p) { p.precision = Precision::bf16, p.last_layers_in_bf16 = 1; }) ==
+        "precision.last_layers_in_bf16 1 with precision bf16, need precision fp8 or nvfp4, or "
+        "precision.last_layers_in_bf16 0");
+  CHECK_THAT(in_fp8([](Point& p) { p.first_layers_in_bf16 = p.model.layers; }), Contains("layers in bf16"));
+  CHECK(in_fp8([](Point& p) { p.first_layers_in_bf16 = p.model.layers - 1; }) == "");
   CHECK(why([](Point& p) { p.precision = Precision::bf16, p.fp8_parameters = true; }) ==
         "precision.fp8_parameters with precision bf16, need precision fp8 or precision.fp8_parameters false");
   const auto shared_groups = [&](Fp8Recipe recipe, std::int64_t head_dim) {

@@ -21,6 +21,8 @@ float inverse_at(const Fp8Operand& x, std::int64_t outer, std::int64_t inner) {
   switch (x.blocks) {
     case Fp8Blocks::tensor:
       return *inverse;
+    case Fp8Blocks::whole_rows:
+      return inverse[outer];
     case Fp8Blocks::rows:
       return inverse[inner / kBlock * x.codes.shape()[0] + outer];
     case Fp8Blocks::squares:

@@ -265,13 +265,14 @@ void compute(CpuOps&, const ops::QuantiseBlocks& op) {
       });
       return 1 / scale;
     };
-    const std::int64_t row_blocks = op.blocks(rows), col_blocks = op.blocks(cols);
-    const auto upto = [](std::int64_t begin, std::int64_t n) { return std::min(n, begin + 128); };
+    const bool whole = op.by == ops::Fp8Blocks::whole_rows;
+    const std::int64_t high = whole ? rows : kBlock, wide = whole ? cols : kBlock,  // of a block
+        row_blocks = (rows + high - 1) / high, col_blocks = (cols + wide - 1) / wide;
     if (op.by == ops::Fp8Blocks::squares) {
       parallel_rows(row_blocks, kBlock * cols, [&](std::int64_t i) {
         for (std::int64_t j = 0; j < col_blocks; ++j) {
-          const float inverse =
-              block(i * kBlock, upto(i * kBlock, rows), j * kBlock, upto(j * kBlock, cols), op.y, op.transposed);
+          const float inverse = block(i * kBlock, std::min(rows, (i + 1) * kBlock), j * kBlock,
+                                      std::min(cols, (j + 1) * kBlock), op.y, op.transposed);
           if (op.y) op.inverse.as<float>()[i * op.inverse.shape()[1] + j] = inverse;
           if (op.transposed) op.transposed_inverse.as<float>()[j * op.transposed_inverse.shape()[1] + i] = inverse;
         }
@@ -281,13 +282,14 @@ void compute(CpuOps&, const ops::QuantiseBlocks& op) {
     if (op.y)
       parallel_rows(rows, cols, [&](std::int64_t r) {
         for (std::int64_t j = 0; j < col_blocks; ++j)
-          op.inverse.as<float>()[j * rows + r] = block(r, r + 1, j * kBlock, upto(j * kBlock, cols), op.y, Tensor());
+          op.inverse.as<float>()[j * rows + r] =
+              block(r, r + 1, j * wide, std::min(cols, (j + 1) * wide), op.y, Tensor());
       });
     if (op.transposed)
-      parallel_rows(row_blocks, kBlock * cols, [&](std::int64_t i) {
-        for (std::int64_t c = 0; c < cols; ++c)
+      parallel_rows(cols, rows, [&](std::int64_t c) {
+        for (std::int64_t i = 0; i < row_blocks; ++i)
           op.transposed_inverse.as<float>()[i * cols + c] =
-              block(i * kBlock, upto(i * kBlock, rows), c, c + 1, Tensor(), op.transposed);
+              block(i * high, std::min(rows, (i + 1) * high), c, c + 1, Tensor(), op.transposed);
       });
   });
 }

@@ -62,6 +62,12 @@ inline std::optional<std::string> why_no_fp8(int capability, Fp8Recipe recipe) {
         "fp8_recipe mxfp8 on a GPU of compute capability {}.{}, need 10.0 or more, for which cuBLASLt has MX's scales, "
         "or fp8_recipe tensorwise",
         capability / 10, capability % 10);
+  if (recipe == Fp8Recipe::rowwise && capability < 90)
+    return fmt::format(
+        "fp8_recipe rowwise on a GPU of compute capability {}.{}, need 9.0 or more, for which cuBLASLt has scales of "
+        "rows, "
+        "or fp8_recipe tensorwise",
+        capability / 10, capability % 10);
   if (recipe == Fp8Recipe::blockwise && capability != 90)
     return fmt::format(
         "fp8_recipe blockwise on a GPU of compute capability {}.{}, need 9.0, for which cuBLASLt has scales "

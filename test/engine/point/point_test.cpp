@@ -306,6 +306,24 @@ TEST_CASE("a precision is a name, or an object of what differs from a preset") {
   CHECK_THAT(refused(R"("bf61")"), Contains("[p.json: $.precision]"));
 }
 
+TEST_CASE("mxfp8 is fp8 with that recipe, and is called so") {
+  const auto precision = [](const std::string& text) {
+    return point_to_json(point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, "precision": )" + text + "}"))
+        .at("precision")
+        .dump();
+  };
+  CHECK(precision(R"("mxfp8")") == R"("mxfp8")");
+  CHECK(precision(R"({"preset": "fp8", "fp8_recipe": "mxfp8"})") == R"("mxfp8")");
+  CHECK(precision(R"({"preset": "mxfp8", "gradients": "bf16"})") == R"({"preset":"mxfp8","gradients":"bf16"})");
+  CHECK(precision(R"({"preset": "nvfp4", "first_layers_in_bf16": 2})") ==
+        R"({"preset":"nvfp4","first_layers_in_bf16":2})");
+  const Point p = point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, "precision": "mxfp8"})");
+  CHECK(p.precision == Precision::fp8);
+  CHECK(p.fp8_recipe == Fp8Recipe::mxfp8);
+  CHECK(point_id(p) ==
+        point_id(point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, "precision": "fp8", "fp8_recipe": "mxfp8"})")));
+}
+
 TEST_CASE("every field has a kind, and a point can be rid of the fields of a kind") {
   REQUIRE(point_fields().size() == point_keys().size());
   std::map<FieldKind, std::set<std::string>> of_kind;
@@ -323,7 +341,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
     "offload": "all", "precision": "fp16", "gradients_in_f32": true, "gradients_in_bf16": true, "moments_in_bf16": true, "main_weights_in_bf16": true, "attention": "flash",
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
     "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_multiple": 16, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
-    "fp8_recipe": "blockwise", "fp8_parameters": true, "capture": true, "loader_workers": 1, "pinned": true, "optimizer": "sgd", "fused_optimizer": false,
+    "fp8_recipe": "blockwise", "fp8_parameters": true, "first_layers_in_bf16": 1, "last_layers_in_bf16": 2, "capture": true, "loader_workers": 1, "pinned": true, "optimizer": "sgd", "fused_optimizer": false,
     "data": "text:a.txt", "adapter": "lora:4,alpha=8", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
     "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "ranks_per_node": 2, "framework": "megatron",
     "machine": {"network.gbps_per_device": 94}, "device": "cuda"})");

@@ -9,7 +9,8 @@ using namespace mbench::test;
 
 namespace {
 
-constexpr Fp8Recipe kRecipes[] = {Fp8Recipe::tensorwise, Fp8Recipe::delayed, Fp8Recipe::blockwise, Fp8Recipe::mxfp8};
+constexpr Fp8Recipe kRecipes[] = {Fp8Recipe::tensorwise, Fp8Recipe::delayed, Fp8Recipe::rowwise, Fp8Recipe::blockwise,
+                                  Fp8Recipe::mxfp8};
 // With weights in FP8 alone.
 constexpr Fp8Recipe kWeightRecipes[] = {Fp8Recipe::tensorwise, Fp8Recipe::delayed, Fp8Recipe::blockwise};
 
@@ -84,6 +85,32 @@ TEST_CASE("NVFP4 computes the same bits where regions are computed again") {
   CHECK(again.losses == kept.losses);
   CHECK(again.gradient_norms == kept.gradient_norms);
   CHECK(*again.peak_memory_mib < *kept.peak_memory_mib);
+}
+
+// All layers in bf16 but one: losses between the others', and only that layer's weights quantised.
+TEST_CASE("the first and the last layers stay in bf16") {
+  Point p = small("llama");
+  p.model.layers = 4;
+  const auto weights = [](const SerialRun& of) {
+    return of.device->memory().in_use().by_category[static_cast<int>(Category::weights)];
+  };
+  const auto run = [&](Precision precision, std::int64_t first, std::int64_t last) {
+    p.precision = precision, p.first_layers_in_bf16 = first, p.last_layers_in_bf16 = last;
+    SerialRun of(p);
+    of.steps(2);
+    return weights(of);
+  };
+  const std::size_t none = run(Precision::bf16, 0, 0), all = run(Precision::fp8, 0, 0);
+  CHECK(run(Precision::fp8, 2, 1) - none == (all - none) / 4);
+  CHECK(run(Precision::fp8, 0, 2) - none == (all - none) / 2);
+  p.precision = Precision::fp8, p.first_layers_in_bf16 = 1, p.last_layers_in_bf16 = 1;
+  const PointResult some = run_serially(p);
+  p.first_layers_in_bf16 = p.last_layers_in_bf16 = 0;
+  CHECK(some.losses != run_serially(p).losses);
+  p.precision = Precision::bf16;
+  const PointResult bf16 = run_serially(p);
+  CHECK(some.losses != bf16.losses);
+  CHECK(some.losses.back() == Approx(bf16.losses.back()).epsilon(0.01));
 }
 
 TEST_CASE("FP8 computes the same bits where regions are computed again") {

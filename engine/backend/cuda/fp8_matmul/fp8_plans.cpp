@@ -66,6 +66,8 @@ void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t what, 
 #if MBENCH_FP8_BLOCKS
 std::int32_t mode_of(Fp8Blocks blocks) {
   switch (blocks) {
+    case Fp8Blocks::whole_rows:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
     case Fp8Blocks::rows:
       return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
     case Fp8Blocks::nv:
@@ -83,10 +85,11 @@ std::int32_t mode_of(Fp8Blocks blocks) {
 
 // Why the current GPU, or the library that this was compiled with, has no such products.
 std::optional<std::string> why_none_here(Fp8Blocks by) {
-  const Fp8Recipe recipe = by == Fp8Blocks::tensor ? Fp8Recipe::tensorwise
-                           : of_nvfp4(by)          ? Fp8Recipe::nvfp4
-                           : by == Fp8Blocks::mx   ? Fp8Recipe::mxfp8
-                                                   : Fp8Recipe::blockwise;
+  const Fp8Recipe recipe = by == Fp8Blocks::tensor       ? Fp8Recipe::tensorwise
+                           : by == Fp8Blocks::whole_rows ? Fp8Recipe::rowwise
+                           : of_nvfp4(by)                ? Fp8Recipe::nvfp4
+                           : by == Fp8Blocks::mx         ? Fp8Recipe::mxfp8
+                                                         : Fp8Recipe::blockwise;
   int device = 0, major = 0, minor = 0;
   cuda_check(Fp8Matmul::name, cudaGetDevice(&device));
   cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));

@@ -9,6 +9,7 @@
 #include "engine/backend/cuda/kernels/nvfp4_tile.h"
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/backend/cuda/kernels/types.h"
+#include "engine/backend/cuda/kernels/whole_rows.h"
 #include "engine/ops/quantise.h"
 
 namespace mbench::cuda {
@@ -296,6 +297,34 @@ void enqueue_hadamard_maxima(Stream& stream, const ops::AbsMax& op) {
 }
 
 template <class Stream>
+void enqueue_whole_rows(Stream& stream, const ops::QuantiseBlocks& op) {
+  const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols),
+                     across = op.blocks(cols), down = op.blocks(rows);
+  auto* maxima =
+      static_cast<float*>(stream.scratch(static_cast<std::size_t>(across * rows + down * cols) * sizeof(float)));
+  with_float(op.name, op.x.dtype(), [&](auto type) {
+    using T = decltype(type);
+    const WholeRowsArguments<T> a{pointer<T>(op.x),
+                                  pointer<std::uint8_t>(op.y),
+                                  pointer<std::uint8_t>(op.transposed),
+                                  pointer<float>(op.inverse),
+                                  pointer<float>(op.transposed_inverse),
+                                  maxima,
+                                  maxima + across * rows,
+                                  rows,
+                                  cols,
+                                  tiles};
+    with_wide(cast_is_wide(a.x, a.y, a.transposed, rows, cols), [&](auto wide) {
+      stream.launch(op.name, cast_shape(tiles), find_row_maxima<T, wide()>, a);
+      if (op.y) launch_flat(stream, op.name, rows, InverseOfMaxima{a.row_maxima, a.inverse, across, rows});
+      if (op.transposed)
+        launch_flat(stream, op.name, cols, InverseOfMaxima{a.col_maxima, a.transposed_inverse, down, cols});
+      stream.launch(op.name, cast_shape(tiles), quantise_whole_rows<T, wide()>, a);
+    });
+  });
+}
+
+template <class Stream>
 void enqueue_nvfp4(Stream& stream, const ops::QuantiseBlocks& op) {
   const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols);
   const ops::RandomRounding rounding = op.rounding.value_or(ops::RandomRounding{});
@@ -388,6 +417,7 @@ void enqueue(Stream& stream, const ops::QuantiseBlocks& op) {
   const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols);
   if (tiles == 0) return;
   if (of_nvfp4(op.by)) return enqueue_nvfp4(stream, op);
+  if (op.by == ops::Fp8Blocks::whole_rows) return enqueue_whole_rows(stream, op);
   if (op.by == ops::Fp8Blocks::mx) {
     with_float(op.name, op.x.dtype(), [&](auto type) {
       using T = decltype(type);

@@ -1,0 +1,115 @@
+// Casts a matrix to FP8 by a scale for each row of each operand (ops/quantise.h, whole_rows). Three kernels find the largest
+// values of rows and columns of each tile, scales from these, and codes.
+#pragma once
+#include "engine/backend/cuda/kernels/cast_tile.h"
+#include "engine/backend/cuda/kernels/row.h"
+#include "engine/ops/quantise.h"
+
+namespace mbench::cuda {
+
+template <class T>
+struct WholeRowsArguments {
+  const T* x;
+  std::uint8_t *y, *transposed;         // null: not wanted
+  float *inverse, *transposed_inverse;  // likewise
+  float *row_maxima, *col_maxima;       // [tiles across, rows], [tiles down, cols]
+  std::int64_t rows, cols, tiles;
+};
+
+template <class T, bool Wide>
+__global__ void __launch_bounds__(kCastThreads, kCastBlocks) find_row_maxima(WholeRowsArguments<T> a) {
+  __shared__ SharedArray<float, kCastWarps * kCastTile> parts;
+  for (std::int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+    const CastPlace p(tile, a.rows, a.cols);
+    const CastPart<T, Wide> part(a.x, p);
+    if (a.y != nullptr)
+#pragma unroll
+      for (int pass = 0; pass < kCastPasses; ++pass)
+#pragma unroll
+        for (int r = 0; r < kCastRows; ++r) {
+          float most = part.most_of(pass, r, 0);
+#pragma unroll
+          for (int mask = kCastGroups / 2; mask > 0; mask /= 2) most = Max()(most, from_lane_xor(most, mask));
+          const std::int64_t row = p.row(pass, r);
+          if (p.group == 0 && row < a.rows) a.row_maxima[p.col0 / kCastTile * a.rows + row] = most;
+        }
+    if (a.transposed == nullptr) continue;
+    Floats<kCastWidth> most = filled<kCastWidth>(0);
+#pragma unroll
+    for (int pass = 0; pass < kCastPasses; ++pass)
+#pragma unroll
+      for (int r = 0; r < kCastRows; ++r) {
+        const Floats<kCastWidth> z = floats_of(part.x[pass][r]);
+#pragma unroll
+        for (int k = 0; k < kCastWidth; ++k) most.v[k] = fabsf(z.v[k]) > most.v[k] ? fabsf(z.v[k]) : most.v[k];
+      }
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    __syncthreads();  // the tile before has been read
+#pragma unroll
+    for (int k = 0; k < kCastWidth; ++k) {
+      most.v[k] = Max()(most.v[k], from_lane_xor(most.v[k], kCastGroups));
+      if (p.strip % 2 == 0) parts[warp * kCastTile + kCastWidth * p.group + k] = most.v[k];
+    }
+    __syncthreads();
+    const int col = static_cast<int>(threadIdx.x);
+    if (col >= kCastTile || p.col0 + col >= a.cols) continue;
+    float all = 0;
+    for (int w = 0; w < kCastWarps; ++w) all = Max()(all, parts[w * kCastTile + col]);
+    a.col_maxima[p.row0 / kCastTile * a.cols + p.col0 + col] = all;
+  }
+}
+
+// inverse[i] of the largest of `parts` maxima, [parts, n].
+struct InverseOfMaxima {
+  static constexpr int kWidth = 1;
+  const float* maxima;
+  float* inverse;
+  std::int64_t parts, n;
+  bool aligned() const { return true; }
+  template <int V>
+  __device__ void apply(std::int64_t i) const {
+    float most = 0;
+    for (std::int64_t p = 0; p < parts; ++p) most = Max()(most, maxima[p * n + i]);
+    inverse[i] = 1.0f / ops::fp8_scale(most, largest_of(DType::e4m3), true);
+  }
+};
+
+// Scales are powers of two, and so are their inverses: to divide by one is exact.
+template <class T, bool Wide>
+__global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_whole_rows(WholeRowsArguments<T> a) {
+  __shared__ CastWords words;
+  for (std::int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+    const CastPlace p(tile, a.rows, a.cols);
+    const CastPart<T, Wide> part(a.x, p);
+    Floats<kCastWidth> up = filled<kCastWidth>(0);
+    if (a.transposed != nullptr)
+#pragma unroll
+      for (int k = 0; k < kCastWidth; ++k)
+        if (p.col() + k < a.cols) up.v[k] = 1.0f / a.transposed_inverse[p.col() + k];
+    __syncthreads();  // the tile before has been written out
+#pragma unroll
+    for (int pass = 0; pass < kCastPasses; ++pass) {
+      Codes codes[kCastRows];
+#pragma unroll
+      for (int r = 0; r < kCastRows; ++r) {
+        const Floats<kCastWidth> x = floats_of(part.x[pass][r]);
+        const std::int64_t row = p.row(pass, r);
+        Floats<kCastWidth> z = x;
+        if (a.y != nullptr && row < a.rows) {
+          const float scale = 1.0f / a.inverse[row];
+#pragma unroll
+          for (int k = 0; k < kCastWidth; ++k) z.v[k] = x.v[k] * scale;
+          store_codes<Wide>(a.y, p, row, codes_of<e4m3>(z));
+        }
+#pragma unroll
+        for (int k = 0; k < kCastWidth; ++k) z.v[k] = x.v[k] * up.v[k];
+        codes[r] = codes_of<e4m3>(z);
+      }
+      if (a.transposed != nullptr) turn(words, p, pass, codes);
+    }
+    __syncthreads();
+    if (a.transposed != nullptr) store_turned<Wide>(words, p, a.transposed);
+  }
+}
+
+}  // namespace mbench::cuda
