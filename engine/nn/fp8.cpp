@@ -68,14 +68,10 @@ void Fp8Gemms::prepare_nvfp4(Context& c, Operand operand, Fp8Tensor& q, ops::Qua
   if (!q.figures)
     q.figures = c.device.empty({2}, DType::f32, operand == kWeight ? Category::weights : Category::activations,
                                "largest values of an NVFP4 tensor");
-  const auto largest = [&](ops::Fp8Operand& side, std::int64_t at, bool hadamard) {
-    side.amax = q.figures.slice(at, 1);
-    run(c.device, ops::Fill{side.amax, 0});
-    run(c.device, ops::AbsMax{op.x, side.amax, hadamard});
-  };
-  if (op.y || operand == kWeight) largest(q.straight, 0, false);
-  if (op.hadamard) largest(q.transposed, 1, true);
-  if (operand == kWeight) q.transposed.amax = q.straight.amax;
+  if (op.y || operand == kWeight) q.straight.amax = q.figures.slice(0, 1);
+  if (op.transposed) q.transposed.amax = operand == kWeight ? q.straight.amax : q.figures.slice(1, 1);
+  run(c.device, ops::Fill{q.figures, 0});
+  run(c.device, ops::AbsMax{op.x, q.straight.amax, op.hadamard ? q.transposed.amax : Tensor()});
   op.amax = q.straight.amax, op.transposed_amax = q.transposed.amax;
   if (operand != kGradient) return;
   constexpr std::uint64_t kOdd = 0xD1B54A32D192ED03u;  // spreads the count over the bits of a site

@@ -95,12 +95,17 @@ struct AbsMax {
   static constexpr std::string_view name = "abs_max";
   static constexpr TimePart part = TimePart::elementwise;
   Tensor x;
-  Tensor amax;            // [1] f32: the largest of what it held and |x|; NaN is ignored
-  bool hadamard = false;  // of H x, as QuantiseBlocks has it; x is a matrix then
+  // [1] f32: the largest of what it held and |x|; NaN is ignored. `hadamard`: likewise of H x, as QuantiseBlocks has it, where x is
+  // a matrix. Either may be empty.
+  Tensor amax, hadamard{};
   void check() const {
     need_float(name, "x", x);
-    mbench::check(!hadamard || x.shape()[0] % 16 == 0, name, "rows, got {}, need a multiple of 16", x.shape());
-    need_f32(name, "amax", amax, {1});
+    mbench::check(amax || hadamard, name, "amax and hadamard, got neither, need one");
+    if (amax) need_f32(name, "amax", amax, {1});
+    if (!hadamard) return;
+    need_f32(name, "hadamard", hadamard, {1});
+    mbench::check(x.shape().rank() == 2 && x.shape()[0] % 16 == 0, name,
+                  "x, got {}, need a matrix of a multiple of 16 rows", x.shape());
   }
   Cost cost() const { return {static_cast<double>(x.numel()), bytes_of(x)}; }
 };

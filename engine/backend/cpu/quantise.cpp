@@ -63,11 +63,11 @@ constexpr std::int64_t kTurned = 64;
 
 template <>
 void compute(CpuOps& cpu, const ops::AbsMax& op) {
+  const auto put = [](const Tensor& amax, float most) { *amax.as<float>() = std::max(*amax.as<float>(), most); };
   with_type(op.x.dtype(), [&](auto type) {
-    float& amax = *op.amax.as<float>();
     const auto* x = op.x.as<decltype(type)>();
-    amax = std::max(
-        amax, op.hadamard ? hadamard_abs_max(cpu, x, op.x.shape()[0], op.x.shape()[1]) : abs_max(cpu, x, op.x.numel()));
+    if (op.amax) put(op.amax, abs_max(cpu, x, op.x.numel()));
+    if (op.hadamard) put(op.hadamard, hadamard_abs_max(cpu, x, op.x.shape()[0], op.x.shape()[1]));
   });
 }
 

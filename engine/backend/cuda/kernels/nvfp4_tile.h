@@ -121,16 +121,18 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_nvfp4(NvAr
   }
 }
 
-// The largest |value| of what Hadamard16 makes of blocks of 16 rows.
+// The largest |x|, and the largest |value| of what Hadamard16 makes of blocks of 16 rows, by block of threads.
 template <class T, bool Wide>
 __global__ void __launch_bounds__(kCastThreads, kCastBlocks)
-    find_hadamard_maxima(const T* x, std::int64_t rows, std::int64_t cols, std::int64_t tiles, float* partial) {
+    find_hadamard_maxima(const T* x, std::int64_t rows, std::int64_t cols, std::int64_t tiles, float* plain,
+                         float* transformed) {
   __shared__ NvTile tile;
   __shared__ SharedArray<float, kWarp> parts;
-  float most = 0;
+  float most = 0, turned = 0;
   for (std::int64_t at = blockIdx.x; at < tiles; at += gridDim.x) {
     const CastPlace p(at, rows, cols);
     const CastPart<T, Wide> part(x, p);
+    most = part.most(most);
 #pragma unroll
     for (int pass = 0; pass < kCastPasses; ++pass) {
       __syncthreads();  // the rows before have been read
@@ -141,12 +143,16 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks)
 #pragma unroll
         for (int i = 0; i < kNv; ++i) v[i] = tile[(b / kCastTile * kNv + i) * kNvPitch + b % kCastTile];
         ops::Hadamard16::apply(v);
-        most = Max()(most, nv_most(v));
+        turned = Max()(turned, nv_most(v));
       }
     }
   }
   most = row_reduce(most, 0.0f, parts, Max());
-  if (threadIdx.x == 0) partial[blockIdx.x] = most;
+  __syncthreads();  // parts are used again
+  turned = row_reduce(turned, 0.0f, parts, Max());
+  if (threadIdx.x != 0) return;
+  plain[blockIdx.x] = most;
+  transformed[blockIdx.x] = turned;
 }
 
 }  // namespace mbench::cuda

@@ -284,16 +284,19 @@ template <class Stream>
 void enqueue_hadamard_maxima(Stream& stream, const ops::AbsMax& op) {
   const std::int64_t rows = op.x.shape()[0], cols = op.x.shape()[1], tiles = cast_tiles(rows, cols);
   const Launch shape = cast_shape(tiles);
-  auto* partial = static_cast<float*>(stream.scratch(shape.grid_x * sizeof(float)));
+  const auto blocks = static_cast<std::int64_t>(shape.grid_x);
+  auto* plain = static_cast<float*>(stream.scratch(2 * static_cast<std::size_t>(blocks) * sizeof(float)));
+  float* transformed = plain + blocks;
   with_float(op.name, op.x.dtype(), [&](auto type) {
     using T = decltype(type);
     const T* x = pointer<T>(op.x);
     const auto* none = static_cast<const std::uint8_t*>(nullptr);
     with_wide(cast_is_wide(x, none, none, rows, cols), [&](auto wide) {
-      stream.launch(op.name, shape, find_hadamard_maxima<T, wide()>, x, rows, cols, tiles, partial);
+      stream.launch(op.name, shape, find_hadamard_maxima<T, wide()>, x, rows, cols, tiles, plain, transformed);
     });
   });
-  merge(stream, op.name, partial, static_cast<std::int64_t>(shape.grid_x), op.amax);
+  if (op.amax) merge(stream, op.name, plain, blocks, op.amax);
+  merge(stream, op.name, transformed, blocks, op.hadamard);
 }
 
 template <class Stream>
