@@ -163,11 +163,21 @@ void Bench::fp8() {
                y = made({z_.tokens, z_.ffn}, DType::e4m3), turned = made({z_.ffn, z_.tokens}, DType::e4m3);
   time("abs_max", ops::AbsMax{x, amax});
   time("quantise, both ways", ops::Quantise{x, scale, y, turned, amax});
-  ops::QuantiseBlocks blocks;
-  blocks.x = x, blocks.y = y, blocks.transposed = turned;
-  blocks.inverse = made(ops::QuantiseBlocks::scales_of(z_.tokens, z_.ffn, false), DType::f32);
-  blocks.transposed_inverse = made(ops::QuantiseBlocks::scales_of(z_.ffn, z_.tokens, false), DType::f32);
-  time("quantise_blocks, both ways", blocks);
+  using Op = ops::QuantiseBlocks;
+  for (const auto& [by, what] : {std::pair{ops::Fp8Blocks::rows, "quantise_blocks, both ways"},
+                                 {ops::Fp8Blocks::whole_rows, "quantise_blocks, whole rows"},
+                                 {ops::Fp8Blocks::mx, "quantise_blocks, MXFP8"},
+                                 {ops::Fp8Blocks::nv, "quantise_blocks, NVFP4"}}) {
+    const bool nv = of_nvfp4(by);
+    Op blocks{x,
+              nv ? made(Op::codes_of(z_.tokens, z_.ffn, by), DType::u8) : y,
+              made(Op::scales_of(z_.tokens, z_.ffn, by), Op::scale_type(by)),
+              nv ? made(Op::codes_of(z_.ffn, z_.tokens, by), DType::u8) : turned,
+              made(Op::scales_of(z_.ffn, z_.tokens, by), Op::scale_type(by)),
+              by};
+    if (nv) blocks.amax = blocks.transposed_amax = filled({1}, 4), blocks.hadamard = true;
+    time(what, blocks);
+  }
   time("fp8_transpose", ops::Fp8Transpose{y, turned});
 }
 

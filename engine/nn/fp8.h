@@ -84,6 +84,10 @@ class Fp8Gemms {
   // Whether quantised tensors can be gathered, and transposed after that: not with scales of blocks.
   bool travels() const { return !of_blocks(recipe_); }
   static ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x);
+  // Whether both sides of a quantised tensor can be gathered as they are, each with its scales: MXFP8 of whole tiles of scales.
+  bool sides_travel(std::int64_t rows) const {
+    return recipe_ == Fp8Recipe::mxfp8 && rows % ops::QuantiseBlocks::kBlock == 0;
+  }
   // Rows [first, first + count) of a weight in FP8, cut at multiples of multiple_of_rows().
   static ops::Fp8Operand part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count);
   // Rows whose scales can be cut off.

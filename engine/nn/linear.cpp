@@ -261,6 +261,13 @@ ops::Fp8Operand Linear::arrive_in_fp8(Context& c, const Tensor& x, bool keep_inp
     saved.quantised = fp8_->input(c, matrix(x), Fp8Ways::straight, gathered);
     in = saved.quantised.straight;
     in.codes = matrix(communicate_briefly(c, input_.forward, in.codes.view(x.shape())));
+  } else if (gathers && fp8_->sides_travel(matrix(x).shape()[0]) && !keep_input) {
+    const Fp8Tensor q = fp8_->input(c, matrix(x), Fp8Ways::both);
+    saved.quantised.transposed = q.transposed;
+    saved.own_side = true;
+    in = q.straight;
+    in.inverse = communicate(c, input_.forward, in.inverse);
+    in.codes = matrix(communicate_briefly(c, input_.forward, in.codes.view(x.shape())));
   } else {
     saved.x = x;
     in = fp8_->input(c, matrix(communicate_briefly(c, input_.forward, x)), Fp8Ways::straight).straight;
@@ -314,7 +321,13 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   }
   // What is there of the input travels while its gradient is computed, and that while the weight's is.
   ops::Fp8Operand& kept = saved.quantised.straight;
-  std::optional<Communication> input;
+  std::optional<Communication> input, scales;
+  if (saved.own_side) {
+    Exchanges columns = input_.forward;
+    for (Exchange& e : columns) e.dim = 1;
+    input.emplace(c, columns, saved.quantised.transposed.codes);
+    scales.emplace(c, columns, saved.quantised.transposed.inverse);
+  }
   if (saved.x || kept.codes)
     input.emplace(c, input_.forward, saved.x ? saved.x : kept.codes.view(saved.shape), Communication::Use::brief);
   const Tensor w = rows(weight_->value);
@@ -333,7 +346,10 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   Communication travelling(c, input_.backward, dx);
   dx.reset();
   ops::Fp8Operand x = saved.quantised.transposed;
-  if (saved.x) {
+  if (saved.own_side) {
+    x.codes = input->finish();
+    x.inverse = scales->finish();
+  } else if (saved.x) {
     x = fp8_->input(c, matrix(input->finish()), Fp8Ways::transposed).transposed;
   } else if (kept.codes) {
     kept.codes = matrix(input->finish());

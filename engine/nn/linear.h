@@ -18,6 +18,7 @@ class Linear {
     // In place of x in FP8: transposed, or, where x is gathered, this rank's part as it is.
     Fp8Tensor quantised{};
     Shape shape{};                   // of x then
+    bool own_side = false;           // `quantised` has the transposed side of this rank's part
     std::vector<Tensor> gathered{};  // in place of x, where each GEMM gathers for itself
     Tensor low{};                    // of an adapter
   };

@@ -9,7 +9,7 @@ struct CopyBlocks {
   static constexpr std::string_view name = "copy_blocks";
   static constexpr TimePart part = TimePart::copies;
   Matrix from,
-      to;  // same rows, cols and floating-point dtype; not transposed; no memory in common
+      to;  // same rows, cols and dtype, floating-point or of 8 bits; not transposed; no memory in common
   std::int64_t batch = 1;
   void check() const;
   Cost cost() const {

@@ -2,8 +2,8 @@
 
 namespace mbench::ops {
 
-void need_inside(std::string_view op, std::string_view argument, const Matrix& m, std::int64_t batch) {
-  need_float(op, argument, m.data);
+void need_inside(std::string_view op, std::string_view argument, const Matrix& m, std::int64_t batch, bool bytes) {
+  if (!bytes || size_of(m.data.dtype()) != 1) need_float(op, argument, m.data);
   mbench::check(!m.transposed && m.ld >= m.cols, op,
                 "{}, got a row stride of {} elements{}, need at least their {} columns", argument, m.ld,
                 m.transposed ? ", transposed" : "", m.cols);

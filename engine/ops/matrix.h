@@ -28,9 +28,10 @@ struct Matrix {
   }
 };
 
-// Needs the first `batch` matrices of `m` inside its tensor, not transposed, of a floating-point dtype. Otherwise
-// throws an internal error naming the op and the argument.
-void need_inside(std::string_view op, std::string_view argument, const Matrix& m, std::int64_t batch);
+// Needs the first `batch` matrices of `m` inside its tensor, not transposed, of a floating-point dtype; with `bytes` also of
+// codes of 8 bits. Otherwise throws an internal error naming the op and the argument.
+void need_inside(std::string_view op, std::string_view argument, const Matrix& m, std::int64_t batch,
+                 bool bytes = false);
 // The same, and of the sizes and dtype of `like`.
 void need_like(std::string_view op, std::string_view argument, const Matrix& m, const Matrix& like, std::int64_t batch);
 

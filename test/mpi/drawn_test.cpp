@@ -30,6 +30,7 @@
 #include "test/mpi/drawn_fields.h"
 #include "test/mpi/layout_run.h"
 #include "test/mpi/random_layouts.h"
+#include "test/support/machine_for.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -319,7 +320,8 @@ TEST_CASE("layouts drawn from a seed train as the serial run does, in the memory
   for (std::size_t i = static_cast<std::size_t>(rank); i < layouts.size(); i += kRanks) try {
       const Point& point = layouts[i].point;
       expected[i] = {train_alone(serial_point_of(layouts[i])), {}};
-      if (!sizes_follow_data(point)) expected[i].memory = forecast(point, machine, framework_of(i, point));
+      if (!sizes_follow_data(point))
+        expected[i].memory = forecast(point, machine_for(point, machine), framework_of(i, point));
     } catch (const std::exception& e) {
       expected.erase(i);
       complain(i, fmt::format("\n  serial or simulated: {}", e.what()));

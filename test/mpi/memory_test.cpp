@@ -15,6 +15,7 @@
 #include "test/engine/sim/simulated_run.h"
 #include "test/mpi/layout_run.h"
 #include "test/mpi/layouts.h"
+#include "test/support/machine_for.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -132,5 +133,5 @@ void check_memory(const Layout& layout, const Machine& machine, const Framework&
 TEST_CASE("counted and simulated memory equal the CPU's byte for byte on every rank") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
-  for (const Layout& layout : layouts()) check_memory(layout, machine, framework);
+  for (const Layout& layout : layouts()) check_memory(layout, machine_for(layout.point, machine), framework);
 }

@@ -53,6 +53,10 @@ const Cases<ops::CopyBlocks> copy_blocks(reference, [](CaseList<ops::CopyBlocks>
     cases.add(name + " joined", [=](Tensors& t) { return join(t, f, type); }, {.cpu = kExact, .kernel = kExact});
     cases.add(name + " parted", [=](Tensors& t) { return part(t, f, type); }, {.cpu = kExact, .kernel = kExact});
   });
+  for (const DType type : {DType::e4m3, DType::u8})
+    for (const Form& f : {Form{2, 3, 5}, {4, 2, 48}, {2, 3, 512, 16}})
+      cases.add(fmt::format("{} {} blocks of {} x {}, joined", name_of(type), f.blocks, f.rows, f.cols),
+                [=](Tensors& t) { return join(t, f, type); }, {.cpu = kExact, .kernel = kExact});
   cases.timed("hidden in 4", [](Tensors& t) { return join(t, {4, 1024, 256}, DType::f32); });
   cases.enqueued(1, [](Tensors& t) { return join(t, {4, 64, 64}, DType::bf16); });
   cases.huge("hidden", [](Tensors& t) { return join(t, {8, 65536 * 8, 12288 / 8}, DType::bf16); });

@@ -42,7 +42,7 @@ void reference(const ops::QuantisePart& op, Doubles& v) {
 }
 
 Shape figures_of(const Part& p) {
-  return ops::QuantiseBlocks::scales_of(p.matrix[0], p.matrix[1], true);
+  return ops::QuantiseBlocks::scales_of(p.matrix[0], p.matrix[1], ops::Fp8Blocks::squares);
 }
 ops::BlockMaxima maxima(Tensors& t, DType type, const Part& p) {
   return {t.in({p.n}, type, -3, 3), p.matrix[0], p.matrix[1], p.first, t.inout(figures_of(p), DType::f32, 0, 2)};

@@ -112,7 +112,8 @@ void quantise_mx(const Values& x, std::size_t outer, std::size_t inner, Place pl
   }
   std::vector<double> exponents(amax.size());
   for (std::size_t i = 0; i < amax.size(); ++i)
-    exponents[i] = amax[i] == 0 ? -127 : std::ceil(std::log2(static_cast<double>(amax[i] * (1 / 448.0f))));
+    exponents[i] =
+        amax[i] == 0 ? -127 : std::max(-127.0, std::ceil(std::log2(static_cast<double>(amax[i] * (1 / 448.0f)))));
   for (std::size_t at = 0; at < scales.size(); ++at) {
     const std::size_t tile = at / 512, o = tile / tiles * 128 + at % 16 / 4 * 32 + at % 512 / 16,
                       block = tile % tiles * 4 + at % 4;

@@ -13,6 +13,7 @@
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/graphs.h"
+#include "test/support/machine_for.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -104,7 +105,7 @@ TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and me
       fields.merge_patch(row);
       fields.erase("name");
       Point p = point_from_json(fields, path);
-      const Machine& machine = p.precision == Precision::fp8 ? h100 : a100;
+      const Machine& machine = machine_for(p, p.precision == Precision::fp8 ? h100 : a100);
       for (const std::int64_t more :
            {1, 5}) {  // as many micro batches, so that some lie between the first and the last
         p.global_batch *= more;
@@ -126,7 +127,7 @@ TEST_CASE("a trace is a replay that keeps its spans: those of the run, of every 
     fields.merge_patch(row);
     fields.erase("name");
     const Point p = point_from_json(fields, path);
-    const Machine& machine = p.precision == Precision::fp8 ? h100 : a100;
+    const Machine& machine = machine_for(p, p.precision == Precision::fp8 ? h100 : a100);
     INFO(row.dump());
     const auto replayed = spans_of(p, machine, host, true);
     CHECK(replayed.size() > 50);

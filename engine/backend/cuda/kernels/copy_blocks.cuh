@@ -32,12 +32,14 @@ struct CopyBlocksEach {
 
 template <class Stream>
 void enqueue(Stream& stream, const ops::CopyBlocks& op) {
-  with_float(op.name, op.from.data.dtype(), [&](auto type) {
+  const auto copy = [&](auto type) {
     using T = decltype(type);
     launch_columns(stream, op.name, op.batch * op.from.rows, op.from.cols,
                    CopyBlocksEach<T>{pointer<T>(op.from.data) + op.from.offset, pointer<T>(op.to.data) + op.to.offset,
                                      op.from.rows, op.from.ld, op.from.batch_stride, op.to.ld, op.to.batch_stride});
-  });
+  };
+  const DType type = op.from.data.dtype();
+  size_of(type) == 1 ? copy(std::uint8_t{}) : with_float(op.name, type, copy);
 }
 
 }  // namespace mbench::cuda
