@@ -110,6 +110,43 @@ struct CastPart {
   }
 };
 
+// The largest |x| of a row's elements that `Threads` neighbours have.
+template <int Threads, class T, bool Wide>
+__device__ inline float row_most(const CastPart<T, Wide>& part, int pass, int r) {
+  float most = part.most_of(pass, r, 0);
+#pragma unroll
+  for (int mask = Threads / 2; mask > 0; mask /= 2) most = Max()(most, from_lane_xor(most, mask));
+  return most;
+}
+
+// The largest |x| of the tile's columns, of the rows of each warp; column_most() has all, once this has returned.
+using ColumnMaxima = SharedArray<float, kCastWarps * kCastTile>;
+template <class T, bool Wide>
+__device__ inline void find_column_maxima(const CastPart<T, Wide>& part, const CastPlace& p, ColumnMaxima& maxima) {
+  Floats<kCastWidth> most = filled<kCastWidth>(0);
+#pragma unroll
+  for (int pass = 0; pass < kCastPasses; ++pass)
+#pragma unroll
+    for (int r = 0; r < kCastRows; ++r) {
+      const Floats<kCastWidth> z = floats_of(part.x[pass][r]);
+#pragma unroll
+      for (int k = 0; k < kCastWidth; ++k) most.v[k] = fabsf(z.v[k]) > most.v[k] ? fabsf(z.v[k]) : most.v[k];
+    }
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  __syncthreads();  // the tile before has been read
+#pragma unroll
+  for (int k = 0; k < kCastWidth; ++k) {
+    most.v[k] = Max()(most.v[k], from_lane_xor(most.v[k], kCastGroups));
+    if (p.strip % 2 == 0) maxima[warp * kCastTile + kCastWidth * p.group + k] = most.v[k];
+  }
+  __syncthreads();
+}
+__device__ inline float column_most(ColumnMaxima& maxima, int col) {
+  float all = 0;
+  for (int w = 0; w < kCastWarps; ++w) all = Max()(all, maxima[w * kCastTile + col]);
+  return all;
+}
+
 template <bool Wide>
 __device__ inline void store_codes(std::uint8_t* y, const CastPlace& p, std::int64_t row, const Codes& codes) {
   if (row >= p.rows || p.col() >= p.cols) return;

@@ -39,9 +39,7 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_mx(MxArgum
       for (int pass = 0; pass < kCastPasses; ++pass)
 #pragma unroll
         for (int r = 0; r < kCastRows; ++r) {
-          float most = part.most_of(pass, r, 0);
-#pragma unroll
-          for (int mask = kThreads / 2; mask > 0; mask /= 2) most = Max()(most, from_lane_xor(most, mask));
+          const float most = row_most<kThreads>(part, pass, r);
           const std::uint8_t scale = ops::mx_scale(most, largest);
           const std::int64_t row = p.row(pass, r);
           store_codes<Wide>(a.y, p, row,

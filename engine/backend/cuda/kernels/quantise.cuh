@@ -149,7 +149,7 @@ struct BlocksArguments {
 template <class T, class E, bool Wide>
 __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_vectors(BlocksArguments<T> a) {
   __shared__ CastWords words;
-  __shared__ SharedArray<float, kCastWarps * kCastTile> parts;
+  __shared__ ColumnMaxima maxima;
   const float largest = largest_of(DType::e4m3);
   for (std::int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
     const CastPlace p(tile, a.rows, a.cols);
@@ -159,9 +159,7 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_vectors(Bl
       for (int pass = 0; pass < kCastPasses; ++pass)
 #pragma unroll
         for (int r = 0; r < kCastRows; ++r) {
-          float most = part.most_of(pass, r, 0);
-#pragma unroll
-          for (int mask = kCastGroups / 2; mask > 0; mask /= 2) most = Max()(most, from_lane_xor(most, mask));
+          const float most = row_most<kCastGroups>(part, pass, r);
           const float scale = ops::fp8_scale(most, largest, true);
           Floats<kCastWidth> z = floats_of(part.x[pass][r]);
 #pragma unroll
@@ -171,29 +169,11 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_vectors(Bl
           if (p.group == 0 && row < a.rows) a.inverse[p.col0 / kCastTile * a.rows + row] = 1.0f / scale;
         }
     if (a.transposed == nullptr) continue;
-    Floats<kCastWidth> most = filled<kCastWidth>(0);
-#pragma unroll
-    for (int pass = 0; pass < kCastPasses; ++pass)
-#pragma unroll
-      for (int r = 0; r < kCastRows; ++r) {
-        const Floats<kCastWidth> z = floats_of(part.x[pass][r]);
-#pragma unroll
-        for (int k = 0; k < kCastWidth; ++k) most.v[k] = fabsf(z.v[k]) > most.v[k] ? fabsf(z.v[k]) : most.v[k];
-      }
-    const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    __syncthreads();  // the tile before has been written out
-#pragma unroll
-    for (int k = 0; k < kCastWidth; ++k) {
-      most.v[k] = Max()(most.v[k], from_lane_xor(most.v[k], kCastGroups));
-      if (p.strip % 2 == 0) parts[warp * kCastTile + kCastWidth * p.group + k] = most.v[k];
-    }
-    __syncthreads();
+    find_column_maxima(part, p, maxima);
     Floats<kCastWidth> scale;
 #pragma unroll
     for (int k = 0; k < kCastWidth; ++k) {
-      float all = 0;
-      for (int w = 0; w < kCastWarps; ++w) all = Max()(all, parts[w * kCastTile + kCastWidth * p.group + k]);
-      scale.v[k] = ops::fp8_scale(all, largest, true);
+      scale.v[k] = ops::fp8_scale(column_most(maxima, kCastWidth * p.group + k), largest, true);
       if (p.strip == 0 && p.col() + k < a.cols)
         a.transposed_inverse[p.row0 / kCastTile * a.cols + p.col() + k] = 1.0f / scale.v[k];
     }

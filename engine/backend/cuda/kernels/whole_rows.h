@@ -18,7 +18,7 @@ struct WholeRowsArguments {
 
 template <class T, bool Wide>
 __global__ void __launch_bounds__(kCastThreads, kCastBlocks) find_row_maxima(WholeRowsArguments<T> a) {
-  __shared__ SharedArray<float, kCastWarps * kCastTile> parts;
+  __shared__ ColumnMaxima maxima;
   for (std::int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
     const CastPlace p(tile, a.rows, a.cols);
     const CastPart<T, Wide> part(a.x, p);
@@ -27,35 +27,15 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) find_row_maxima(Who
       for (int pass = 0; pass < kCastPasses; ++pass)
 #pragma unroll
         for (int r = 0; r < kCastRows; ++r) {
-          float most = part.most_of(pass, r, 0);
-#pragma unroll
-          for (int mask = kCastGroups / 2; mask > 0; mask /= 2) most = Max()(most, from_lane_xor(most, mask));
+          const float most = row_most<kCastGroups>(part, pass, r);
           const std::int64_t row = p.row(pass, r);
           if (p.group == 0 && row < a.rows) a.row_maxima[p.col0 / kCastTile * a.rows + row] = most;
         }
     if (a.transposed == nullptr) continue;
-    Floats<kCastWidth> most = filled<kCastWidth>(0);
-#pragma unroll
-    for (int pass = 0; pass < kCastPasses; ++pass)
-#pragma unroll
-      for (int r = 0; r < kCastRows; ++r) {
-        const Floats<kCastWidth> z = floats_of(part.x[pass][r]);
-#pragma unroll
-        for (int k = 0; k < kCastWidth; ++k) most.v[k] = fabsf(z.v[k]) > most.v[k] ? fabsf(z.v[k]) : most.v[k];
-      }
-    const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    __syncthreads();  // the tile before has been read
-#pragma unroll
-    for (int k = 0; k < kCastWidth; ++k) {
-      most.v[k] = Max()(most.v[k], from_lane_xor(most.v[k], kCastGroups));
-      if (p.strip % 2 == 0) parts[warp * kCastTile + kCastWidth * p.group + k] = most.v[k];
-    }
-    __syncthreads();
+    find_column_maxima(part, p, maxima);
     const int col = static_cast<int>(threadIdx.x);
     if (col >= kCastTile || p.col0 + col >= a.cols) continue;
-    float all = 0;
-    for (int w = 0; w < kCastWarps; ++w) all = Max()(all, parts[w * kCastTile + col]);
-    a.col_maxima[p.row0 / kCastTile * a.cols + p.col0 + col] = all;
+    a.col_maxima[p.row0 / kCastTile * a.cols + p.col0 + col] = column_most(maxima, col);
   }
 }
 
