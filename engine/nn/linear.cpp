@@ -243,6 +243,39 @@ void Linear::in_layer(ParameterStore& store, const Plan& plan, bool keep_input, 
   keep_input_ = keep_input;
 }
 
+namespace {
+
+// The transposed side of this rank's part of a quantised tensor, in flight to the side of the whole; its scales too.
+class Columns {
+ public:
+  Columns(Context& c, Exchanges exchanges, const ops::Fp8Operand& own)
+      : own_(own), codes_(c, along_columns(exchanges), own.codes), scales_(c, exchanges, own.inverse) {}
+  ops::Fp8Operand finish() {
+    ops::Fp8Operand whole = std::exchange(own_, {});
+    whole.codes = codes_.finish();
+    whole.inverse = scales_.finish();
+    return whole;
+  }
+
+ private:
+  static const Exchanges& along_columns(Exchanges& exchanges) {
+    for (Exchange& e : exchanges) e.dim = 1;
+    return exchanges;
+  }
+  ops::Fp8Operand own_;
+  Communication codes_, scales_;
+};
+
+// A rank's rows of a quantised tensor, the sequence from `first` on, with their scales out of all.
+ops::Fp8Operand part_of_ring(const Tensor& codes, std::int64_t first, ops::Fp8Blocks blocks, const Tensor& scales) {
+  const Tensor rows = matrix(codes);
+  if (blocks == ops::Fp8Blocks::tensor) return {rows, scales, blocks};
+  const std::int64_t begin = first * codes.shape()[1] / ops::QuantiseBlocks::kBlock;
+  return {rows, scales.slice(begin, ops::QuantiseBlocks::blocks(rows.shape()[0])), blocks};
+}
+
+}  // namespace
+
 ops::Fp8Operand Linear::arrive_in_fp8(Context& c, const Tensor& x, bool keep_input, Saved& saved) const {
   std::vector<Axis> gathered;
   bool gathers = true;
@@ -279,15 +312,22 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
   const Tensor w = rows(weight_->value);
   const std::int64_t batch = x.shape()[1], out = w.shape()[0];
   const auto weight = [&] { return fp8_->weight(c, w, Fp8Ways::straight, 0, begin_).straight; };
-  if (rings(input_.forward) && fp8_->travels() && !keep_input_) {
+  const bool sides = fp8_->sides_travel(matrix(x).shape()[0]);
+  if (rings(input_.forward) && (fp8_->travels() || sides) && !keep_input_) {
     saved.shape = x.shape();
-    saved.quantised = fp8_->input(c, matrix(x), Fp8Ways::straight, {Axis::tp});
-    const ops::Fp8Operand operand = weight(), &own = saved.quantised.straight;
+    Fp8Tensor q = fp8_->input(c, matrix(x), sides ? Fp8Ways::both : Fp8Ways::straight, {Axis::tp});
+    const ops::Fp8Operand operand = weight(), own = q.straight;
+    (sides ? saved.quantised.transposed : saved.quantised.straight) = sides ? q.transposed : q.straight;
+    saved.quantised.figures = q.figures;
+    saved.own_side = sides;
+    q = {};
+    const Tensor scales = sides ? communicate(c, input_.forward, own.inverse) : own.inverse;
     const Tensor y = c.activation({x.shape()[0] * c.groups.over({Axis::tp}).size(), batch, out}, "linear output");
-    gather_by_ring(
-        c, input_.forward.front(), own.codes.view(x.shape()), false, [&](const Tensor& part, std::int64_t first) {
-          Fp8Gemms::multiply(c, {matrix(part), own.inverse}, operand, matrix(y.slice(first, part.shape()[0])));
-        });
+    gather_by_ring(c, input_.forward.front(), own.codes.view(x.shape()), false,
+                   [&](const Tensor& part, std::int64_t first) {
+                     Fp8Gemms::multiply(c, part_of_ring(part, first, own.blocks, scales), operand,
+                                        matrix(y.slice(first, part.shape()[0])));
+                   });
     return communicate(c, output_.forward, y);
   }
   ops::Fp8Operand in = arrive_in_fp8(c, x, keep_input_, saved);
@@ -308,12 +348,15 @@ Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
 
 Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   add_bias_gradient(c, dy);
-  const bool by_parts = rings(output_.backward) && fp8_->travels();
+  const bool sides = fp8_->sides_travel(matrix(dy).shape()[0]),
+             by_parts = rings(output_.backward) && (fp8_->travels() || sides);
   Shape s = dy.shape();
   Fp8Tensor gradient;
+  std::optional<Columns> columns;  // of the gradient, where its sides travel
   if (by_parts) {
     s[0] *= c.groups.over({Axis::tp}).size();
-    gradient = fp8_->gradient(c, matrix(dy), Fp8Ways::straight, {Axis::tp});
+    gradient = fp8_->gradient(c, matrix(dy), sides ? Fp8Ways::both : Fp8Ways::straight, {Axis::tp});
+    if (sides) columns.emplace(c, output_.backward, gradient.transposed);
   } else {
     const Tensor dproduct = communicate(c, output_.backward, dy);
     s = dproduct.shape();
@@ -321,13 +364,9 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   }
   // What is there of the input travels while its gradient is computed, and that while the weight's is.
   ops::Fp8Operand& kept = saved.quantised.straight;
-  std::optional<Communication> input, scales;
-  if (saved.own_side) {
-    Exchanges columns = input_.forward;
-    for (Exchange& e : columns) e.dim = 1;
-    input.emplace(c, columns, saved.quantised.transposed.codes);
-    scales.emplace(c, columns, saved.quantised.transposed.inverse);
-  }
+  std::optional<Communication> input;
+  std::optional<Columns> input_columns;
+  if (saved.own_side) input_columns.emplace(c, input_.forward, saved.quantised.transposed);
   if (saved.x || kept.codes)
     input.emplace(c, input_.forward, saved.x ? saved.x : kept.codes.view(saved.shape), Communication::Use::brief);
   const Tensor w = rows(weight_->value);
@@ -335,11 +374,18 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   const ops::Fp8Operand weight = fp8_->weight(c, w, Fp8Ways::transposed, 0, begin_).transposed;
   if (by_parts) {
     ops::Fp8Operand& own = gradient.straight;
-    own.codes = matrix(gather_by_ring(
-        c, output_.backward.front(), own.codes.view(dy.shape()), true, [&](const Tensor& part, std::int64_t first) {
-          Fp8Gemms::multiply(c, {matrix(part), own.inverse}, weight, matrix(dx.slice(first, part.shape()[0])));
-        }));
-    gradient.transposed = Fp8Gemms::transpose(c, own);
+    const Tensor scales = sides ? communicate(c, output_.backward, own.inverse) : own.inverse;
+    const Tensor whole = gather_by_ring(c, output_.backward.front(), own.codes.view(dy.shape()), !sides,
+                                        [&](const Tensor& part, std::int64_t first) {
+                                          Fp8Gemms::multiply(c, part_of_ring(part, first, own.blocks, scales), weight,
+                                                             matrix(dx.slice(first, part.shape()[0])));
+                                        });
+    if (sides) {
+      gradient.transposed = columns->finish();
+    } else {
+      own.codes = matrix(whole);
+      gradient.transposed = Fp8Gemms::transpose(c, own);
+    }
   } else {
     Fp8Gemms::multiply(c, gradient.straight, weight, matrix(dx));
   }
@@ -347,8 +393,7 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   dx.reset();
   ops::Fp8Operand x = saved.quantised.transposed;
   if (saved.own_side) {
-    x.codes = input->finish();
-    x.inverse = scales->finish();
+    x = input_columns->finish();
   } else if (saved.x) {
     x = fp8_->input(c, matrix(input->finish()), Fp8Ways::transposed).transposed;
   } else if (kept.codes) {
