@@ -107,7 +107,7 @@ bool holds(const std::string& condition, const Run& run) {
   if (condition == "tp") return p.tp > 1;
   if (condition == "many_nodes") return p.world() > run.devices_of_node;
   if (condition == "experts") return p.model.experts > 0;
-  if (condition == "fp8") return p.precision == Precision::fp8;
+  if (condition == "fp8") return quantises(p.precision);
   if (condition == "bf16") return p.precision == Precision::bf16;
   if (condition == "small_gemms") return small_gemms(p);
   if (condition == "windows") return run.measured.log && run.measured.log->steps_per_sample > 1;
