@@ -42,8 +42,8 @@ MaybeFault refuse(const Point& p) {
   if (p.moments_in_bf16 && p.optimizer != OptimizerKind::adamw)
     return infeasible({kAdamW, one_of("precision.moments", "f32")}, "precision.moments bf16 with optimizer {}",
                       name_of(p.optimizer));
-  if (p.main_weights_in_bf16 && p.optimizer != OptimizerKind::adamw)
-    return not_built_in({kAdamW, one_of("precision.main_weights", "f32")},
+  if (p.main_weights_in_bf16 && p.optimizer != OptimizerKind::adamw && p.optimizer != OptimizerKind::adamw8bit)
+    return not_built_in({one_of("optimizer", "adamw|adamw8bit"), one_of("precision.main_weights", "f32")},
                         "precision.main_weights bf16 with optimizer {}", name_of(p.optimizer));
   return std::nullopt;
 }

@@ -59,6 +59,30 @@ MaybeFault refuse_instances(const Point& p) {
   return std::nullopt;
 }
 
+// Gradients go to the host as a bucket is reduced: what is summed later, over other ranks, would have to come back.
+MaybeFault refuse_gradients_on_host(const Point& p) {
+  const std::string_view offload = name_of(p.offload);
+  const Way on_device = one_of("offload", offloads_weights(p.offload) ? "all" : "optimizer");
+  const StatePlan& plan = plan_of(p);
+  if (!plan.gradients.sharded())
+    return infeasible({one_of("zero", "2|3|fsdp"), on_device},
+                      "offload {} with zero {}{}, whose gradients are all there", offload, name_of(p.zero),
+                      p.fsdp_no_sync ? " and fsdp_no_sync true" : "");
+  if (plan.cut != StatePlan::Cut::even)
+    return not_built_in({one_of("zero", "2|3|fsdp"), on_device}, "offload {} with zero {}", offload, name_of(p.zero));
+  if (p.optimizer_instances > 1)
+    return not_built_in({kOneCopy, on_device}, "offload {} with optimizer_instances {}", offload,
+                        p.optimizer_instances);
+  if (p.tp * p.pp * p.ep > 1)
+    return not_built_in({exactly(p.tp > 1   ? "tp"
+                                 : p.pp > 1 ? "pp"
+                                            : "ep",
+                                 1),
+                         on_device},
+                        "offload {} with tp {} x pp {} x ep {}", offload, p.tp, p.pp, p.ep);
+  return std::nullopt;
+}
+
 MaybeFault refuse(const Point& p) {
   if (const MaybeFault refusal = refuse_instances(p)) return refusal;
   if (p.fsdp_no_sync && p.zero != Zero::fsdp)
@@ -75,9 +99,11 @@ MaybeFault refuse(const Point& p) {
                       name_of(p.zero));
   if (p.offload == Offload::none) return std::nullopt;
   const std::string_view offload = name_of(p.offload);
-  if (p.offload == Offload::all && !weights_are_sharded(p))
+  if (offloads_weights(p.offload) && !weights_are_sharded(p))
     return infeasible({one_of("zero", "3|fsdp"), one_of("offload", "optimizer")},
-                      "offload all with zero {}, whose weights are all there", name_of(p.zero));
+                      "offload {} with zero {}, whose weights are all there", offload, name_of(p.zero));
+  if (offloads_gradients(p.offload))
+    if (const MaybeFault refusal = refuse_gradients_on_host(p)) return refusal;
   if (p.capture)
     return infeasible({one_of("capture", "false"), kNotOffloaded},
                       "offload {} with capture true, where no device replays what its host does", offload);
@@ -121,7 +147,8 @@ void write(const Point& p, Plan& plan) {
   }
   plan.state = plan_of(p);
   if (p.offload != Offload::none) plan.state.optimizer_at = Residence::host;
-  if (p.offload == Offload::all) plan.state.weights_at = Residence::host;
+  if (offloads_weights(p.offload)) plan.state.weights_at = Residence::host;
+  if (offloads_gradients(p.offload)) plan.state.gradients_at = Residence::host;
 }
 
 }  // namespace

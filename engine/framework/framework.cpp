@@ -75,6 +75,29 @@ AttentionKernels read_attention(const json& value, const std::string& where) {
   return kernels;
 }
 
+// {"calls": 8, "traffic": 9, "traffic_f32": 3.5, "source": "..."} of each op.
+UnfusedOps read_unfused(const json& value, const std::string& where) {
+  if (!value.is_object())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of the engine's ops", short_json(value));
+  UnfusedOps ops;
+  for (const auto& [name, about] : value.items()) {
+    ObjectReader reader(about, where + "." + name);
+    const auto traffic = [&](const char* key, double otherwise) {
+      const json* number = reader.find(key);
+      return number ? read_number(*number, reader.path(key), 0, 1000) : otherwise;
+    };
+    UnfusedOp op;
+    op.calls = static_cast<int>(
+        read_int(reader.require("calls", "how many kernels stand for the op"), reader.path("calls"), 0, 1000));
+    op.traffic = traffic("traffic", 1);
+    op.traffic_f32 = traffic("traffic_f32", op.traffic);
+    read_string(reader.require("source", "where that stands"), reader.path("source"));
+    reader.refuse_unknown();
+    ops.emplace(name, op);
+  }
+  return ops;
+}
+
 void read_allocator(const json& value, const std::string& where, FrameworkMemory& memory) {
   ObjectReader reader(value, where);
   const std::string name = read_string(reader.require("value", "whose allocator it is"), reader.path("value"));
@@ -140,7 +163,10 @@ Framework read_body(const json& body, const std::string& file) {
   f.traffic_efficiency = kernels.get("traffic_efficiency", 1, 2);
   if (const json* attention = kernels.object().find("attention"))
     f.attention = read_attention(*attention, kernels.path("attention"));
+  f.attention_forward = kernels.get_or("attention_forward", 1, 1, 2);
+  f.attention_backward = kernels.get_or("attention_backward", 1, 1, 2);
   kernels.end();
+  if (const json* unfused = top.find("unfused")) f.unfused = read_unfused(*unfused, top.path("unfused"));
   if (const json* memory = top.find("memory")) f.memory = read_memory(*memory, top.path("memory"));
   const auto flag = [&](const char* key, bool& member) {
     if (const json* value = top.find(key)) member = read_bool(*value, top.path(key));

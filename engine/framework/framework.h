@@ -2,6 +2,7 @@
 // run. Each framework has a file (engine/framework/NAME.json), with a source for every figure.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -42,6 +43,14 @@ struct FrameworkMemory {
   std::string caching_settings;
 };
 
+// What runs where the engine runs one op: so many kernels, each a call of the host, that move so many times the op's bytes. A traffic in
+// f32 of its own, where casts fall away. With no kernel the op is part of another.
+struct UnfusedOp {
+  int calls = 1;
+  double traffic = 1, traffic_f32 = 1;
+};
+using UnfusedOps = std::map<std::string, UnfusedOp, std::less<>>;  // by the engine's name of the op
+
 // What a framework can run: for keys of a point's fields, the values as text. It can run every value of a field that is not named.
 struct Abilities {
   std::map<std::string, std::vector<std::string>> values;
@@ -61,6 +70,8 @@ struct Framework {
   HostCosts host;
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
   AttentionKernels attention = AttentionKernels::best;
+  double attention_forward = 1, attention_backward = 1;  // its own speed relative to those kernels
+  UnfusedOps unfused;                                    // ops that are not one kernel each
   FrameworkMemory memory;
   MessagesBlock messages_block = MessagesBlock::never;
   bool loss_blocks = false;               // the host waits for the loss of each micro batch

@@ -52,6 +52,12 @@ struct Keeps {
       false;  // the host waits three times forward and once backward where received tokens become rows / not
   bool deterministic_attention =
       true;  // gradients of fused attention are summed in a fixed order / in the order in which parts arrive
+  bool unfused_norm =
+      false;  // RMS norms by small ops, which keep an f32 copy of their input and what gamma multiplies / by a kernel
+  bool unfused_swiglu =
+      false;  // gates' activations are tensors of their own, and kept / part of the multiplication's kernel
+  bool copied_gathers =
+      false;  // sharded weights are gathered into one tensor and copied to others of their own / used where they arrive
   int vocab_multiple =
       128;  // rows of word tables on each rank of tp are a multiple of this; 1: a multiple of the tp ranks only
   bool filled_tensors = false;  // in simulation, every new tensor is filled before it is written / not filled
@@ -82,6 +88,9 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"reads_expert_rows", &Keeps::reads_expert_rows},
     {"reads_token_map", &Keeps::reads_token_map},
     {"deterministic_attention", &Keeps::deterministic_attention},
+    {"unfused_norm", &Keeps::unfused_norm},
+    {"unfused_swiglu", &Keeps::unfused_swiglu},
+    {"copied_gathers", &Keeps::copied_gathers},
     {"filled_tensors", &Keeps::filled_tensors},
 };
 

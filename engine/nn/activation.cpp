@@ -2,6 +2,7 @@
 
 #include "engine/ops/activation.h"
 #include "engine/ops/bias_gelu.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/gelu_erf.h"
 #include "engine/ops/run.h"
 #include "engine/ops/squared_relu.h"
@@ -77,8 +78,13 @@ Tensor ActivationFunction::forward(Context& c, const Linear& first, const Tensor
                                    Saved& saved) const {
   if (kind_ == Activation::gelu && first.fuses_output(c))
     return first.forward(c, x, first_saved, {.bias = static_cast<bool>(first.bias()), .gelu_input = &saved.x});
-  saved = {first.forward(c, x, first_saved), true};
-  return activate(c, kind_, saved.x, first.bias());
+  saved = {first.forward(c, x, first_saved), true, {}};
+  const Tensor y = activate(c, kind_, saved.x, first.bias());
+  if (is_gated(kind_) && c.keeps().unfused_swiglu) {
+    saved.active = c.activation(y.shape(), "activated gates");
+    run(c.device, ops::Copy{y, saved.active});
+  }
+  return y;
 }
 
 Tensor ActivationFunction::backward(Context& c, const Linear& first, const Linear& second, Tensor dy,

@@ -20,6 +20,7 @@ class ActivationFunction {
   struct Saved {
     Tensor x;
     bool separate_bias = false;
+    Tensor active;  // stands for the activated gates, where the framework has them in a tensor of their own
   };
   explicit ActivationFunction(Activation kind) : kind_(kind) {}
   // activation(first(x) + its bias).

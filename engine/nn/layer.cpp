@@ -33,7 +33,7 @@ Tensor Branch::mix(Context& c, const MicroBatch& batch, Tensor x, Saved& saved) 
 Tensor Branch::mix_back(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved) const {
   norm_checkpoint_.restore(c, [&] {
     Norm::Saved again;
-    const Tensor normed = norm_->forward(c, saved.norm.x, again);
+    const Tensor normed = norm_->forward(c, Norm::input(c, saved.norm), again);
     if (mixer_checkpoint_.dropped()) {
       saved.input = normed;
     } else {

@@ -1,6 +1,7 @@
 #include "engine/nn/norm.h"
 
 #include "engine/ops/add.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/rms_norm.h"
@@ -37,10 +38,31 @@ Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {
     run(c.device, ops::LayerNorm{x, value_of(gamma_), value_of(beta_), y, saved.mean, saved.rstd, eps_});
   else
     run(c.device, ops::RmsNorm{ops::Matrix(x), value_of(gamma_), ops::Matrix(y), saved.rstd, eps_});
+  if (c.keeps().unfused_norm && !of_layers_) keep_unfused(c, y, saved);
   return y;
 }
 
+// The second stands for what PyTorch keeps; the gradient below is made without it.
+void Norm::keep_unfused(Context& c, const Tensor& y, Saved& saved) const {
+  if (saved.x.dtype() != DType::f32) {
+    saved.wide = c.device.empty(saved.x.shape(), DType::f32, Category::activations, "norm input in f32");
+    run(c.device, ops::Copy{saved.x, saved.wide});
+    saved.x.reset();
+  }
+  saved.normalised = c.activation(y.shape(), "normalised rows");
+  run(c.device, ops::Copy{y, saved.normalised});
+}
+
+Tensor Norm::input(Context& c, Saved& saved) {
+  if (!saved.x) {
+    saved.x = c.activation(saved.wide.shape(), "norm input");
+    run(c.device, ops::Copy{saved.wide, saved.x});
+  }
+  return saved.x;
+}
+
 Tensor Norm::backward(Context& c, const Tensor& dy, const Tensor& residual, Saved& saved) const {
+  input(c, saved);
   const Tensor dx = c.activation(dy.shape(), "norm input gradient");
   const bool fused = c.keeps().fused_residual_grad;
   const Tensor added = fused ? residual : Tensor();

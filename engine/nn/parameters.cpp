@@ -78,7 +78,7 @@ void ParameterStore::begin_gradients() {
   // the first micro batch stands for all of them (engine/sim/recorder.h).
   if (plan_.keeps().zeroed_gradients || !device_.real() || state().gradients.sharded() ||
       state().cut == StatePlan::Cut::first)
-    return run(device_, ops::Fill{gradients_, 0});
+    return run(at(state().gradients_at), ops::Fill{gradients_, 0});
   // Parameters lie in the order in which they were added, or in one that the layout chose.
   std::vector<Parameter*> stale;
   for (const auto& p : parameters_) {
@@ -151,7 +151,7 @@ Tensor ParameterStore::within(const Tensor& whole, const Parameter& p) const {
 // Starts to copy this rank's part of a bucket from the host, unless that or the bucket is there or under way.
 void ParameterStore::bring(int b) {
   Bucket& mine = bucket(b);
-  if (mine.weights || mine.shard) return;
+  if (mine.weights || mine.arrived || mine.shard) return;
   const Tensor own = own_weights(layout_.own_of(b).front());
   mine.shard = device_.empty(own.shape(), own.dtype(), Category::weights, "weights of a unit from the host");
   mine.copy = device_.start_copy(CopyWay::to_device, own, mine.shard);
@@ -164,7 +164,7 @@ void ParameterStore::wait_for_copy(int b) {
 // Starts to gather a bucket of sharded weights, unless it is there or under way.
 void ParameterStore::fetch(int b) {
   Bucket& mine = bucket(b);
-  if (mine.weights) return;
+  if (mine.weights || mine.arrived) return;
   const bool from_host = state().weights_at == Residence::host;
   if (from_host) bring(b);
   const Tensor own = from_host ? mine.shard : own_weights(layout_.own_of(b).front());
@@ -174,8 +174,9 @@ void ParameterStore::fetch(int b) {
   }
   wait_for_copy(b);
   const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
-  mine.weights = device_.empty({all.size()}, own.dtype(), Category::weights, "gathered weights of a unit");
-  mine.arriving.push_back(groups_.over(all.sharers()).start_all_gather(own, mine.weights));
+  Tensor& gathered = plan_.keeps().copied_gathers ? mine.arrived : mine.weights;
+  gathered = device_.empty({all.size()}, own.dtype(), Category::weights, "gathered weights of a unit");
+  mine.arriving.push_back(groups_.over(all.sharers()).start_all_gather(own, gathered));
 }
 
 void ParameterStore::fetch_updated() {
@@ -209,18 +210,23 @@ void ParameterStore::fetch_updated() {
 void ParameterStore::wait_for(int b) {
   wait_for_copy(b);
   for (auto& pending : bucket(b).arriving) pending->wait();
-  bucket(b).arriving.clear();
-  bucket(b).shard.reset();
+  Bucket& mine = bucket(b);
+  mine.arriving.clear();
+  mine.shard.reset();
+  if (const Tensor arrived = std::exchange(mine.arrived, Tensor())) {
+    mine.weights = device_.empty(arrived.shape(), arrived.dtype(), Category::weights, "weights of a unit");
+    run(device_, ops::Copy{arrived, mine.weights});
+  }
 }
 
 void ParameterStore::open_gradients(int b) {
   Bucket& mine = bucket(b);
   if (mine.gradients) return;
-  if (alone(b)) {
+  if (alone(b) && state().gradients_at == Residence::device) {
     mine.gradients = own_gradients(layout_.own_of(b).front());
     return;
   }
-  mine.gradients = device_.empty({layout_.buckets()[static_cast<std::size_t>(b)].size()}, gradients_.dtype(),
+  mine.gradients = device_.empty({layout_.buckets()[static_cast<std::size_t>(b)].size()}, plan_.precision.gradients,
                                  Category::gradients, "gradients of a bucket");
   run(device_, ops::Fill{mine.gradients, 0});
 }
@@ -251,13 +257,16 @@ void ParameterStore::allocate_and_initialise() {
   const Shape weights{state().weights.sharded() ? layout_.fp8_at() : layout_.fp8_begin()};
   Device &weights_home = at(state().weights_at), &optimizer_home = at(state().optimizer_at);
   weights_ = weights_home.empty(weights, precision.model, Category::weights, "weights");
-  gradients_ = device_.empty(elements(state().gradients), precision.gradients, Category::gradients, "gradients");
+  const bool gradients_on_host = state().gradients_at == Residence::host;
+  gradients_ = at(state().gradients_at)
+                   .empty(elements(state().gradients), gradients_on_host ? DType::f32 : precision.gradients,
+                          Category::gradients, "gradients");
   main_ = main_separate() ? optimizer_home.empty(elements(state().optimizer), precision.main, Category::optimizer,
                                                  "f32 main weights")
                           : weights_;
   fp8_.allocate(device_, plan_, layout_, main_, scales_);
   run(optimizer_home, ops::Fill{main_, 0});
-  run(device_, ops::Fill{gradients_, 0});
+  run(at(state().gradients_at), ops::Fill{gradients_, 0});
   // Where the f32 originals are all on the device, and in one place, values are drawn there.
   const bool whole = main_.numel() == layout_.size() && !state().weights.sharded() &&
                      state().optimizer_at == Residence::device && precision.main == DType::f32;

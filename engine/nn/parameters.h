@@ -141,7 +141,7 @@ class ParameterStore {
   Tensor bucket_gradients(int bucket) const;
   void drop_gradients(int bucket) { buckets_[static_cast<std::size_t>(bucket)].gradients.reset(); }
   // Whether only this rank has a bucket's parameters in its copy of the state. Then its own part is all of it, and
-  // nothing travels but between copies.
+  // nothing travels but between copies, or to the host.
   bool alone(int bucket) const { return layout_.buckets()[static_cast<std::size_t>(bucket)].peers == 1; }
 
  private:
@@ -153,6 +153,7 @@ class ParameterStore {
     Tensor shard;                    // of weights that live on the host: this rank's own part, on the device
     std::unique_ptr<HostCopy> copy;  // of the shard, until it is waited for
     Tensor weights;                  // gathered, where they are sharded
+    Tensor arrived;                  // what is copied to `weights` once it is there, with copied_gathers
     Tensor gradients;                // being filled, where they are sharded
     std::vector<std::unique_ptr<Pending>> arriving;  // weights
   };

@@ -56,9 +56,9 @@ struct AdamBlockwise {
   static constexpr std::string_view name = "adam_blockwise";
   static constexpr TimePart part = TimePart::optimizer;
   static constexpr std::int64_t kBlock = 256;
-  Tensor param;             // f32, the main weights
-  Tensor grad;              // f32, bf16 or f16
-  Tensor m, v;              // u8, codes of the signed and of the unsigned map
+  Tensor param;  // f32: the main weights; bf16: the model's own, without main weights, updated and rounded to nearest
+  Tensor grad;   // f32, bf16 or f16
+  Tensor m, v;   // u8, codes of the signed and of the unsigned map
   Tensor m_scale, v_scale;  // [ceil(n / 256)] f32; a block whose scale is zero is zero, whatever its codes
   Tensor model;             // optional 16-bit weights that the model computes with: rewritten from param
   float lr = 0, beta1 = 0.9f, beta2 = 0.999f, eps = 1e-8f, weight_decay = 0;
@@ -67,7 +67,10 @@ struct AdamBlockwise {
   ElementRanges undecayed = {};  // spared by weight_decay: biases and norms; each begins where a block does
   std::int64_t blocks() const { return (param.numel() + kBlock - 1) / kBlock; }
   void check() const {
-    need_dtype(name, "param", param, DType::f32);
+    mbench::check(param.dtype() == DType::f32 || param.dtype() == DType::bf16, name,
+                  "dtype of param, got {}, need f32 or bf16", name_of(param.dtype()));
+    mbench::check(param.dtype() == DType::f32 || !model, name, "model with a param in {}, need none or param in f32",
+                  name_of(param.dtype()));
     need_float(name, "grad", grad);
     need_shape(name, "grad", grad, param.shape());
     for (const Tensor* codes : {&m, &v}) {

@@ -23,8 +23,9 @@ struct StatePlan {
     parameters,  // whole parameters, each with one owner
     first        // the first rank has all of it
   } cut = Cut::even;
-  // Whose memory they lie in between their uses. Weights in host memory are sharded, and optimizer state is then in host memory too.
-  Residence weights_at = Residence::device, optimizer_at = Residence::device;
+  // Whose memory they lie in between their uses. Weights and gradients in host memory are sharded, and optimizer state is then in host
+  // memory too. Gradients there are f32, and go there as they are reduced.
+  Residence weights_at = Residence::device, optimizer_at = Residence::device, gradients_at = Residence::device;
 
   bool sharded() const { return optimizer.sharded(); }
   bool operator==(const StatePlan&) const = default;

@@ -134,7 +134,12 @@ std::span<const NamedChoice<Offload>> choices_of() {
   static constexpr NamedChoice<Offload> all[] = {
       {"none", Offload::none, "Nothing."},
       {"optimizer", Offload::optimizer, "Optimizer state, which the host's processor updates."},
-      {"all", Offload::all, "With `zero` 3 or `fsdp`: weights too."}};
+      {"all", Offload::all, "With `zero` 3 or `fsdp`: weights too."},
+      {"optimizer+gradients", Offload::optimizer_and_gradients,
+       "With `zero` 2, 3 or `fsdp`: gradients too, in f32, as they are reduced (DeepSpeed's `offload_optimizer`)."},
+      {"all+gradients", Offload::all_and_gradients,
+       "With `zero` 3 or `fsdp`: optimizer state, weights and gradients (with `offload_param` too; FSDP's "
+       "`CPUOffload`)."}};
   return all;
 }
 

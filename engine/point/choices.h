@@ -31,7 +31,14 @@ enum class EpCommunication { all_to_all, all_gather, flex };
 enum class Replicas { ranks, single_process };
 // ZeRO's stages, and the names of FairScale and PyTorch for theirs. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
-enum class Offload { none, optimizer, all };  // what lives in host memory; all: weights too
+// What lives in host memory; all: optimizer state and weights.
+enum class Offload { none, optimizer, all, optimizer_and_gradients, all_and_gradients };
+constexpr bool offloads_weights(Offload o) {
+  return o == Offload::all || o == Offload::all_and_gradients;
+}
+constexpr bool offloads_gradients(Offload o) {
+  return o == Offload::optimizer_and_gradients || o == Offload::all_and_gradients;
+}
 
 // Whether a scale is shared by a part of the elements, not by the tensor.
 constexpr bool of_blocks(Fp8Recipe recipe) {

@@ -111,6 +111,11 @@ std::optional<std::string> why_lacking(const Needs& p, const Machine& machine, c
         "backward_flash_attention_1, need both or another framework. A framework that keeps its scores, such as "
         "megatron-core, also runs attention core",
         framework.name, machine.name);
+  for (const auto& [op, _] : framework.unfused)
+    if (!sim::can_be_unfused(op))
+      return fmt::format(
+          "framework {} has unfused {}, which is no op of the engine, need one such as rms_norm, swiglu or adam",
+          framework.name, op);
   // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
   const bool converted = machine.immediate && p.precision != Precision::tf32;
   if (p.precision == Precision::fp8 && p.fp8_recipe == Fp8Recipe::mxfp8 && !machine.device.mxfp8 && !converted)

@@ -21,7 +21,10 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       bandwidth_(machine.device.memory_bandwidth * machine.device.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
       f32_flops_(machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
-      attention_(framework.attention) {
+      attention_(framework.attention),
+      attention_forward_(framework.attention_forward),
+      attention_backward_(framework.attention_backward),
+      unfused_(framework.unfused) {
   if (machine_.measured) std::tie(tables_, longer_) = machine_.measured->tables(ranks_on_node);
 }
 
@@ -100,8 +103,8 @@ double CostModel::attention_seconds(const AttentionSize& size, const Cost& cost,
   const Machine& m = machine_;
   const AttentionSpeed* speed = m.attention_on(attention_);
   if (!speed) return std::numeric_limits<double>::infinity();  // a bound may ask; why_lacking() refuses the point
-  const double reached =
-      backward ? speed->backward * speed->by_shape.backward(size) : speed->forward * speed->by_shape.forward(size);
+  const double reached = backward ? speed->backward * speed->by_shape.backward(size) * attention_backward_
+                                  : speed->forward * speed->by_shape.forward(size) * attention_forward_;
   const double flops =
       m.device.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.device.power_share * reached;
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.device.kernel_latency;
@@ -109,6 +112,18 @@ double CostModel::attention_seconds(const AttentionSize& size, const Cost& cost,
 
 double CostModel::streaming_seconds(const Cost& cost) const {
   return std::max(cost.bytes / streaming_, cost.flops / f32_flops_) + machine_.device.kernel_latency;
+}
+
+double CostModel::streaming_seconds(const Cost& cost, const UnfusedOp& op) const {
+  const bool f32 = precision_ == Precision::f32 || precision_ == Precision::tf32;
+  const double bytes = cost.bytes * (f32 ? op.traffic_f32 : op.traffic);
+  return std::max(bytes / streaming_, cost.flops / f32_flops_) + op.calls * machine_.device.kernel_latency;
+}
+
+const UnfusedOp* CostModel::unfused(std::string_view op) const {
+  if (unfused_.empty()) return nullptr;
+  const auto found = unfused_.find(op);
+  return found == unfused_.end() ? nullptr : &found->second;
 }
 
 double CostModel::host_seconds(const Cost& cost) const {

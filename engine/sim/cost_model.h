@@ -7,6 +7,9 @@
 // Everything else, and a lower bound for GEMMs: bytes at the bandwidth that a large kernel reaches, FLOPs at the f32 peak. The
 // machine's kernel latency is added to every kernel.
 //
+// What a framework does by several kernels where the engine has one op (UnfusedOp) takes as many latencies, and its bytes times the
+// framework's traffic.
+//
 // Host memory. A copy between it and a device runs at the link's rate, or at a rank's share of the host memory's bandwidth, whichever
 // is less. The share is that on a full node. What the host computes there streams at that share times the part of it that Adam reaches.
 // Where the device is the host, both take what its own kernels take.
@@ -20,6 +23,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/device/meter.h"
+#include "engine/framework/framework.h"
 #include "engine/sim/machine.h"
 
 namespace mbench::sim {
@@ -47,6 +51,10 @@ class CostModel {
   double epilogue_seconds(const Cost& cost) const;
   double attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const;
   double streaming_seconds(const Cost& cost) const;
+  // The same of what a framework runs in place of one op.
+  double streaming_seconds(const Cost& cost, const UnfusedOp& op) const;
+  // What the framework runs in place of the op of that name; null where it is one kernel there too.
+  const UnfusedOp* unfused(std::string_view op) const;
   double fill_seconds(double bytes) const { return traffic(bytes) + machine_.device.kernel_latency; }
   bool fills() const { return fills_; }
   bool measures_ops() const { return tables_ && !tables_->ops.empty(); }
@@ -83,6 +91,8 @@ class CostModel {
   double streaming_;  // of everything else
   double f32_flops_;
   AttentionKernels attention_;
+  double attention_forward_, attention_backward_;  // relative to these kernels
+  UnfusedOps unfused_;
   std::unordered_map<GemmSize, double, Hash> gemms_;  // a model has a handful of shapes
 };
 

@@ -7,6 +7,12 @@
 namespace mbench::sim {
 namespace {
 
+// Whether the machine's file has a rate for it other than the memory's.
+template <class Op>
+constexpr bool has_rate =
+    std::is_same_v<Op, ops::Matmul> || std::is_same_v<Op, ops::Fp8Matmul> || std::is_same_v<Op, ops::GroupedMatmul> ||
+    std::is_same_v<Op, ops::Attention> || std::is_same_v<Op, ops::AttentionGrad>;
+
 // What an op takes on a machine.
 template <class Op>
 double seconds_of(CostModel& costs, const Op& op) {
@@ -55,11 +61,22 @@ double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
   return attention_seconds(costs, op, true);
 }
 
+template <class... Op>
+bool streams(OpList<Op...>, std::string_view name) {
+  return ((Op::name == name && !has_rate<Op>) || ...);
+}
+
 }  // namespace
+
+bool can_be_unfused(std::string_view op) {
+  return streams(AllOps(), op);
+}
 
 template <class Op>
 void SimDevice::charge(const Op& op) {
   if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name.data());
+  if (const UnfusedOp* unfused = costs_ ? costs_->unfused(Op::name) : nullptr)
+    return charge_unfused(*unfused, op.cost(), part_of<Op>(), Op::name);
   const bool called = charges_kernel();
   if (action_events_)
     return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(),
@@ -112,6 +129,18 @@ SimDevice::~SimDevice() {
 
 OpTable& SimDevice::ops() {
   return *table_;
+}
+
+// The last kernel is called as the engine's op is, those before it as the framework's small ops.
+void SimDevice::charge_unfused(const UnfusedOp& op, const Cost& cost, TimePart part, std::string_view name) {
+  if (op.calls == 0) return;
+  const bool called = charges_kernel();
+  if (called && op.calls > 1) host_work(HostWork::call, op.calls - 1);
+  const double seconds = whole_ticks(costs_->streaming_seconds(cost, op));
+  if (action_events_) return record_kernel(name.data(), seconds, cost, part, called);
+  if (!clock_) return;
+  const Interval span = clock_->kernel(seconds, part, called);
+  if (timeline()) timeline()->add(Track::compute, name, span.begin, span.end);
 }
 
 void SimDevice::do_copy(const Tensor& from, const Tensor& to) {

@@ -66,7 +66,7 @@ void GradientSync::fill(int bucket, bool last) {
   std::size_t& left = units_left_[static_cast<std::size_t>(bucket)];
   if (--left > 0) return;
   left = store_.layout().buckets()[static_cast<std::size_t>(bucket)].units.size();
-  if (store_.alone(bucket)) {
+  if (store_.alone(bucket) && store_.state().gradients_at == Residence::device) {
     store_.drop_gradients(bucket);
     if (last) reduce_between_copies(bucket);
     return;
@@ -87,6 +87,7 @@ void GradientSync::start(int bucket, bool last) {
   const Tensor gradients = store_.bucket_gradients(bucket);
   Group& peers = groups_.over(all.sharers());
   Travelling& travelling = travelling_.emplace_back(Travelling{bucket, last, {}});
+  if (store_.alone(bucket)) return;
   const auto within = [&](const StateLayout::Range& range) {
     return gradients.part(range.begin - all.begin, {range.size()});
   };
@@ -111,11 +112,31 @@ void GradientSync::settle_oldest() {
   const StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(oldest.bucket)];
   const Tensor gradients = store_.bucket_gradients(oldest.bucket);
   for (const StateLayout::Own& own : store_.layout().own_of(oldest.bucket)) {
-    const Tensor sum = store_.own_gradients(own);
-    run(device_, ops::Add{sum, gradients.part(own.begin - all.begin, {own.size()}), sum});
+    const Tensor sum = store_.own_gradients(own), part = gradients.part(own.begin - all.begin, {own.size()});
+    if (store_.state().gradients_at == Residence::host)
+      send_to_host(own, part);
+    else
+      run(device_, ops::Add{sum, part, sum});
   }
   store_.drop_gradients(oldest.bucket);
   if (oldest.last) reduce_between_copies(oldest.bucket);
+}
+
+void GradientSync::send_to_host(const StateLayout::Own& own, const Tensor& part) {
+  add_on_host();
+  Sent sent{store_.own_gradients(own),
+            device_.empty(part.shape(), part.dtype(), Category::gradients, "gradients that go to the host"),
+            device_.host().empty(part.shape(), part.dtype(), Category::gradients, "gradients that have come"), nullptr};
+  run(device_, ops::Copy{part, sent.part});  // the bucket is given back
+  sent.copy = device_.start_copy(CopyWay::to_host, sent.part, sent.arrived);
+  sent_ = std::move(sent);
+}
+
+void GradientSync::add_on_host() {
+  if (!sent_) return;
+  sent_->copy->wait_on_host();
+  run(device_.host(), ops::Add{sent_->there, sent_->arrived, sent_->there});
+  sent_.reset();
 }
 
 void GradientSync::reduce_between_copies(int bucket) {
@@ -140,6 +161,7 @@ void GradientSync::end_of_micro_batch() {
   if (store_.state().cut == StatePlan::Cut::first) return reduce_to_first();
   if (!store_.state().gradients.sharded()) return;
   while (!travelling_.empty()) settle_oldest();
+  add_on_host();
 }
 
 // Many small tensors: one collective over a packed copy.
@@ -173,6 +195,7 @@ void GradientSync::finish() {
   flush(bucket_);
   flush(fp8_bucket_);
   while (!travelling_.empty()) settle_oldest();
+  add_on_host();
   for (auto& p : pending_) p->wait();
   pending_.clear();
   std::set<Axes> sets;

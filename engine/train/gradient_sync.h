@@ -19,6 +19,7 @@
 #pragma once
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/nn/context.h"
@@ -53,6 +54,10 @@ class GradientSync {
   // Gradients of state that is all the first rank's.
   void reduce_to_first();
 
+  // What is reduced and this rank's goes to the host, where it is added once the next is in flight, or the micro batch ends.
+  void send_to_host(const StateLayout::Own& own, const Tensor& part);
+  void add_on_host();
+
   void reduce_packed(Axes axes);
 
   Device& device_;
@@ -70,6 +75,11 @@ class GradientSync {
     bool last;
     std::vector<std::unique_ptr<Pending>> parts;
   };
+  struct Sent {
+    Tensor there, part, arrived;  // sum on the host; on the device, and its copy on the host
+    std::unique_ptr<HostCopy> copy;
+  };
+  std::optional<Sent> sent_;
   std::vector<std::size_t> units_left_;  // [bucket]: that will become ready before it is complete
   std::deque<Travelling> travelling_;
 };

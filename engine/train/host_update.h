@@ -19,13 +19,13 @@ class HostUpdate {
   // Elements that go over at once: far above what a copy's start costs, far below what host memory holds.
   static constexpr std::int64_t kChunk = std::int64_t{1} << 20;
 
-  // `largest`: the most elements of a piece. `converted`: the type of the device's weights, if they are not the f32
-  // ones that are updated.
-  HostUpdate(Device& device, std::int64_t largest, DType gradients, std::optional<DType> converted,
+  // `largest`: the most elements of a piece. `gradients`: their type on the device; none where they are on the host. `converted`: the type
+  // of the device's weights, if they are not the f32 ones that are updated.
+  HostUpdate(Device& device, std::int64_t largest, std::optional<DType> gradients, std::optional<DType> converted,
              std::int64_t chunk = kChunk);
 
   struct Piece {
-    Tensor gradients;  // on the device
+    Tensor gradients;  // on the device, or on the host
     Tensor weights;    // there, to be replaced by the updated ones; empty where weights live on the host
   };
   struct Chunk {

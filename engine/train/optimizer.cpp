@@ -49,6 +49,8 @@ Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& sto
       scaler_(plan.precision.loss_scaling) {
   allocate_states();
   norm_ = device.empty({1}, DType::f32, Category::optimizer, "gradient norm");
+  if (plan.state.gradients_at == Residence::host)
+    norm_on_host_ = device.host().empty({1}, DType::f32, Category::optimizer, "gradient norm");
   if (plan.capture)
     by_step_ = device.empty({ops::kAdamStep}, DType::f32, Category::optimizer, "what the optimizer's step reads");
   plan.optimizer.by_parameter() ? make_pieces_of_parameters() : make_pieces();
@@ -196,10 +198,13 @@ void Optimizer::mark(const StateLayout::Own& own, Piece& piece, std::int64_t beg
 }
 
 void Optimizer::sum_squares(const std::vector<Tensor>& gradients) {
-  run(device_, ops::Fill{norm_, 0});
+  Device& home = store_.at(plan_.state.gradients_at);
+  const Tensor& sum = norm_on_host_ ? norm_on_host_ : norm_;
+  run(home, ops::Fill{sum, 0});
   for (std::size_t i = 0; i < pieces_.size(); ++i)
     if (const auto& counted = pieces_[i].counted; !counted.empty())
-      run(device_, ops::SumSquares{gradients[i], norm_, counted});
+      run(home, ops::SumSquares{gradients[i], sum, counted});
+  if (norm_on_host_) device_.start_copy(CopyWay::to_device, norm_on_host_, norm_)->wait();
   norm_group_.all_reduce(norm_);
 }
 
@@ -260,7 +265,9 @@ Optimizer::Outcome Optimizer::step() {
 void Optimizer::open_host_update() {
   // What is owned, which is as much on every rank, not the largest piece.
   const bool converted = plan_.precision.main_weights() && plan_.state.weights_at == Residence::device;
-  host_update_.emplace(device_, store_.layout().owned(), store_.gradients().dtype(),
+  const bool gradients_come = plan_.state.gradients_at == Residence::device;
+  host_update_.emplace(device_, store_.layout().owned(),
+                       gradients_come ? std::optional(store_.gradients().dtype()) : std::nullopt,
                        converted ? std::optional(plan_.precision.model) : std::nullopt);
 }
 

@@ -85,8 +85,8 @@ class Optimizer {
   Group& norm_group_;  // the ranks that together own every gradient once
   LossScaler scaler_;
   std::vector<Tensor> states_;
-  Tensor norm_;
-  Tensor by_step_;  // ops::AdamStep, where steps are replayed
+  Tensor norm_, norm_on_host_;  // the latter where gradients are there
+  Tensor by_step_;              // ops::AdamStep, where steps are replayed
   std::vector<Piece> pieces_;
   std::optional<HostUpdate> host_update_;  // where state lives in host memory
   std::int64_t own_tensors_ = 0;           // weight tensors that this rank updates, whole or in part

@@ -32,12 +32,17 @@ void read_offload(Reading& r) {
     if (place != "none" && place != "cpu" && !place.is_null()) r.lack(key, "state on a disk");
   if (weights == "cpu" && optimizer != "cpu")
     r.lack("zero_optimization.offload_param.device", "weights in host memory without the optimizer");
-  r.set("offload", weights == "cpu" ? "all" : optimizer == "cpu" ? "optimizer" : "none");
+  // From stage 2 on gradients go to the optimizer's memory as they are reduced.
+  const json stage = r.value("zero_optimization.stage", 0);
+  const std::string gradients = stage.is_number() && stage >= 2 ? "+gradients" : "";
+  r.set("offload", weights == "cpu" ? "all" + gradients : optimizer == "cpu" ? "optimizer" + gradients : "none");
 }
 void write_offload(Writing& w) {
-  const json what = w.at("offload");
+  const json what = w.at("offload"), zero = w.at("zero");
+  if (what == "all" || (what == "optimizer" && zero != 0 && zero != 1))
+    return w.cannot("offload", "gradients stay on the device, which DeepSpeed has with stage 0 and 1 only");
   if (what != "none") w.put("zero_optimization.offload_optimizer.device", "cpu");
-  if (what == "all") w.put("zero_optimization.offload_param.device", "cpu");
+  if (what == "all+gradients") w.put("zero_optimization.offload_param.device", "cpu");
 }
 
 // Samples of a step are those of a micro batch times their number times the ranks: two of them give the third.

@@ -76,7 +76,9 @@ void read_arguments_state(Reading& r) {
                        (version.is_number() && deepspeed.is_null() && r.find("fsdp_version"));
   if (!sharded) return;
   r.set("zero", words.find("shard_grad_op") != std::string::npos ? json(2) : json("fsdp"));
-  if (words.find("offload") != std::string::npos) r.set("offload", "all");
+  // Weights, gradients and optimizer state (FSDP's CPUOffload).
+  const bool whole = words.find("shard_grad_op") == std::string::npos;
+  if (words.find("offload") != std::string::npos) r.set("offload", whole ? "all+gradients" : "optimizer+gradients");
 }
 
 void read_arguments_batch(Reading& r) {

@@ -49,7 +49,7 @@ TEST_CASE("DeepSpeed: a config over a model's config") {
   CHECK(p.global_batch == 64);
   CHECK(p.dp == 8);
   CHECK(p.zero == Zero::stage_3);
-  CHECK(p.offload == Offload::optimizer);
+  CHECK(p.offload == Offload::optimizer_and_gradients);
   CHECK(p.precision == Precision::bf16);
   CHECK(p.learning_rate == 3e-5);
   const std::string notes = fmt::format("{}", fmt::join(found.notes, "\n"));
@@ -103,6 +103,11 @@ TEST_CASE("DeepSpeed: a point goes out and comes back, or what no config says is
   other = point;
   other.zero = Zero::fsdp;
   CHECK_THROWS_WITH(write_deepspeed(other), Contains("zero \"fsdp\""));
+  other = point;
+  other.offload = Offload::optimizer;
+  CHECK_THROWS_WITH(write_deepspeed(other), Contains("offload \"optimizer\""));
+  other.zero = Zero::stage_1;
+  CHECK(write_deepspeed(other).at("zero_optimization").at("offload_optimizer").at("device") == "cpu");
   other = point;
   other.precision = Precision::fp8;
   CHECK_THROWS_WITH(write_deepspeed(other), Contains("precision.preset \"fp8\""));

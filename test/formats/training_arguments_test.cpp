@@ -74,7 +74,7 @@ TEST_CASE("TrainingArguments with a DeepSpeed config within: its state is the ru
       "{device: cpu}}, train_micro_batch_size_per_gpu: auto}\nmax_grad_norm: 0.5\n");
   CHECK_FALSE(imported.spec.contains("model"));
   CHECK(imported.spec.at("zero") == 3);
-  CHECK(imported.spec.at("offload") == "optimizer");
+  CHECK(imported.spec.at("offload") == "optimizer+gradients");
   CHECK(imported.spec.at("micro_batch") == 4);
   CHECK(imported.spec.at("clip_grad") == 0.5);
   CHECK_THAT(notes_of(imported), Contains("its sizes come from a config.json next to it"));

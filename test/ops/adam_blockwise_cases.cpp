@@ -53,9 +53,9 @@ Tensor codes(Tensors& t, std::int64_t n, unsigned seed) {
 }
 
 ops::AdamBlockwise make(Tensors& t, std::int64_t n, DType grad, DType model, std::int64_t step = 3,
-                        double least_scale = 0.5, double most_scale = 1) {
+                        double least_scale = 0.5, double most_scale = 1, DType param = DType::f32) {
   ops::AdamBlockwise op;
-  op.param = t.inout({n}, DType::f32), op.grad = t.in({n}, grad, -64, 64);
+  op.param = t.inout({n}, param), op.grad = t.in({n}, grad, -64, 64);
   // Of large tensors, whose values nobody looks at, some that repeat.
   op.m = n > 100000 ? t.out({n}, DType::u8) : codes(t, n, 1);
   op.v = n > 100000 ? t.out({n}, DType::u8) : codes(t, n, 2);
@@ -76,6 +76,11 @@ const Cases<ops::AdamBlockwise> adam_blockwise(reference, [](CaseList<ops::AdamB
         cases.add(
             fmt::format("[{}], gradients in {}, weights in {}", n, name_of(grad), name_of(model)),
             [=](Tensors& t) { return make(t, n, grad, model); }, within);
+  for (const DType grad : {DType::f32, DType::bf16})
+    for (const std::int64_t n : {255, 1027})
+      cases.add(
+          fmt::format("[{}], weights in bf16 alone, gradients in {}", n, name_of(grad)),
+          [=](Tensors& t) { return make(t, n, grad, DType::f32, 3, 0.5, 1, DType::bf16); }, within);
   cases.add(
       "no decay of some blocks",
       [](Tensors& t) {

@@ -298,9 +298,14 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "offload": "optimizer")") ==
         "precision.main_weights bf16 with offload optimizer is not built into this binary, need offload none or "
         "precision.main_weights f32");
+  CHECK(why(R"("offload": "optimizer+gradients", "zero": 1, "dp": 2)") ==
+        "offload optimizer+gradients with zero 1, whose gradients are all there, need zero 2, 3 or fsdp, or offload "
+        "optimizer");
+  CHECK(why(R"("offload": "all+gradients", "zero": 3, "dp": 2, "tp": 2)") ==
+        "offload all+gradients with tp 2 x pp 1 x ep 1 is not built into this binary, need tp 1 or offload all");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "optimizer": "sgd")") ==
         "precision.main_weights bf16 with optimizer sgd is not built into this binary, need optimizer adamw or "
-        "precision.main_weights f32");
+        "adamw8bit, or precision.main_weights f32");
   CHECK(why(R"("attention": "flash")") == "");
   for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
                              R"("capture": true, "precision": "fp8")", R"("framework": "megatron")",

@@ -31,13 +31,15 @@ void compute(CpuOps&, const ops::AdamBlockwise& op) {
   const auto v_correction = static_cast<float>(1 / (1 - std::pow(static_cast<double>(op.beta2), t)));
   const float b1 = op.beta1, b2 = op.beta2, lr = op.lr, eps = op.eps, gs = op.grad_scale;
   const std::int64_t all = op.param.numel();
-  with_type(op.grad.dtype(), [&](auto type) {
+  const auto step = [&](auto weights, auto type) {
+    using P = decltype(weights);
     using T = decltype(type);
     parallel_rows(op.blocks(), kBlock, [&](std::int64_t block) {
       const std::int64_t begin = block * kBlock, n = std::min(kBlock, all - begin);
-      float buffer[kBlock], m[kBlock], v[kBlock];
+      float buffer[kBlock], p_buffer[kBlock], m[kBlock], v[kBlock];
       const float* grad = load(op.grad.as<T>() + begin, buffer, n);
-      float *p = op.param.as<float>() + begin, *m_scale = op.m_scale.as<float>() + block,
+      const float* p_old = load(op.param.as<P>() + begin, p_buffer, n);
+      float *p = target(op.param.as<P>() + begin, p_buffer), *m_scale = op.m_scale.as<float>() + block,
             *v_scale = op.v_scale.as<float>() + block;
       auto *m_codes = op.m.as<std::uint8_t>() + begin, *v_codes = op.v.as<std::uint8_t>() + begin;
       for (std::int64_t i = 0; i < n; ++i) {
@@ -49,15 +51,18 @@ void compute(CpuOps&, const ops::AdamBlockwise& op) {
         const float decay = spared ? 0 : op.weight_decay;
 #pragma omp simd
         for (std::int64_t i = from; i < to; ++i)
-          p[i] -= lr * (m[i] * m_correction / (std::sqrt(v[i] * v_correction) + eps) + decay * p[i]);
+          p[i] = p_old[i] - lr * (m[i] * m_correction / (std::sqrt(v[i] * v_correction) + eps) + decay * p_old[i]);
       });
+      store(p, op.param.as<P>() + begin, n);
       *m_scale = quantise(ops::kSignedMap, m, m_codes, n);
       *v_scale = quantise(ops::kUnsignedMap, v, v_codes, n);
       if (op.model)
         with_type(op.model.dtype(),
                   [&](auto model_type) { from_floats(p, op.model.as<decltype(model_type)>() + begin, n); });
     });
-  });
+  };
+  with_type(op.grad.dtype(),
+            [&](auto type) { op.param.dtype() == DType::f32 ? step(float{}, type) : step(bf16{}, type); });
 }
 
 }  // namespace mbench::cpu

@@ -123,6 +123,10 @@ TEST_CASE("broken framework files are refused by JSON path") {
              Contains("[broken.json: $.can.zero] wrong type"));
   CHECK_THAT(refused("megatron-core.json", [](auto& j) { j["options"]["rope_fusion"]["default"] = "perhaps"; }),
              Contains("[broken.json: $.options.rope_fusion.default]"));
+  CHECK_THAT(refused("torch-eager.json", [](auto& j) { j["unfused"]["swiglu"].erase("source"); }),
+             Contains("[broken.json: $.unfused.swiglu") && Contains("\"source\""));
+  CHECK_THAT(refused("torch-eager.json", [](auto& j) { j["unfused"]["swiglu"]["bytes"] = 3; }),
+             Contains("[broken.json: $.unfused.swiglu.bytes] unknown key"));
   // What a choice changes is read too.
   CHECK_THAT(
       refused("megatron-core.json",

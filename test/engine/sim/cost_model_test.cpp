@@ -150,6 +150,39 @@ TEST_CASE("everything else takes its bytes at the bandwidth or its FLOPs at the 
         product(eager_to_compute(), kThin));
 }
 
+TEST_CASE("what a framework runs by several kernels takes their latencies and the bytes that they move") {
+  Framework framework = plain_framework();
+  framework.unfused = {{"rms_norm", {.calls = 6, .traffic = 9, .traffic_f32 = 3.5}}};
+  const CostModel bf16(round_machine(), framework, 1, Precision::bf16), f32(round_machine(), framework, 1);
+  const Cost cost{1, 1e9};
+  CHECK_FALSE(bf16.unfused("layer_norm"));
+  REQUIRE(bf16.unfused("rms_norm"));
+  CHECK(bf16.streaming_seconds(cost, *bf16.unfused("rms_norm")) == Approx(9e9 / kBandwidth + 6 * kLatency));
+  CHECK(f32.streaming_seconds(cost, *f32.unfused("rms_norm")) == Approx(3.5e9 / kBandwidth + 6 * kLatency));
+}
+
+TEST_CASE("attention of a framework that runs slower kernels takes its share of theirs") {
+  Framework framework = plain_framework();
+  framework.attention_forward = 0.5, framework.attention_backward = 0.25;
+  CostModel model(round_machine(), framework, 1);
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, false) == Approx(1e12 / (0.25 * kFlops) + kLatency));
+  CHECK(model.attention_seconds({}, {1e12, 1e6, true}, DType::f16, true) ==
+        Approx(1e12 / (0.0625 * kFlops) + kLatency));
+}
+
+TEST_CASE("a framework whose unfused op is none of the engine's is refused") {
+  Framework framework = plain_framework();
+  for (const FrameworkFile& file : builtin_frameworks())
+    for (const auto& [op, _] : find_framework(file.name(), "test").unfused) framework.unfused[op] = {};
+  CHECK(framework.unfused.count("rms_norm") == 1);
+  CHECK_FALSE(why_lacking({.precision = Precision::fp16}, round_machine(), framework));
+  for (const char* op : {"rms_nrom", "matmul", "attention"}) {
+    framework.unfused = {{op, {}}};
+    CHECK_THAT(why_lacking({.precision = Precision::fp16}, round_machine(), framework).value(),
+               Catch::Contains(fmt::format("has unfused {}, which is no op", op)));
+  }
+}
+
 TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's shares of the peak") {
   Machine machine = round_machine();
   machine.attention.flash_attention_2 = AttentionSpeed{0.4, 0.2, {}};

@@ -69,6 +69,22 @@ TEST_CASE("the host goes through the weight tensors of which its rank owns somet
   CHECK(own < all / 2);
 }
 
+TEST_CASE("what a framework runs by several kernels is as many calls of the host, and by none nothing at all") {
+  const Point p = gpt();
+  Framework framework = ideal_framework();
+  framework.host.work[HostWork::call] = 1;
+  const double before = seconds(p, framework);
+  framework.unfused = {{"layer_norm", {.calls = 4}}, {"layer_norm_grad", {.calls = 3}}};
+  // Two norms a layer and a last one, forward and backward.
+  CHECK(std::llround((seconds(p, framework) - before) * ideal_machine().host.speed) == 8 * (2 * 8 + 1) * (3 + 2));
+  framework.unfused = {};
+  framework.host.work[HostWork::call] = 1e-6;
+  framework.host.kernel = 1;
+  const double with_all = seconds(p, framework);
+  framework.unfused = {{"layer_norm", {.calls = 0}}};
+  CHECK(std::llround((with_all - seconds(p, framework)) * ideal_machine().host.speed) == 8 * (2 * 8 + 1));
+}
+
 TEST_CASE(
     "a mixture of experts is charged in each layer of each micro batch, forward and backward, and recomputed once "
     "more") {

@@ -82,6 +82,36 @@ TEST_CASE("a fused layer keeps less") {
   CHECK(bytes_of_a_layer(p) == linear);
 }
 
+// Of an RMS norm an f32 copy of its input in place of the input, and what gamma multiplies; of SwiGLU the activated gates.
+TEST_CASE("a layer of PyTorch's small ops keeps what autograd does") {
+  Point p = narrow(3);
+  p.model.family = "llama";
+  p.precision = Precision::bf16;
+  p.attention = AttentionKind::flash;
+  p.dropout = 0;
+  const std::int64_t s = p.seq, b = p.micro_batch, h = p.model.hidden, ffn = p.model.ffn;
+  const std::int64_t fused = bytes_of_a_layer(p);
+  p.framework = {.preset = "torch-eager", .host = "mbench"};
+  CHECK(bytes_of_a_layer(p) == fused + s * b * (2 * 4 * h + 2 * ffn));
+  p.recompute = Recompute::full;
+  CHECK(bytes_of_a_layer(p) == 2 * s * b * h);
+  // A run for real keeps the same, and computes the same but for gradients that are rounded before they are added.
+  p.iterations = 3, p.warmup = 0, p.learning_rate = 1e-3;
+  std::vector<double> losses;
+  for (const FrameworkSpec& framework : {FrameworkSpec(), p.framework}) {
+    p.framework = framework;
+    for (const Recompute recompute : {Recompute::none, Recompute::full}) {
+      p.recompute = recompute;
+      const PointResult result = run_serially(p);
+      REQUIRE(result.losses.size() == 3);
+      if (losses.empty()) losses = result.losses;
+      for (std::size_t i = 0; i < losses.size(); ++i) CHECK(result.losses[i] == Approx(losses[i]).epsilon(2e-3));
+      CHECK(*result.peak_memory_mib * 1048576 ==
+            static_cast<double>(forecast_memory(strategies::make_plan(p)).peak_by_stage[0].total));
+    }
+  }
+}
+
 TEST_CASE("in a real run recompute and flash lower the peak") {
   for (const Graph graph : {Graph::eager, Graph::fused}) {
     INFO("graph " << name_of(graph));

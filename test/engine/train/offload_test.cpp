@@ -138,6 +138,48 @@ TEST_CASE("offload changes no bit of a training run on one rank, overflows of fp
     }
 }
 
+// Gradients go over once they are reduced, in their type on the device, and are summed there in f32. So they take nothing of the device
+// between steps.
+TEST_CASE("offload of gradients: they lie in host memory, 4 bytes a parameter, and go there each micro batch") {
+  constexpr std::int64_t kMicroBatches = 2;
+  for (const Zero zero : {Zero::stage_2, Zero::stage_3, Zero::fsdp})
+    for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
+      for (const Offload offload : {Offload::optimizer_and_gradients, Offload::all_and_gradients}) {
+        const bool all = offloads_weights(offload), sharded = zero != Zero::stage_2, f32 = precision == Precision::f32;
+        if (all && !sharded) continue;
+        INFO("zero " << name_of(zero) << ", " << name_of(precision) << ", offload " << name_of(offload));
+        const Counted c = count(point_of(precision, zero, offload, kMicroBatches));
+        const std::int64_t owned = c.parameters / kRanks, weight = f32 ? 4 : 2,
+                           gradient = precision == Precision::fp16 ? 2 : 4;
+        CHECK(of(c.device, Category::gradients) == 0);
+        CHECK(of(c.device, Category::optimizer) == kNorm);
+        CHECK(of(c.host, Category::gradients) == block(4 * owned));
+        CHECK(of(c.host, Category::optimizer) == (all && f32 ? 2 : 3) * block(4 * owned) + kNorm);
+        const std::int64_t brought = all ? 2 * kMicroBatches : 1;
+        CHECK(c.copied == static_cast<double>(owned * (kMicroBatches * gradient + brought * weight) + 4));
+      }
+}
+
+TEST_CASE("offload of gradients changes no bit where they are f32, on one rank") {
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    Point p = point_of(precision, Zero::stage_3, Offload::optimizer, 2);
+    p.model.hidden = 64, p.model.ffn = 128, p.model.layers = 2;
+    p.seq = 32;
+    p.dp = 1, p.global_batch = 2;
+    p.iterations = 3, p.warmup = 0;
+    p.learning_rate = 1e-2;
+    const PointResult on_device = run_serially(p);
+    for (const Offload offload : {Offload::optimizer_and_gradients, Offload::all_and_gradients}) {
+      INFO(name_of(precision) << ", offload " << name_of(offload));
+      p.offload = offload;
+      const PointResult there = run_serially(p);
+      CHECK(there.losses == on_device.losses);
+      CHECK(there.gradient_norms == on_device.gradient_norms);
+      CHECK(*there.host_memory_mib > *on_device.host_memory_mib);
+    }
+  }
+}
+
 TEST_CASE("a larger model fits a limit on the device's memory when its state lives with the host") {
   const auto layers_that_fit = [](Offload offload) {
     std::int64_t layers = 0;
@@ -152,9 +194,10 @@ TEST_CASE("a larger model fits a limit on the device's memory when its state liv
     }
   };
   const std::int64_t none = layers_that_fit(Offload::none), optimizer = layers_that_fit(Offload::optimizer),
-                     all = layers_that_fit(Offload::all);
+                     all = layers_that_fit(Offload::all), gradients = layers_that_fit(Offload::all_and_gradients);
   CHECK(none < optimizer);
   CHECK(optimizer < all);
+  CHECK(all < gradients);
 }
 
 TEST_CASE("simulated: host memory has a limit, slower parts take longer, and a machine must know its host's memory") {
