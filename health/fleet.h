@@ -82,7 +82,7 @@ bool is_check(const nlohmann::json& json);
 
 // The fleet's figures.
 reports::Section grid_of(const Fleet& fleet);
-// A test case for each figure, none of which fails: a fleet is what others are held against.
+// A test case for each figure. None fails: a fleet is the baseline of others.
 std::string to_junit(const Fleet& fleet);
 
 // Markdown: who falls out, and the fleet's figures.

@@ -37,7 +37,8 @@ double slow_limit(const Samples& samples) {
   Samples near = samples;
   while (true) {
     const double far = limit_above(near, kSlow, kSpreads);
-    if (std::erase_if(near, [&](double x) { return x > far; }) == 0) return std::min(far, limit_between_modes(near, kSlowMode));
+    if (std::erase_if(near, [&](double x) { return x > far; }) == 0)
+      return std::min(far, limit_between_modes(near, kSlowMode));
   }
 }
 
@@ -102,7 +103,7 @@ double mean_of_all(const Samples& samples) {
 
 }  // namespace
 
-double limit_between_modes(const Samples& samples, double least_apart) {
+double limit_between_modes(const Samples& samples, double least_factor) {
   Samples sorted = samples;
   std::sort(sorted.begin(), sorted.end());
   const std::size_t n = sorted.size();
@@ -124,7 +125,7 @@ double limit_between_modes(const Samples& samples, double least_apart) {
   const double low = best_sum / a, high = (total - best_sum) / b;
   const double variance =
       0.5 * (std::max(0.0, best_squares / a - low * low) + std::max(0.0, (squares - best_squares) / b - high * high));
-  const bool apart = high - low > kApart * std::sqrt(variance) && center + high > least_apart * (center + low);
+  const bool apart = high - low > kApart * std::sqrt(variance) && center + high > least_factor * (center + low);
   return apart ? 0.5 * (sorted[cut - 1] + sorted[cut]) : std::numeric_limits<double>::infinity();
 }
 

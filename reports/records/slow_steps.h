@@ -25,7 +25,7 @@ struct SlowSteps {
   double warm_up_size = 1, warm_up_cost = 0;
 
   bool recurs() const { return episodes >= 2; }
-  bool is_spike() const { return at.size() == 1; }       // one short slow step
+  bool is_spike() const { return at.size() == 1; }  // one short slow step
   bool is_episode() const { return episodes == 1 && !is_spike(); }
   bool reaches_end() const { return is_episode() && at.back() + 1 == samples + warm_up; }
   bool from_start() const { return is_episode() && at.front() == 0; }
@@ -33,8 +33,8 @@ struct SlowSteps {
 // Positive samples in the order they were taken, at least one.
 SlowSteps slow_steps(const std::vector<double>& samples);
 
-// The limit between two modes that lie 4 spreads apart and differ by this factor or more; infinity if there are none.
-double limit_between_modes(const std::vector<double>& samples, double least_apart);
+// The limit between two modes that differ by 4 spreads and by this factor or more; infinity if there are none.
+double limit_between_modes(const std::vector<double>& samples, double least_factor);
 
 // The samples that are judged, and those of them that are not slow.
 std::vector<double> without_warm_up(const std::vector<double>& samples, const SlowSteps& slow);

@@ -1,11 +1,13 @@
 // Whether the level of a run lasts: two states that hold for many steps, a change, a drift. Such samples are worth as many independent
 // ones as there are stays at a level, however many steps each has. Two runs of one program then differ by chance.
 //
-//   states   two modes (slow_steps.h) that alternate less often than chance has it, by the runs test of Wald and Wolfowitz (1940)
-//   change   one step or a line within the run, by strong evidence (levels.h): two stays
+// Levels are seen in two ways.
 //
-// A run of r stays at levels d apart knows its mean to d / (2 sqrt r). A run that shows none may be one long stay, unless the other has
-// eight or more: then it would have shown one.
+//   states   There are two modes (slow_steps.h), and they alternate less often than by chance: the runs test of Wald and Wolfowitz, 1940.
+//   change   There is one step or a line within the run, by strong evidence (levels.h). That is two stays.
+//
+// A run of r stays at levels that differ by d knows its mean to d / (2 sqrt r). A run that shows none may be one long stay, unless the
+// other has eight or more: then it would have shown one.
 #pragma once
 #include <vector>
 

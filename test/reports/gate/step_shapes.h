@@ -125,7 +125,7 @@ inline std::vector<Shape> of_no_change() {
 }
 
 // Nothing changed either, but what disturbs lasts as long as a short run or longer. Then two runs may lie in different states from end to
-// end, and no test of them can tell that from a change. Held in runs of five stays and more.
+// end, and no test of them can separate that from a change. Held in runs of five stays and more.
 inline std::vector<Shape> of_long_memory() {
   const auto both = [](const char* name, const Draw& draw) { return Shape{name, draw, draw}; };
   return {
