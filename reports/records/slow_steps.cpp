@@ -173,7 +173,7 @@ Samples body_of(const Samples& samples, const SlowSteps& slow) {
 
 double paid_mean(const Samples& samples) {
   const SlowSteps slow = slow_steps(samples);
-  return slow.body * (slow.recurs() ? 1 + slow.cost : 1);
+  return slow.body * (slow.is_spike() ? 1 : 1 + slow.cost);
 }
 
 }  // namespace mbench::reports

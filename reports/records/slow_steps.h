@@ -28,6 +28,7 @@ struct SlowSteps {
   bool is_spike() const { return at.size() == 1; }  // one short slow step
   bool is_episode() const { return episodes == 1 && !is_spike(); }
   bool reaches_end() const { return is_episode() && at.back() + 1 == samples + warm_up; }
+  bool is_level() const { return reaches_end() || from_start(); }  // and no stall
   bool from_start() const { return is_episode() && at.front() == 0; }
 };
 // Positive samples in the order they were taken, at least one.
@@ -40,7 +41,7 @@ double limit_between_modes(const std::vector<double>& samples, double least_fact
 std::vector<double> without_warm_up(const std::vector<double>& samples, const SlowSteps& slow);
 std::vector<double> body_of(const std::vector<double>& samples, const SlowSteps& slow);
 
-// The mean step without warm-up and without slow steps that came once: what a user goes on to pay.
+// The mean step without warm-up and without a single spike: what a user goes on to pay.
 double paid_mean(const std::vector<double>& samples);
 
 }  // namespace mbench::reports

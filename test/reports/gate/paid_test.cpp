@@ -102,6 +102,48 @@ TEST_CASE("paid: stalls that a faster step hides are slower, and a slower step t
   CHECK_THAT(conflict.reason, Contains("the median step is +") && Contains("the mean -"));
 }
 
+TEST_CASE("paid: one long episode is left open, with its pattern and a number of samples") {
+  struct Episode {
+    int from, to;
+    double size;
+    const char* named;
+  };
+  for (const Episode& e : {Episode{24, 36, 1.35, "steps 25 to 36 at 1.3"}, Episode{20, 22, 2.5, "steps 21 to 22 at 2."},
+                           Episode{48, 60, 1.35, "from step 49 on +3"}, Episode{0, 12, 1.35, "until step 12 +3"},
+                           Episode{54, 60, 3, "from step 55 on at "}})
+    for (unsigned seed = 0; seed < 10; ++seed) {
+      const auto now = steps(seed, 60, [&](int i) { return i >= e.from && i < e.to ? e.size : 1.0; });
+      const MetricComparison c = time_of(now, steps(seed + 100, 60, level));
+      INFO(e.named << ", seed " << seed << ": " << c.reason);
+      CHECK(c.verdict == Verdict::ambiguous);
+      CHECK_THAT(c.reason,
+                 Contains(e.named) && Contains("in one episode, which may come again; about 480 samples would decide"));
+      CHECK(paid_mean(now) == Approx(mean_of(now).mean));  // no spike, and so in the trend
+    }
+}
+
+TEST_CASE("paid: a mode is seen, also where some of it lies further out, and next to a spike") {
+  const auto every_fourth = steps(5, 60, [](int i) { return i % 4 == 1 ? 1.15 : 1.0; });
+  CHECK_THAT(pattern(every_fourth), Contains("every 4th step at 1.1"));
+  const auto mode = [](int i) { return i * 7 % 25 < 7 ? 1.15 : 1.0; };  // 28 %
+  CHECK_THAT(pattern(steps(6, 50, mode)), Contains("28 % of steps at 1.1"));
+  CHECK_THAT(pattern(steps(6, 50, [&](int i) { return i == 1 ? 4.0 : mode(i); })), Contains("% of steps at 1.1"));
+  CHECK(pattern(steps(7, 60, level)).empty());
+  // Between 2/3 of the threshold and the threshold.
+  const MetricComparison near =
+      time_of(steps(8, 200, [](int i) { return i % 4 == 1 ? 1.16 : 1.0; }), steps(9, 200, level));
+  CHECK(near.verdict == Verdict::ambiguous);
+  CHECK_THAT(near.reason, Contains("nearly the threshold"));
+}
+
+TEST_CASE("paid: levels that last within a run leave a change open that they explain") {
+  const auto states = [](int i) { return i / 15 % 2 ? 1.06 : 1.0; };
+  const MetricComparison c = time_of(steps(1, 60, [](int i) { return i < 50 ? 1.06 : 1.0; }), steps(2, 60, level));
+  CHECK(c.verdict == Verdict::ambiguous);
+  CHECK_THAT(c.reason, Contains("levels that last differ by 6") && Contains("samples would decide"));
+  CHECK(time_of(steps(3, 60, [&](int i) { return 1.3 * states(i); }), steps(4, 60, states)).verdict == Verdict::slower);
+}
+
 TEST_CASE("paid: a soak is judged by its windows' mean steps") {
   const auto soak = [](double stalls) {
     ResultFile file = file_of(steps(9, 40, level));
