@@ -34,12 +34,12 @@ double limit_above(const Samples& samples, double factor, double spreads) {
 // Above it steps are slow: what lies far beyond the others, and a mode of those that do not. Slow steps widen the spread that they are
 // held against, so it is taken again of the others.
 double slow_limit(const Samples& samples) {
+  constexpr int kRounds = 10;  // a tail without end would be cut sample by sample
   Samples near = samples;
-  while (true) {
-    const double far = limit_above(near, kSlow, kSpreads);
-    if (std::erase_if(near, [&](double x) { return x > far; }) == 0)
-      return std::min(far, limit_between_modes(near, kSlowMode));
-  }
+  double far = limit_above(near, kSlow, kSpreads);
+  for (int i = 0; i < kRounds && std::erase_if(near, [&](double x) { return x > far; }) > 0; ++i)
+    far = limit_above(near, kSlow, kSpreads);
+  return std::min(far, limit_between_modes(near, kSlowMode));
 }
 
 std::vector<std::size_t> above(const Samples& samples, double limit) {
