@@ -6,6 +6,7 @@
 #include "reports/gate/compare_report.h"
 #include "reports/gate/headline.h"
 #include "reports/gate/pattern.h"
+#include "reports/gate/time_verdict.h"
 #include "reports/records/levels.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
@@ -142,6 +143,16 @@ TEST_CASE("paid: levels that last within a run leave a change open that they exp
   CHECK(c.verdict == Verdict::ambiguous);
   CHECK_THAT(c.reason, Contains("levels that last differ by ") && Contains("samples would decide"));
   CHECK(time_of(steps(3, 60, [&](int i) { return 1.3 * states(i); }), steps(4, 60, states)).verdict == Verdict::slower);
+}
+
+TEST_CASE("paid: too few samples for the points that are compared say how many would do") {
+  TimeTest test;
+  const std::vector<double> base = {1.00, 1.01, 1.02, 0.99, 0.98, 1.005}, now = {1.20, 1.21, 1.22, 1.19, 1.18, 1.205};
+  const TimeEvidence e = test.weigh(now, base);
+  CHECK(judge_time(e, 0.05).verdict == TimeVerdict::slower);
+  const TimeJudgement of_many = judge_time(e, 50 * e.p_value, 1, 0.05);
+  CHECK(of_many.verdict == TimeVerdict::ambiguous);
+  CHECK_THAT(of_many.reason, Contains("too few samples for so many points; about 20 samples would decide"));
 }
 
 TEST_CASE("paid: a soak is judged by its windows' mean steps") {
