@@ -3,9 +3,15 @@
 #include "engine/base/error.h"
 #include "engine/sim/what_if.h"
 #include "explain/peers.h"
+#include "search/advice.h"
 #include "strategies/strategies.h"
 
 namespace mbench::api {
+namespace {
+
+constexpr double kLeastOfLoader = 0.02;  // of the step, as in mbench plan
+
+}  // namespace
 
 void add_interval(PointResult& r, const Machine& machine) {
   if (!r.iteration_ms) return;
@@ -47,6 +53,22 @@ Simulation PointSimulator::attempt(const Point& point, const SimulateOptions& op
     none.result = not_run(point, *outcome, e.what());
     return none;
   }
+}
+
+void PointSimulator::name_loader(Simulation& simulation) {
+  PointResult& r = simulation.result;
+  if (r.outcome != Outcome::ok) return;
+  const auto again = [this](const Point& other) { return simulate(other); };
+  if (const auto loader = search::loader_decides(r.point, simulation, again, kLeastOfLoader))
+    r.reason += (r.reason.empty() ? "" : "; ") + *loader;
+}
+
+PointResult PointSimulator::run(const Point& point) {
+  SimulateOptions options;
+  options.tensors = true;
+  Simulation simulation = attempt(point, options);
+  name_loader(simulation);
+  return simulation.result;
 }
 
 }  // namespace mbench::api

@@ -16,12 +16,10 @@ class PointSimulator {
  public:
   // Throws bad_input where the point's machine or framework cannot be read.
   void check(const Point& point);
-  // The result. Its outcome is oom, infeasible or unsupported where the step is impossible.
-  PointResult run(const Point& point) {
-    SimulateOptions options;
-    options.tensors = true;
-    return attempt(point, options).result;
-  }
+  // The result. Its outcome is oom, infeasible or unsupported where the step is impossible. Its reason names the loader where the loader
+  // decides the time of the step.
+  PointResult run(const Point& point);
+  void name_loader(Simulation& simulation);
   Simulation attempt(const Point& point, const SimulateOptions& options = {});
   // The same, but it throws where there is no step.
   Simulation simulate(const Point& point, const SimulateOptions& options = {});

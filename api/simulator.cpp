@@ -60,6 +60,7 @@ struct Simulator::State {
   Result simulate(const Point& point, const std::string& label) {
     simulator.check(point);
     Simulation s = simulator.attempt(point, {.recordings = recordings_of(point)});
+    simulator.name_loader(s);
     return api::make_result(std::move(s.result), label, environment(point));
   }
   std::vector<Result> rows(const search::Space& space, const std::vector<search::Tried>& layouts) {

@@ -21,6 +21,7 @@
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
+#include "engine/platform/fp64_gemm.h"
 #include "engine/platform/registry.h"
 #include "engine/process/process.h"
 #include "health/expected.h"
@@ -149,6 +150,7 @@ health::Health check_here(const Options& options, Job& job) {
   World& world = job.world_of(*device);
   health::MeasureOptions measure;
   measure.sizes = health::sizes_up_to(largest_of(options));
+  measure.fp64_gemm = fp64_gemm_on(options.device);
   if (!options.quiet && !options.reported)
     measure.progress = [](const std::string& what) { fmt::print(stderr, "check: {}\n", what); };
   const auto faults = job.watch_faults();

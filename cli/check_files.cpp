@@ -13,6 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/check_page.h"
 #include "cli/cli.h"
 #include "cli/reported_by_ranks.h"
 #include "engine/base/atomic_file.h"
@@ -20,6 +21,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "health/report.h"
+#include "reports/gate/junit.h"
 #include "reports/plots/sparkline.h"
 #include "reports/tables/markdown.h"
 
@@ -126,6 +128,24 @@ std::string changes_text(const std::vector<Change>& changes, double tolerance) {
          "spreads is ambiguous.\n";
 }
 
+// A test case for each figure; a worse one fails, an ambiguous one is skipped.
+std::string changes_junit(const std::vector<Change>& changes) {
+  std::vector<reports::JunitCase> cases;
+  for (const Change& c : changes) {
+    reports::JunitCase one;
+    one.classname = "mbench.check";
+    one.name = figure_text(c.baseline);
+    const std::string text =
+        fmt::format("{}: {:.4g} {}, baseline {:.4g}, spread {:.1f} %", c.verdict, c.now.median, c.baseline.unit,
+                    c.baseline.median, 100 * c.baseline.spread / c.baseline.median);
+    one.output = {text};
+    if (c.verdict == "worse") one.failures.push_back({"worse", text});
+    if (c.verdict == "ambiguous") one.skipped = text;
+    cases.push_back(std::move(one));
+  }
+  return reports::junit_xml("mbench compare", cases);
+}
+
 std::vector<health::Rule> rules_of(const FleetRequest& request) {
   std::vector<health::Rule> rules;
   for (const std::string& text : request.rules) rules.push_back(health::read_rule(text, "--rule"));
@@ -155,28 +175,44 @@ health::Fleet read_fleet(const std::string& path) {
 }
 
 std::string report_checks(const std::vector<std::string>& paths, const std::string& format) {
-  if (format != "md" && format != "json")
-    fail(ErrorKind::bad_input, "--format", "a check is printed as md or json, got \"{}\", need one of them", format);
-  std::string text;
+  const std::vector<std::string> formats = {"md", "json", "junit", "html"};
+  if (std::find(formats.begin(), formats.end(), format) == formats.end())
+    fail(ErrorKind::bad_input, "--format", "a check has no such format, got \"{}\", {}", format,
+         nearest_choice(format, formats));
+  if (paths.size() > 1 && (format == "json" || format == "junit"))
+    fail(ErrorKind::bad_input, "report", "--format {} holds one check, got {}, need one call for each", format,
+         paths.size());
+  std::vector<CheckSource> sources;
   for (const std::string& path : paths) {
     const json file = read_json(path);
+    if (health::is_fleet(file))
+      sources.push_back({path, health::fleet_from_json(file, path + ": $")});
+    else
+      sources.push_back({path, health::health_from_json(file, path + ": $"), tolerance_of(file)});
+  }
+  if (format == "html") return check_page(sources);
+  std::string text;
+  for (const CheckSource& source : sources) {
     if (!text.empty()) text += "\n";
-    if (health::is_fleet(file)) {
-      const health::Fleet fleet = health::fleet_from_json(file, path + ": $");
-      text += format == "json" ? dump_json(health::to_json(fleet)) + "\n" : health::to_markdown(fleet, {}, {});
-    } else {
-      const health::Health check = health::health_from_json(file, path + ": $");
-      text += format == "json" ? dump_json(health::to_json(check, tolerance_of(file))) + "\n"
-                               : health::to_markdown(check, tolerance_of(file));
-    }
+    if (const auto* fleet = std::get_if<health::Fleet>(&source.content))
+      text += format == "json"    ? dump_json(health::to_json(*fleet)) + "\n"
+              : format == "junit" ? health::to_junit(*fleet)
+                                  : health::to_markdown(*fleet, {}, {});
+    else if (const auto& check = std::get<health::Health>(source.content); format == "json")
+      text += dump_json(health::to_json(check, source.tolerance)) + "\n";
+    else
+      text += format == "junit" ? health::to_junit(check, source.tolerance)
+                                : health::to_markdown(check, source.tolerance);
   }
   return text;
 }
 
 bool compare_checks(const std::string& now_path, const std::string& baseline_path, double tolerance,
                     const std::string& format) {
-  if (format != "md" && format != "json")
-    fail(ErrorKind::bad_input, "--format", "checks are compared as md or json, got \"{}\", need one of them", format);
+  const std::vector<std::string> formats = {"md", "json", "junit"};
+  if (std::find(formats.begin(), formats.end(), format) == formats.end())
+    fail(ErrorKind::bad_input, "--format", "a comparison has no such format, got \"{}\", {}", format,
+         nearest_choice(format, formats));
   const health::Fleet now = read_fleet(now_path);
   std::error_code unknown;
   const bool store = fs::is_directory(baseline_path, unknown);
@@ -207,7 +243,7 @@ bool compare_checks(const std::string& now_path, const std::string& baseline_pat
                             {"figures", list}})
               << "\n";
   else
-    std::cout << changes_text(changes, tolerance);
+    std::cout << (format == "junit" ? changes_junit(changes) : changes_text(changes, tolerance));
   std::cout << std::flush;
   return worse;
 }

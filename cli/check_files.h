@@ -13,7 +13,7 @@ health::Health read_check(const std::string& path);
 // A stored fleet, or the fleet of one check file.
 health::Fleet read_fleet(const std::string& path);
 
-// mbench report CHECK...: as text, markdown or JSON.
+// mbench report CHECK...: as markdown, JSON, JUnit XML or a page (HTML).
 std::string report_checks(const std::vector<std::string>& paths, const std::string& format);
 
 // mbench compare CHECK --baseline CHECK|FLEET|FOLDER. Prints each figure. Returns whether one is worse by more than the tolerance.

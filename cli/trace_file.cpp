@@ -57,6 +57,7 @@ std::string write_or_say_why(const std::string& path, const std::string& text) {
 TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& point, const std::string& path) {
   Simulation simulation = simulator.attempt(point, {.trace = true});
   if (simulation.result.outcome != Outcome::ok) return {std::move(simulation.result), ""};
+  simulator.name_loader(simulation);
   std::vector<RankTimeline> ranks;
   const int stages = static_cast<int>(simulation.timeline_by_stage.size());
   const int ranks_per_stage = static_cast<int>(point.world()) / stages;

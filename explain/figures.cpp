@@ -20,7 +20,7 @@ void add_stalls(const Run& run, std::vector<Suspect>& suspects) {
   if (samples.size() < kFewSamples) return;
   const reports::SlowSteps slow = reports::slow_steps(samples);
   const double cost = run.measured.iteration_ms->mean - slow.body;
-  if (!slow.at.empty() && cost > 0)
+  if (!slow.at.empty() && !slow.is_level() && cost > 0)
     suspects.push_back({Suspect::By::figures, "stalls: " + reports::slow_pattern(slow), cost, "by the samples",
                         "what runs at these steps: checkpoints, evaluation, logging, Python's garbage collector "
                         "(gc.freeze, --manual-gc), a loader that runs dry"});

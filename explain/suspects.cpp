@@ -58,7 +58,7 @@ std::optional<double> memory_error(const PointResult& measured, const PointResul
 double steady_ms(const Run& run) {
   const std::vector<double>& samples = run.measured.iteration_ms->samples;
   const reports::SlowSteps slow = samples.size() < kFewSamples ? reports::SlowSteps() : reports::slow_steps(samples);
-  return slow.at.empty() ? run.measured.iteration_ms->mean : slow.body;
+  return slow.at.empty() || slow.is_level() ? run.measured.iteration_ms->mean : slow.body;
 }
 
 // How far the changed step is from the measured one, of how far the expected one is: 0 explains all, 1 nothing.

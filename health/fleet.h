@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "health/figures.h"
+#include "reports/tables/table.h"
 
 namespace mbench::health {
 
@@ -78,6 +79,11 @@ nlohmann::ordered_json to_json(const Fleet& fleet);
 Fleet fleet_from_json(const nlohmann::json& json, const std::string& where);
 bool is_fleet(const nlohmann::json& json);
 bool is_check(const nlohmann::json& json);
+
+// The fleet's figures.
+reports::Section grid_of(const Fleet& fleet);
+// A test case for each figure. None fails: a fleet is the baseline of others.
+std::string to_junit(const Fleet& fleet);
 
 // Markdown: who falls out, and the fleet's figures.
 std::string to_markdown(const Fleet& fleet, const std::vector<FallenOut>& out, const std::vector<Rule>& rules);

@@ -3,21 +3,12 @@
 
 #include "engine/base/text.h"
 #include "health/fleet.h"
+#include "reports/gate/junit.h"
 #include "reports/tables/markdown.h"
 
 namespace mbench::health {
 
-std::string to_markdown(const Fleet& fleet, const std::vector<FallenOut>& out, const std::vector<Rule>& rules) {
-  std::vector<std::string> texts;
-  for (const Rule& rule : rules) texts.push_back(rule.text);
-  std::string text = fmt::format("# Fleet of {} node{} ({})\n\n", fleet.nodes.size(),
-                                 fleet.nodes.size() == 1 ? "" : "s", reports::escape_markdown(fleet.device));
-  for (const FallenOut& node : out)
-    for (const std::string& reason : node.reasons)
-      text += fmt::format("- **{}** falls out: {}\n", reports::escape_markdown(node.node),
-                          reports::escape_markdown(reason));
-  if (out.empty()) text += "- No node falls out, and all data was right.\n";
-  text += fmt::format("\nRules: {}.\n\n", reports::escape_markdown(fmt::format("{}", fmt::join(texts, "; "))));
+reports::Section grid_of(const Fleet& fleet) {
   reports::Section s;
   for (const auto& [header, right] : {std::pair{"Figure", false},
                                       {"Over", false},
@@ -39,7 +30,34 @@ std::string to_markdown(const Fleet& fleet, const std::vector<FallenOut>& out, c
                       words(f.median > 0 ? fmt::format("{:.1f} %", 100 * f.spread / f.median) : "n/a"), number(f.least),
                       number(f.most), number(static_cast<double>(f.nodes)), number(static_cast<double>(f.cut))});
   }
-  text += reports::grid_to_markdown(s);
+  return s;
+}
+
+std::string to_junit(const Fleet& fleet) {
+  std::vector<reports::JunitCase> cases;
+  for (const FleetFigure& f : fleet.figures) {
+    reports::JunitCase c;
+    c.classname = "mbench.fleet." + f.scope;
+    c.name = f.bytes > 0 ? fmt::format("{} {} bytes", f.what, f.bytes) : f.what;
+    c.output = {fmt::format("median {:.6g} {} of {} nodes, {:.6g} to {:.6g}, {} cut", f.median, f.unit, f.nodes, f.least,
+                            f.most, f.cut)};
+    cases.push_back(std::move(c));
+  }
+  return reports::junit_xml("mbench fleet", cases);
+}
+
+std::string to_markdown(const Fleet& fleet, const std::vector<FallenOut>& out, const std::vector<Rule>& rules) {
+  std::vector<std::string> texts;
+  for (const Rule& rule : rules) texts.push_back(rule.text);
+  std::string text = fmt::format("# Fleet of {} node{} ({})\n\n", fleet.nodes.size(),
+                                 fleet.nodes.size() == 1 ? "" : "s", reports::escape_markdown(fleet.device));
+  for (const FallenOut& node : out)
+    for (const std::string& reason : node.reasons)
+      text += fmt::format("- **{}** falls out: {}\n", reports::escape_markdown(node.node),
+                          reports::escape_markdown(reason));
+  if (out.empty()) text += "- No node falls out, and all data was right.\n";
+  text += fmt::format("\nRules: {}.\n\n", reports::escape_markdown(fmt::format("{}", fmt::join(texts, "; "))));
+  text += reports::grid_to_markdown(grid_of(fleet));
   text +=
       "\nOf each node the worst of its ranks or groups. Cut: values further from the median than 3.5 spreads. The "
       "other "

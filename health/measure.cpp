@@ -73,6 +73,18 @@ class Ranks {
                   {gemm.cost().flops / seconds * 1e-12, seconds, wrong_of(c, 0.25f * static_cast<float>(n))});
   }
 
+  // In the host's memory: a device that is the host.
+  Figure fp64_gemm(const std::function<void(std::int64_t, const double*, const double*, double*)>& gemm) {
+    constexpr std::int64_t kSize = 1024;
+    constexpr auto kElements = static_cast<std::size_t>(kSize * kSize);
+    std::vector<double> a(kElements, 0.5), b(kElements, 0.5), c(kElements);
+    const double seconds = seconds_of(1, [&] { gemm(kSize, a.data(), b.data(), c.data()); });
+    const auto right = std::count(c.begin(), c.end(), 0.25 * static_cast<double>(kSize));
+    const double flops = 2.0 * static_cast<double>(kSize) * static_cast<double>(kElements);
+    return figure("f64 GEMM", "TFLOP/s", true,
+                  {flops / seconds * 1e-12, seconds, static_cast<std::int64_t>(kElements) - right});
+  }
+
   Figure memory() {
     const Shape shape{device_.immediate() ? std::int64_t{16} << 20 : std::int64_t{64} << 20};
     const Tensor a = filled(shape, DType::f32, 1), b = filled(shape, DType::f32, 2), c = filled(shape, DType::f32, 0);
@@ -219,6 +231,10 @@ std::vector<Figure> measure(Device& device, World& world, const std::vector<Scop
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     tell(fmt::format("{} GEMMs", name_of(dtype)));
     figures.push_back(ranks.gemm(dtype));
+  }
+  if (options.fp64_gemm) {
+    tell("f64 GEMMs");
+    figures.push_back(ranks.fp64_gemm(options.fp64_gemm));
   }
   tell("memory");
   figures.push_back(ranks.memory());

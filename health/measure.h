@@ -2,7 +2,7 @@
 //
 // Of each rank it measures
 //
-//   - A large GEMM in each precision, in TFLOP/s. Every element of the result is checked.
+//   - A large GEMM in each precision, in TFLOP/s. Every element of the result is checked. One in FP64 where the caller has it.
 //   - The bandwidth of its memory, in GB/s of a sum of two tensors that no cache holds. Bytes are as the op's cost counts them.
 //   - The time of an op of 16 KiB, in us.
 //
@@ -32,6 +32,8 @@ struct MeasureOptions {
   double seconds = 0.2;                              // for each figure of a rank, about
   std::vector<std::int64_t> sizes;                   // bytes of collectives, ascending
   std::function<void(const std::string&)> progress;  // on rank 0: what is measured next
+  // c = a b of n x n elements in FP64, which no op of the engine does; null: not measured.
+  std::function<void(std::int64_t n, const double* a, const double* b, double* c)> fp64_gemm;
 };
 
 // All ranks of the world call it; every one gets all figures.

@@ -57,7 +57,7 @@ Printed printed_as(const Figure& f, double median) {
   return f.unit == "TFLOP/s" && median < 1 ? Printed{"GFLOP/s", 1000} : Printed{f.unit};
 }
 
-std::string rank_grid(const Health& health) {
+Section rank_grid(const Health& health) {
   Section s = section({{"Of each rank", false},
                        {"Unit", false},
                        {"Median", true},
@@ -76,10 +76,10 @@ std::string rank_grid(const Health& health) {
                       text(ranks_text(health, worst.ranks)), number(static_cast<double>(wrong)),
                       expected_cell(f, as.factor)});
   }
-  return reports::grid_to_markdown(s);
+  return s;
 }
 
-std::string collective_grid(const Health& health) {
+Section collective_grid(const Health& health) {
   Section s = section({{"Collective", false},
                        {"Over", false},
                        {"Ranks", true},
@@ -103,31 +103,43 @@ std::string collective_grid(const Health& health) {
                       number(median_of(f, [](const Measured& m) { return m.value; })), number(worst.value),
                       text(ranks_text(health, worst.ranks)), number(static_cast<double>(wrong)), expected_cell(f)});
   }
-  return s.rows.empty() ? "" : reports::grid_to_markdown(s);
+  return s;
 }
 
 }  // namespace
 
+std::vector<std::string> found_in(const Health& health, double tolerance) {
+  std::vector<std::string> lines;
+  for (const std::string& line : differences_of(health.hosts)) lines.push_back("Not alike: " + line);
+  for (const Finding& f : judge(health, tolerance)) lines.push_back(f.text);
+  for (const std::string& fault : faults_of(health)) lines.push_back(fault);
+  return lines;
+}
+
+std::string nothing_found(const Health& health, double tolerance) {
+  return fmt::format("Nothing is more than {:.4g} % worse than its peers{}, and all data was right.", tolerance * 100,
+                     health.machine.empty() ? "" : fmt::format(" or than {} says", health.machine));
+}
+
+std::vector<Section> grids_of(const Health& health) {
+  std::vector<Section> grids = {rank_grid(health), collective_grid(health), signatures_grid(health)};
+  std::erase_if(grids, [](const Section& s) { return s.rows.empty(); });
+  return grids;
+}
+
+std::string how_to_read_check() {
+  return "Medians; all ranks work at once. Bandwidths are those of nccl-tests. Wrong: elements of results that are not "
+         "what they must be. Peers are compared at the largest size.";
+}
+
 std::string to_markdown(const Health& health, double tolerance) {
   std::string out = fmt::format("# Check of {} rank{} ({})\n\n", health.devices.size(),
                                 health.devices.size() == 1 ? "" : "s", reports::escape_markdown(health.device));
-  const std::vector<Finding> findings = judge(health, tolerance);
-  for (const std::string& line : differences_of(health.hosts))
-    out += "- Not alike: " + reports::escape_markdown(line) + "\n";
-  for (const Finding& f : findings) out += "- " + reports::escape_markdown(f.text) + "\n";
-  const std::vector<std::string> faults = faults_of(health);
-  for (const std::string& fault : faults) out += "- " + reports::escape_markdown(fault) + "\n";
-  if (findings.empty() && faults.empty())
-    out += fmt::format(
-        "- Nothing is more than {:.4g} % worse than its peers{}, and all data was right.\n", tolerance * 100,
-        health.machine.empty() ? "" : fmt::format(" or than {} says", reports::escape_markdown(health.machine)));
-  out += "\n" + rank_grid(health) + "\n" + collective_grid(health);
-  if (const std::string devices = signatures_markdown(health); !devices.empty()) out += "\n" + devices;
-  out +=
-      "\nMedians; all ranks work at once. Bandwidths are those of nccl-tests. Wrong: elements of results that are not "
-      "what they "
-      "must be. Peers are compared at the largest size.\n";
-  return out;
+  for (const std::string& line : found_in(health, tolerance)) out += "- " + reports::escape_markdown(line) + "\n";
+  if (judge(health, tolerance).empty() && faults_of(health).empty())
+    out += "- " + reports::escape_markdown(nothing_found(health, tolerance)) + "\n";
+  for (const Section& grid : grids_of(health)) out += "\n" + reports::grid_to_markdown(grid);
+  return out + "\n" + how_to_read_check() + "\n";
 }
 
 std::string to_junit(const Health& health, double tolerance) {

@@ -132,7 +132,7 @@ std::vector<std::string> faults_of(const Health& health) {
   return faults;
 }
 
-std::string signatures_markdown(const Health& health) {
+reports::Section signatures_grid(const Health& health) {
   reports::Section table;
   for (const char* header : {"Device", "Serial", "VBIOS", "ECC", "Uncorrected", "Remapped rows", "PCIe", "Replays",
                              "NVLinks", "Errors", "Xids"})
@@ -146,7 +146,7 @@ std::string signatures_markdown(const Health& health) {
                           cell(said(s.pcie_replays)), cell(said(s.nvlinks)), cell(said(s.nvlink_errors)),
                           cell(s.xids.empty() ? "none" : fmt::format("{}", fmt::join(s.xids, ", ")))});
   }
-  return table.rows.empty() ? "" : reports::grid_to_markdown(table);
+  return table;
 }
 
 }  // namespace mbench::health

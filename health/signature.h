@@ -7,6 +7,7 @@
 #include "engine/comm/group.h"
 #include "engine/device/signature.h"
 #include "health/figures.h"
+#include "reports/tables/table.h"
 
 namespace mbench::health {
 
@@ -20,7 +21,7 @@ std::vector<DeviceSignature> gather_signatures(Group& all, const DeviceSignature
 // Xids. So are a PCIe link narrower than both ends, and fewer active links than most devices have.
 std::vector<std::string> faults_of(const Health& health);
 
-// A table of every device with what it reported. Markdown; empty where none reported anything.
-std::string signatures_markdown(const Health& health);
+// A table of every device with what it reported; without rows where none reported anything.
+reports::Section signatures_grid(const Health& health);
 
 }  // namespace mbench::health

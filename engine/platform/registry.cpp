@@ -13,6 +13,7 @@
 #include "engine/backend/cpu/bf16_gemms.h"
 #include "engine/backend/cpu/blas_core.h"
 #include "engine/backend/cpu/cpu_device.h"
+#include "engine/backend/cpu/fp64_gemm.h"
 #include "engine/backend/cuda/cuda.h"
 #include "engine/comm/gather.h"
 #include "engine/comm/mpi/mpi_world.h"
@@ -20,6 +21,7 @@
 #include "engine/comm/staged/staged_world.h"
 #include "engine/comm/threads/threads_world.h"
 #include "engine/platform/cpu_energy.h"
+#include "engine/platform/fp64_gemm.h"
 #include "engine/platform/nvml/energy.h"
 #include "engine/platform/nvml/nvml.h"
 #include "engine/platform/nvml/sensors.h"
@@ -173,6 +175,10 @@ std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_
     return cuda::open_device(options);
   }
   fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu or cuda", kind);
+}
+
+Fp64Gemm fp64_gemm_on(const std::string& kind) {
+  return kind == "cpu" ? Fp64Gemm(cpu::fp64_gemm) : nullptr;
 }
 
 double measured_peak_flops(Precision precision, double seconds) {

@@ -36,9 +36,8 @@ std::optional<Drift> find_drift(const std::vector<double>& values, const std::ve
   drift.line_bic = levels.line_bic;
   drift.level_bic = levels.constant_bic;
   drift.step_bic = steps.empty() ? levels.step_bic : std::min(levels.step_bic, information_of_steps(logs, steps));
-  if (drift.line_bic > drift.level_bic - Levels::kVeryStrong || drift.line_bic > drift.step_bic + kAsWell)
-    return std::nullopt;
-  drift.instead_of_steps = drift.line_bic <= drift.step_bic - kAsWell;
+  drift.drifts = drift.line_bic <= drift.level_bic - Levels::kVeryStrong && drift.line_bic <= drift.step_bic + kAsWell;
+  drift.instead_of_steps = drift.drifts && drift.line_bic <= drift.step_bic - kAsWell;
   drift.since = levels.since;
   drift.per_entry = std::expm1(levels.slope);
   drift.start = std::exp(levels.start);

@@ -2,7 +2,7 @@
 // levels with steps do. Fourteen revisions of 1 % each have no revision to blame, but a search for steps names one in their middle.
 //
 // The Bayesian information criterion (reports/records/levels.h) compares the models on the logarithms: a line, one step, and the steps
-// that change_point.h finds. A line is reported on two conditions. There is very strong evidence for it against one level (by 10), and
+// that change_point.h finds. A series drifts on two conditions. There is very strong evidence for a line against one level (by 10), and
 // the best of the steps is not better by 2. A difference of 2 is "not worth more than a bare mention" (Kass and Raftery, 1995).
 #pragma once
 #include <cstddef>
@@ -20,9 +20,11 @@ struct Drift {
   double explained = 0;                              // share of the variance
   double line_bic = 0, step_bic = 0, level_bic = 0;  // less is better; of the best of the steps
   ChangePoint step;                                  // the best single one, for comparison
-  bool instead_of_steps = false;                     // the line is better than the steps, by 2 or more
+  bool drifts = false;                               // on the two conditions
+  bool instead_of_steps = false;                     // and the line is better than the steps, by 2 or more
 };
-// Positive values, oldest first. `steps`: the result of find_change_points for them.
+// The evidence for a line, whether or not the series drifts; nothing of fewer values than steps need. Positive values, oldest first.
+// `steps`: the result of find_change_points for them.
 std::optional<Drift> find_drift(const std::vector<double>& values, const std::vector<ChangePoint>& steps);
 
 }  // namespace mbench::reports

@@ -36,7 +36,7 @@ std::string change_text(const Trend& trend, const ChangePoint& change) {
 
 // "drifts +1.0 % an entry since rev1 (2026-01-01): 100.0 ms to 114.0 ms", and what speaks for a line and for a step.
 std::string drift_reported(const Trend& trend) {
-  const Drift& d = *trend.drift;
+  const Drift& d = *trend.line;
   std::string out = fmt::format("- **drifts {:.2g} % an entry since {} ({}): {} to {}, {}**\n", d.per_entry * 100,
                                 escape_markdown(trend.revisions[d.since]), trend.dates[d.since],
                                 number(d.start, trend.unit), number(d.end, trend.unit), percent(d.start, d.end));
@@ -50,6 +50,16 @@ std::string drift_reported(const Trend& trend) {
                     : "- so steps explain it as well as a line\n");
 }
 
+// What speaks for the steps that are named, and for a line and for one level in their place.
+std::string steps_against_line(const Trend& trend) {
+  const Drift& d = *trend.line;
+  return fmt::format(
+      "- the step{} BIC {:.1f}; a line of {:+.2g} % an entry since {}, which explains {:.0f} % of the variance, BIC "
+      "{:.1f}; one level, BIC {:.1f}. Less is better\n",
+      trend.changes.size() == 1 ? "," : "s,", d.step_bic, d.per_entry * 100, escape_markdown(trend.revisions[d.since]),
+      d.explained * 100, d.line_bic, d.level_bic);
+}
+
 std::string to_text(const Trend& trend) {
   std::string out = fmt::format("## {}\n\n", escape_markdown(trend.label));
   out += fmt::format("Point {} on {}, {} entries, {} ({}).\n\n", trend.id, escape_markdown(trend.machine),
@@ -60,13 +70,14 @@ std::string to_text(const Trend& trend) {
                      trend.unit);
   out += fmt::format("    {}  {} to {}, {}\n\n", sparkline(trend.values), number(trend.values.front(), trend.unit),
                      number(trend.values.back(), trend.unit), percent(trend.values.front(), trend.values.back()));
-  if (trend.drift) out += drift_reported(trend);
-  if (trend.changes.empty() && !trend.drift)
+  if (trend.drifts()) out += drift_reported(trend);
+  if (trend.changes.empty() && !trend.drifts())
     out += trend.has_noise() && trend.values.size() < kLeastForChangePoint
                ? fmt::format("Too few entries to separate a change from noise, need {}.\n\n", kLeastForChangePoint)
                : "No change of level found.\n\n";
   for (const ChangePoint& change : trend.changes) out += "- **" + escape_markdown(change_text(trend, change)) + "**\n";
-  if (!trend.changes.empty() || trend.drift) out += "\n";
+  if (!trend.changes.empty() && trend.line && !trend.drifts()) out += steps_against_line(trend);
+  if (!trend.changes.empty() || trend.drifts()) out += "\n";
   Section section;
   section.columns = {{"Date", "date", false},
                      {"Revision", "revision", false},
@@ -89,9 +100,9 @@ Json to_json(const Trend& trend) {
                        {"before", change.before},
                        {"after", change.after},
                        {"p_value", change.p_value}});
-  Json drift = nullptr;
-  if (const auto& d = trend.drift)
-    drift = {
+  Json line = nullptr;
+  if (const auto& d = trend.line)
+    line = {
         {"date", trend.dates[d->since]},
         {"revision", trend.revisions[d->since]},
         {"per_entry", d->per_entry},
@@ -103,7 +114,8 @@ Json to_json(const Trend& trend) {
         {"level_bic", d->level_bic},
         {"step", {{"revision", trend.revisions[d->step.at]}, {"before", d->step.before}, {"after", d->step.after}}}};
   return {{"id", trend.id},     {"label", trend.label}, {"machine", trend.machine}, {"metric", trend.metric},
-          {"unit", trend.unit}, {"entries", entries},   {"changes", changes},       {"drift", drift}};
+          {"unit", trend.unit}, {"entries", entries},   {"changes", changes},       {"line", line},
+          {"drift", trend.drifts() ? line : Json(nullptr)}};
 }
 
 }  // namespace
@@ -153,8 +165,8 @@ std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const st
     }
     if (trend.values.empty()) continue;
     trend.changes = trend.has_noise() ? find_change_points(trend.values) : find_exact_changes(trend.values);
-    if (trend.has_noise()) trend.drift = find_drift(trend.values, trend.changes);
-    if (trend.drift && trend.drift->instead_of_steps) trend.changes.clear();
+    if (trend.has_noise()) trend.line = find_drift(trend.values, trend.changes);
+    if (trend.drifts() && trend.line->instead_of_steps) trend.changes.clear();
     trends.push_back(std::move(trend));
   }
   return trends;

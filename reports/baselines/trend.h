@@ -19,8 +19,9 @@ struct Trend {
   std::vector<std::string> dates, revisions;
   std::vector<double> values;        // of the entries that have one, oldest first
   std::vector<ChangePoint> changes;  // none where a line explains the entries better
-  std::optional<Drift> drift;
+  std::optional<Drift> line;         // the evidence for a line, of as many entries as it needs
 
+  bool drifts() const { return line && line->drifts; }
   bool has_noise() const { return metric != "memory"; }
 };
 

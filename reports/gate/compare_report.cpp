@@ -134,7 +134,8 @@ std::string how_judged(const CompareOptions& options) {
       "ratios of mean steps and of medians, each with "
       "its 99 % interval. *same*: both intervals exclude a change as large as the threshold. *slower*, *faster*: an "
       "interval excludes no change, holds the threshold or lies beyond it, and its test agrees (p < 0.01 after Holm's "
-      "correction for the number of points). The other does not contradict. *ambiguous*: the samples are too few, or "
+      "correction for the number of points). The other does not contradict. *ambiguous*: the samples are too few, "
+      "levels last within a run, or "
       "drift or stall too much. A single spike is no regression.\n";
   return out;
 }

@@ -51,8 +51,20 @@ std::string advice(const MeanRatio& mean, double threshold, double samples) {
   return fmt::format("; about {:.0f} samples would decide", std::ceil(need / step) * step);
 }
 
+// In how many samples what came once would have come often enough.
+std::string episodes_advice(double samples) {
+  return fmt::format("; about {:.0f} samples would decide", std::ceil(kEpisodesDecide * samples / 10) * 10);
+}
+
 std::string share_text(double share) {
   return fmt::format("{:.{}f} %", share * 100, std::abs(share) < 0.0995 ? 1 : 0);
+}
+
+// "every 4th step at 3.0x, none in the baseline: slow steps cost 50 % of the mean step more".
+std::string slow_cost(const MeanEvidence& e, double growth) {
+  const std::string pattern = difference_in_pattern(e);
+  return fmt::format("{}slow steps cost {} of the mean step {}", pattern.empty() ? "" : pattern + ": ",
+                     share_text(std::abs(growth)), growth > 0 ? "more" : "less");
 }
 
 // "left out of the mean: the first 3 steps at 1.50x".
@@ -127,21 +139,25 @@ SlowJudgement judge_slow_steps(const MeanEvidence& e, double threshold) {
     return {true, fmt::format("{}, which cost {} of the run: a warm-up that was too short, or steps that are slow once "
                               "in a while; measure with more warm-up",
                               left_out(e), share_text(off))};
+  const double growth = e.now.cost - e.baseline.cost;
+  if (!open && e.now.recurs() && !e.baseline.recurs() && growth >= kLeastChange * threshold)
+    return {true, slow_cost(e, growth) + ", nearly the threshold" + advice(e.all, threshold, n)};
   if (!open) return {false, left_out(e)};
   if (e.body.interval.high >= high || e.body.interval.low <= low || (e.now.at.empty() && e.baseline.at.empty()))
     return {true,
             reported + "the interval of the mean holds both no change and the threshold" + advice(e.all, threshold, n)};
-  const double growth = e.now.cost - e.baseline.cost;
-  if (!e.now.recurs() && !e.baseline.recurs()) {
+  const bool episode = e.now.is_episode() || e.baseline.is_episode();
+  if (!episode && !e.now.recurs() && !e.baseline.recurs()) {
     if (!beyond) return {false, reported + "a spike, which decides nothing"};
-    return {true, fmt::format("{}{} of this run, by a spike or by a stall that comes once in so many steps; about "
-                              "{:.0f} samples would decide",
-                              reported, share_text(off), std::ceil(kEpisodesDecide * n / 10) * 10)};
+    return {true, fmt::format("{}{} of this run, by a spike or by a stall that comes once in so many steps{}", reported,
+                              share_text(off), episodes_advice(n))};
   }
   if (std::abs(growth) < kMostUnlike * threshold && !beyond && !e.now.at.empty() && !e.baseline.at.empty())
     return {false, reported + "slow steps in both, which cost about as much"};
-  return {true, fmt::format("{}slow steps cost {} of the mean step {}, too few of them to decide{}", reported,
-                            share_text(std::abs(growth)), growth > 0 ? "more" : "less", advice(e.all, threshold, n))};
+  const std::string cost = slow_cost(e, growth);
+  if (e.now.episodes <= 1 && e.baseline.episodes <= 1)
+    return {true, cost + ", in one episode, which may come again" + episodes_advice(n)};
+  return {true, cost + ", too few of them to decide" + advice(e.all, threshold, n)};
 }
 
 }  // namespace mbench::reports

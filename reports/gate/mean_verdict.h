@@ -11,9 +11,11 @@
 // One spike makes a mean's interval so wide that it decides nothing. So the slow steps are weighed separately where the interval is
 // open and the other steps are the same:
 //
-//   at most one episode in either run   a spike: reported, and "same".
-//   more                                "ambiguous", with the pattern and how many samples would decide. It is "same" only where
-//                                       both runs have them and they cost less than t/3 more.
+//   at most one slow step in either run   a spike: reported, and "same".
+//   more                                  "ambiguous", with the pattern and how many samples would decide, also where they are one
+//                                         episode. It is "same" only where both runs have them and they cost less than t/3 more.
+//
+// Where slow steps recur in the new run, do not in the baseline, and cost 2/3 t or more, no interval makes them "same".
 //
 // First steps that are slower than all others are a warm-up: left out of the mean, at most a tenth. But no run is "same" whose own
 // mean, of all its steps, is off by 3/2 t: a stall that comes once a run looks like a spike.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "reports/gate/pattern.h"
+#include "reports/records/wander.h"
 
 namespace mbench::reports {
 namespace {
@@ -15,14 +16,32 @@ constexpr double kLevel = 1 - RatioBootstrap::kConfidence;
 // that drifts.
 constexpr double kDriftTime = 2.5;
 constexpr double kLeastShift = 2.0 / 3;  // of the threshold
+std::string samples_text(const TimeEvidence& e, double need) {
+  need = std::max(need, static_cast<double>(e.samples) + 5);
+  return fmt::format("; about {:.0f} {} would decide", std::ceil(need / 10) * 10, e.unit);
+}
 
 // How many samples would make the interval narrower than the threshold, so that it cannot hold both claims.
 std::string advice(const TimeEvidence& e, double threshold) {
   const double width = std::log(e.interval.high / e.interval.low), wanted = std::log1p(threshold);
   if (!(wanted > 0) || !std::isfinite(width)) return "";
   const double need = static_cast<double>(e.samples) * std::pow(width / wanted, 2);
-  if (need <= static_cast<double>(e.samples) || need > 1e5) return "";
-  return fmt::format("; about {:.0f} {} would decide", std::ceil(need / 10) * 10, e.unit);
+  return need > 1e5 ? "" : samples_text(e, need);
+}
+
+// How many would give the rank test a p-value below its level, if the difference stays as it is.
+std::string ranks_advice(const TimeEvidence& e, double p_value) {
+  const double reached = normal_deviation(p_value), wanted = normal_deviation(kLevel);
+  if (!(reached > 0)) return "";
+  const double need = static_cast<double>(e.samples) * std::pow(wanted / reached, 2);
+  return need > 1e5 ? "" : samples_text(e, need);
+}
+
+// How many would allow such a p-value at all: the least is 2 n! n! / (2n)!.
+std::string points_advice(const TimeEvidence& e, double correction) {
+  double n = 1, least = 1;
+  for (; n < 1000 && least * correction >= kLevel; ++n) least *= (n + 1) / (4 * n + 2);
+  return samples_text(e, n);
 }
 
 std::string drift_text(const TimeEvidence& e) {
@@ -68,10 +87,30 @@ TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<d
   // Needed only where something may have changed.
   e.shift = e.interval.low > 1 || e.interval.high < 1 ? shift_ratio(x, y) : e.ratio;
   e.mean = weigh_means({paid_now, tau_now, doubted(tau_now)}, {paid_baseline, tau_base, doubted(tau_base)});
+  const Wander of_now = wander_of(paid_now, e.mean->now), of_base = wander_of(paid_baseline, e.mean->baseline);
+  e.wander = std::max(of_now.by, of_base.by);
+  e.doubt = doubt_of(of_now, of_base);
   return e;
 }
 
 namespace {
+
+// Whether levels that last make two runs differ as much by chance. Of two states a median holds one or the other, so the means are
+// held against it.
+bool is_doubtful(const TimeEvidence& e) {
+  return e.doubt > 0 && std::abs(std::log(e.mean->all.ratio)) < e.doubt;
+}
+
+std::string doubt_text(const TimeEvidence& e) {
+  const double n = static_cast<double>(e.samples),
+               apart = std::max(std::abs(std::log(e.mean->all.ratio)), 0.1 * e.doubt);
+  const double need = std::max(n * std::pow(e.doubt / apart, 2), n + 10);
+  return fmt::format(
+      "levels that last differ by {:.1f} % within a run, so that two runs may differ as much by chance; about {:.0f} "
+      "{} "
+      "would decide",
+      std::expm1(e.wander) * 100, std::ceil(need / 10) * 10, e.unit);
+}
 
 TimeJudgement judge_median(const TimeEvidence& e, double p_value, double threshold) {
   const double high = 1 + threshold, low = 1 / high;
@@ -92,15 +131,14 @@ TimeJudgement judge_median(const TimeEvidence& e, double p_value, double thresho
   // The correction multiplies; where even the least possible p-value would not pass, more samples are needed.
   const double correction = e.p_value > 0 ? p_value / e.p_value : 1;
   if (p_value >= kLevel && e.least_p_value * correction >= kLevel)
-    return {TimeVerdict::ambiguous, "too few samples for so many points: measure more iterations"};
-  // Where every sample of one side lies half the threshold beyond every one of the other, drift is no
-  // explanation.
-  const double half = std::sqrt(high);
-  const bool apart = above ? e.least_ratio > half : e.most_ratio < 1 / half;
+    return {TimeVerdict::ambiguous, "too few samples for so many points" + points_advice(e, correction)};
+  // Where every sample of one side lies the threshold beyond every one of the other, drift is no explanation.
+  const bool apart = above ? e.least_ratio > high : e.most_ratio < low;
   if (e.drifts && !apart && e.independent < TimeEvidence::kLeastIndependent) return {TimeVerdict::ambiguous, drift};
+  if (is_doubtful(e)) return {TimeVerdict::ambiguous, doubt_text(e)};
   if (p_value >= kLevel)
     return {TimeVerdict::ambiguous,
-            fmt::format("the rank test does not confirm it, p = {:.2g}: measure more iterations", p_value)};
+            fmt::format("the rank test does not confirm it, p = {:.2g}", p_value) + ranks_advice(e, p_value)};
   const double shift = above ? e.shift : 1 / e.shift;
   if (shift < 1 + kLeastShift * threshold)
     return {TimeVerdict::ambiguous,
@@ -138,7 +176,7 @@ TimeJudgement judge_time(const TimeEvidence& e, double p_value, double mean_p, d
   const double correction = e.p_value > 0 ? p_value / e.p_value : 1;
   const bool enough = e.least_p_value * correction < kLevel;
   const bool drifts = e.drifts && e.independent < TimeEvidence::kLeastIndependent;
-  const MeanVerdict mean = judge_mean(*e.mean, mean_p, threshold, enough && !drifts);
+  const MeanVerdict mean = judge_mean(*e.mean, mean_p, threshold, enough && !drifts && !is_doubtful(e));
   const std::string pattern = difference_in_pattern(*e.mean);
   const bool mean_decides = mean == MeanVerdict::slower || mean == MeanVerdict::faster;
   const TimeVerdict by_mean = mean == MeanVerdict::slower ? TimeVerdict::slower : TimeVerdict::faster;

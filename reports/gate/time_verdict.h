@@ -8,11 +8,13 @@
 //   faster     The same the other way round.
 //
 //   ambiguous  Neither is refuted: the interval holds both. Or the samples are too few: less than 5 on a side, or a drift that
-//              leaves less than 8 independent ones. They are enough if all of one side lie t/2 beyond all of the other.
+//              leaves less than 8 independent ones. They are enough if all of one side lie t beyond all of the other. Or
+//              levels last within a run, and two runs may differ as much by chance (wander.h).
 //
 // So where the interval is narrower than t, a step that became slower by t is "slower" and one that did not change is "same". A change
 // between 2/3 t and t may be called either. Samples that drift are worth fewer independent ones (autocorrelation_time), which widens
-// the interval and the rank test. A drift slower than the whole run looks like a change to any test of one run against another.
+// the interval and the rank test. A state or a drift that lasts longer than the run looks like a change to any test of one run
+// against another.
 //
 // Users pay for all steps, so the mean is judged too (mean_verdict.h), and the verdict is of both:
 //
@@ -51,6 +53,8 @@ struct TimeEvidence {
   const char* unit = "samples";           // what they are called
   double independent = 0;                 // how many these are worth, on the worse side
   bool drifts = false;
+  // Between levels that last within a run, and up to where two runs differ by chance: logarithms (wander.h).
+  double wander = 0, doubt = 0;
   std::optional<MeanEvidence> mean;  // not of turns (turns_verdict.h)
 };
 

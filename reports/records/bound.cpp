@@ -54,7 +54,9 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
     case TimePart::copies:
       return "";
     case TimePart::host:
-      return "the device waits for its host: a larger micro_batch or a smaller tp makes kernels longer";
+      return p.model.parts().objective == Objective::masked_words_and_order
+                 ? "the device waits for its host or its loader: more loader_workers, or a larger micro_batch"
+                 : "the device waits for its host: a larger micro_batch or a smaller tp makes kernels longer";
     case TimePart::bubble:
       if (p.pp == 1) return "";
       return fmt::format("{} stages with {} micro batches: {}", p.pp, p.micro_batches(),

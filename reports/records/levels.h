@@ -1,6 +1,6 @@
 // Whether a series stays at one level, changes it once, or goes on rising or falling. These are three models by least squares. The
-// Bayesian information criterion (Schwarz, 1978) says how much evidence there is for each. Less is better; a difference of 10 is very
-// strong evidence (Kass and Raftery, 1995). The criterion counts parameters, also the place of a change, so a model does not win by
+// Bayesian information criterion (Schwarz, 1978) says how much evidence there is for each. Less is better; a difference of 6 is strong
+// evidence, one of 10 very strong (Kass and Raftery, 1995). The criterion counts parameters, also the place of a change, so a model does not win by
 // fitting anything. It assumes that the values' noise is independent.
 #pragma once
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace mbench::reports {
 
 struct Levels {
-  static constexpr double kVeryStrong = 10;
+  static constexpr double kStrong = 6, kVeryStrong = 10;
 
   double constant_bic = 0;
   // A step: the first value of the new level, and the levels.
@@ -22,7 +22,10 @@ struct Levels {
   double start = 0, slope = 0;  // the level until then; what each value adds
   double explained = 0;         // share of the variance that the line explains
 
-  bool is_constant() const { return constant_bic - kVeryStrong < step_bic && constant_bic - kVeryStrong < line_bic; }
+  // `evidence`: by how much another model must be better.
+  bool is_constant(double evidence = kVeryStrong) const {
+    return constant_bic - evidence < step_bic && constant_bic - evidence < line_bic;
+  }
   bool is_line() const { return !is_constant() && line_bic <= step_bic; }
   bool is_step() const { return !is_constant() && step_bic < line_bic; }
 };

@@ -12,6 +12,7 @@ namespace {
 using Samples = std::vector<double>;
 
 constexpr double kSlow = 1.10, kSpreads = 6;
+constexpr double kSlowMode = 1.08;
 constexpr double kWarming = 1.05, kWarmingSpreads = 4;
 constexpr double kApart = 4;       // spreads between two modes
 constexpr std::size_t kLeast = 5;  // samples of which anything is said
@@ -30,31 +31,15 @@ double limit_above(const Samples& samples, double factor, double spreads) {
   return std::max(factor * median, median + spreads * spread_about(samples, median));
 }
 
-// The limit between two modes that lie well apart; infinity if there are none.
-double limit_between_modes(const Samples& samples) {
-  Samples sorted = samples;
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t n = sorted.size();
-  // By prefix sums about the median, which keeps digits.
-  const double center = median_of_sorted(sorted);
-  double total = 0, squares = 0;
-  for (const double x : sorted) total += x - center, squares += (x - center) * (x - center);
-  double sum = 0, best = -1, best_sum = 0, below_squares = 0, best_squares = 0;
-  std::size_t cut = 0;
-  for (std::size_t k = 1; k < n; ++k) {
-    const double x = sorted[k - 1] - center;
-    sum += x, below_squares += x * x;
-    const double a = static_cast<double>(k), b = static_cast<double>(n - k);
-    const double apart = sum / a - (total - sum) / b, between = a * b * apart * apart;
-    if (between > best) best = between, cut = k, best_sum = sum, best_squares = below_squares;
-  }
-  if (cut < 3 || n - cut < 3) return std::numeric_limits<double>::infinity();
-  const double a = static_cast<double>(cut), b = static_cast<double>(n - cut);
-  const double low = best_sum / a, high = (total - best_sum) / b;
-  const double variance =
-      0.5 * (std::max(0.0, best_squares / a - low * low) + std::max(0.0, (squares - best_squares) / b - high * high));
-  const bool apart = high - low > kApart * std::sqrt(variance) && center + high > kSlow * (center + low);
-  return apart ? 0.5 * (sorted[cut - 1] + sorted[cut]) : std::numeric_limits<double>::infinity();
+// Above it steps are slow: what lies far beyond the others, and a mode of those that do not. Slow steps widen the spread that they are
+// held against, so it is taken again of the others.
+double slow_limit(const Samples& samples) {
+  constexpr int kRounds = 10;  // a tail without end would be cut sample by sample
+  Samples near = samples;
+  double far = limit_above(near, kSlow, kSpreads);
+  for (int i = 0; i < kRounds && std::erase_if(near, [&](double x) { return x > far; }) > 0; ++i)
+    far = limit_above(near, kSlow, kSpreads);
+  return std::min(far, limit_between_modes(near, kSlowMode));
 }
 
 std::vector<std::size_t> above(const Samples& samples, double limit) {
@@ -118,6 +103,32 @@ double mean_of_all(const Samples& samples) {
 
 }  // namespace
 
+double limit_between_modes(const Samples& samples, double least_factor) {
+  Samples sorted = samples;
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t n = sorted.size();
+  // By prefix sums about the median, which keeps digits.
+  const double center = median_of_sorted(sorted);
+  double total = 0, squares = 0;
+  for (const double x : sorted) total += x - center, squares += (x - center) * (x - center);
+  double sum = 0, best = -1, best_sum = 0, below_squares = 0, best_squares = 0;
+  std::size_t cut = 0;
+  for (std::size_t k = 1; k < n; ++k) {
+    const double x = sorted[k - 1] - center;
+    sum += x, below_squares += x * x;
+    const double a = static_cast<double>(k), b = static_cast<double>(n - k);
+    const double apart = sum / a - (total - sum) / b, between = a * b * apart * apart;
+    if (between > best) best = between, cut = k, best_sum = sum, best_squares = below_squares;
+  }
+  if (cut < 3 || n - cut < 3) return std::numeric_limits<double>::infinity();
+  const double a = static_cast<double>(cut), b = static_cast<double>(n - cut);
+  const double low = best_sum / a, high = (total - best_sum) / b;
+  const double variance =
+      0.5 * (std::max(0.0, best_squares / a - low * low) + std::max(0.0, (squares - best_squares) / b - high * high));
+  const bool apart = high - low > kApart * std::sqrt(variance) && center + high > least_factor * (center + low);
+  return apart ? 0.5 * (sorted[cut - 1] + sorted[cut]) : std::numeric_limits<double>::infinity();
+}
+
 SlowSteps slow_steps(const Samples& samples) {
   SlowSteps slow;
   slow.samples = samples.size();
@@ -125,8 +136,7 @@ SlowSteps slow_steps(const Samples& samples) {
   const auto [least, most] = std::minmax_element(samples.begin(), samples.end());
   // Most runs have none, and then there is no more to look at.
   if (samples.size() < kLeast || *most <= kWarming * *least) return slow;
-  slow.at = above(samples, limit_above(samples, kSlow, kSpreads));
-  if (slow.at.empty()) slow.at = above(samples, limit_between_modes(samples));
+  slow.at = above(samples, slow_limit(samples));
   slow.warm_up = warm_up_of(samples, slow.at);
   std::erase_if(slow.at, [&](std::size_t i) { return i < slow.warm_up; });
   slow.samples -= slow.warm_up;
@@ -163,7 +173,7 @@ Samples body_of(const Samples& samples, const SlowSteps& slow) {
 
 double paid_mean(const Samples& samples) {
   const SlowSteps slow = slow_steps(samples);
-  return slow.body * (slow.recurs() ? 1 + slow.cost : 1);
+  return slow.body * (slow.is_spike() ? 1 : 1 + slow.cost);
 }
 
 }  // namespace mbench::reports

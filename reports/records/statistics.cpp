@@ -29,17 +29,16 @@ double normal_tails(double z) {
   return std::erfc(std::abs(z) / std::sqrt(2.0));
 }
 
-// The z > 0 with normal_tails(z) = p.
-double normal_quantile_of_tails(double p) {
+}  // namespace
+
+double normal_deviation(double tails) {
   double low = 0, high = 40;
   for (int i = 0; i < 60; ++i) {
     const double z = 0.5 * (low + high);
-    (normal_tails(z) > p ? low : high) = z;
+    (normal_tails(z) > tails ? low : high) = z;
   }
   return low;
 }
-
-}  // namespace
 
 double median_of_sorted(const std::vector<double>& sorted) {
   check(!sorted.empty(), "statistics", "median of no samples");
@@ -182,7 +181,7 @@ double RankTest::p_value(const std::vector<double>& x, const std::vector<double>
     const auto at = static_cast<std::size_t>(std::min(u, n * m - u));  // symmetric: the smaller tail
     const double tail = std::accumulate(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(at) + 1, 0.0);
     const double both = std::min(1.0, 2 * tail);
-    return widening == 1 ? both : normal_tails(normal_quantile_of_tails(both) / widening);
+    return widening == 1 ? both : normal_tails(normal_deviation(both) / widening);
   }
   const double all = n + m;
   const double variance = n * m / 12 * (all + 1 - ties / (all * (all - 1)));
@@ -336,7 +335,7 @@ SignedRanks signed_ranks(std::vector<double> x, double widening) {
   std::sort(means.begin(), means.end());
   SignedRanks r;
   r.estimate = median_of_sorted(means);
-  const double outside = std::floor(middle_rank - normal_quantile_of_tails(1 - RatioBootstrap::kConfidence) * spread);
+  const double outside = std::floor(middle_rank - normal_deviation(1 - RatioBootstrap::kConfidence) * spread);
   const auto cut = static_cast<std::size_t>(std::clamp(outside, 0.0, (static_cast<double>(means.size()) - 1) / 2));
   r.interval = {means[cut], means[means.size() - 1 - cut]};
   // The sum of the ranks of those above zero is the number of means above it; one at zero counts half.

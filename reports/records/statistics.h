@@ -21,6 +21,9 @@ struct Interval {
 double median_of_sorted(const std::vector<double>& sorted);
 double median_of(std::vector<double> samples);  // in any order
 
+// The z > 0 beyond which the standard normal has two tails of this probability, from 0 to 1.
+double normal_deviation(double tails);
+
 // Percentile bootstrap of median(x) / median(y). The draws depend only on the numbers of samples, never on their values or on who asks
 // first. So they are made once for each number of samples, and every call gives the same interval. For more than 32,768 samples the
 // middle of a resample is drawn by its own distribution.

@@ -30,13 +30,29 @@ TEST_CASE("check: ranks of its own and of a launcher, over all and over the axes
   CHECK(health.devices.size() == 2);
   REQUIRE(health.hosts.size() == 1);
   CHECK(health.hosts[0].ranks == std::vector<std::int64_t>{0, 1});
-  CHECK(health.figures.size() == 5 + 5 * 2);
+  CHECK(health.figures.size() == 6 + 5 * 2);
+  CHECK(health.figures.at(3).what == "f64 GEMM");
   for (const health::Figure& f : health.figures)
     for (const health::Measured& m : f.of) CHECK(m.wrong == 0);
+  const Run junit = room.shell("$M report c.json --format junit");
+  CHECK(junit.code == 0);
+  CHECK_THAT(junit.out, Contains("<testsuites name=\"mbench check\"") && Contains("name=\"f64 GEMM\""));
+  const Run page = room.shell("$M report c.json --format html --out c.html");
+  CHECK(page.code == 0);
+  const std::string html = read_text_file(room / "c.html");
+  CHECK_THAT(html, Contains("<h2>c.json</h2>") && Contains("<th scope=row>f64 GEMM</th>") &&
+                       Contains("<th scope=row>all_reduce</th>"));
+  CHECK(room.shell("$M report c.json --format csv").code == 2);
+  const Run same = room.shell("$M compare c.json --baseline c.json --format junit");
+  CHECK(same.code == 0);
+  CHECK_THAT(same.out, Contains("<testsuites name=\"mbench compare\"") && Contains("failures=\"0\""));
+  CHECK(room.shell("$M check --fleet c.json --result f.json").code == 0);
+  CHECK_THAT(room.shell("$M report f.json --format junit").out, Contains("<testsuites name=\"mbench fleet\""));
+  CHECK_THAT(room.shell("$M report f.json c.json --format html").out, Contains("a fleet of 1 node."));
   const Run alone = room.shell(kQuick + "$M check --on cpu --largest 4KiB --format junit --quiet");
   INFO(alone.out << alone.err);
   CHECK(alone.code == 0);
-  CHECK_THAT(alone.out, Contains("<testsuites name=\"mbench check\" tests=\"5\" failures=\"0\""));
+  CHECK_THAT(alone.out, Contains("<testsuites name=\"mbench check\" tests=\"6\" failures=\"0\""));
 }
 
 #ifdef MBENCH_SLOW_RANK

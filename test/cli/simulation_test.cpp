@@ -40,6 +40,27 @@ std::set<std::string> files(const Room& room, const std::string& beginning) {
 
 }  // namespace
 
+TEST_CASE("a loader that decides the step is named by sweep, report, its page and run, with what cures it") {
+  const Room room;
+  room.put("s.json",
+           R"({"model": {"family": "bert", "layers": 8, "hidden": 1024, "heads": 16, "vocab": 30522, "positions": 512},
+    "seq": 512, "micro_batch": 16, "global_batch": 256, "pp": 4, "framework": "megatron-2022", "precision": "fp16"})");
+  const std::string on = " --on sim:8xA100-SXM4-80GB ",
+                    says = "masked words are chosen within the step: loader_workers 2 takes";
+  const Run sweep = room.shell("$M sweep s.json --out o" + on);
+  INFO(sweep.out << sweep.err);
+  CHECK(sweep.code == 0);
+  CHECK_THAT(sweep.out, Contains(says));
+  CHECK_THAT(sweep.err, Contains(says));
+  CHECK_THAT(read_result_file(room / "o/results.json").points.at(0).reason, Contains(says));
+  CHECK_THAT(room.shell("$M report o").out, Contains(says));
+  CHECK_THAT(room.shell("$M report o --format html").out, Contains("loader_workers"));
+  CHECK_THAT(room.shell("$M sweep s.json --quiet --out p --trace t.json" + on).out, Contains(says));
+  const Run cured = room.shell("$M sweep s.json --quiet --out q --set loader_workers=16" + on);
+  CHECK(cured.code == 0);
+  CHECK_THAT(cured.out, !Contains("masked words are chosen"));
+}
+
 TEST_CASE(
     "a framework whose figures a machine lacks is unsupported where it needs them, and says so on standard error") {
   const Room room;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "engine/platform/fp64_gemm.h"
 #include "engine/platform/registry.h"
 #include "health/collectives.h"
 #include "health/expected.h"
@@ -93,11 +94,14 @@ TEST_CASE("check: what is measured has a figure of every rank and every group") 
     MeasureOptions options;
     options.seconds = 0;
     options.sizes = {4096};
+    options.fp64_gemm = fp64_gemm_on("cpu");
     auto mine = measure(*device, world, {{"all", {{0, 1, 2, 3}}}, {"pairs from 1", {{1, 2}}}}, options);
     const std::lock_guard lock(mutex);
     if (world.rank() == 0) figures = std::move(mine);
   });
-  REQUIRE(figures.size() == 5 + 5 + 5);
+  REQUIRE(figures.size() == 6 + 5 + 5);
+  CHECK(figures[3].what == "f64 GEMM");
+  CHECK_FALSE(fp64_gemm_on("cuda"));
   for (const Figure& f : figures) {
     INFO(f.what << " " << f.scope);
     CHECK(f.of.size() == (f.scope == "rank" ? 4u : 1u));
@@ -108,6 +112,21 @@ TEST_CASE("check: what is measured has a figure of every rank and every group") 
     }
   }
   CHECK(figures.back().of[0].ranks == std::vector<int>{1, 2});
+}
+
+TEST_CASE("check: an FP64 GEMM that is wrong is seen in every element") {
+  run_replicas(1, [&](World& world) {
+    const auto device = open_device("cpu", 0);
+    MeasureOptions options;
+    options.seconds = 0;
+    options.sizes = {4096};
+    options.fp64_gemm = [](std::int64_t n, const double*, const double*, double* c) {
+      std::fill_n(c, n * n, 0.25 * static_cast<double>(n));
+      c[7] += 1e-9;
+    };
+    const auto figures = measure(*device, world, {}, options);
+    CHECK(figures.at(3).of.at(0).wrong == 1);
+  });
 }
 
 TEST_CASE("check: scopes are all ranks, pairs and the axes of meshes, each once") {

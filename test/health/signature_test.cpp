@@ -66,7 +66,7 @@ TEST_CASE("signatures: ranks that share a device name it once, and what is not t
   CHECK(faults_of(h).size() == 1);
   h.signatures = {DeviceSignature(), DeviceSignature(), DeviceSignature(), DeviceSignature()};
   CHECK(faults_of(h).empty());
-  CHECK(signatures_markdown(h).empty());
+  CHECK(signatures_grid(h).rows.empty());
 }
 
 TEST_CASE("signatures reach every rank") {

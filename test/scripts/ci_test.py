@@ -2,13 +2,17 @@
 
     python3 test/scripts/ci_test.py
 """
+import http.server
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import unittest
+import urllib.parse
 import xml.etree.ElementTree as ET
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,6 +48,90 @@ class Comment(unittest.TestCase):
                 pathlib.Path(folder, name).parent.mkdir()
                 pathlib.Path(folder, name).write_text("x" * 100000)
             self.assertLess(len(comment(folder)), 65536)
+
+
+class GitLab(http.server.BaseHTTPRequestHandler):
+    """Notes of one merge request, by pages, as GitLab's API has them."""
+    notes, calls, refuses = [], [], False
+
+    def answer(self, code, content):
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(json.dumps(content).encode())
+
+    def body(self):
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
+
+    def begin(self):
+        url = urllib.parse.urlparse(self.path)
+        GitLab.calls.append((self.command, url.path))
+        known = self.headers["PRIVATE-TOKEN"] == "secret" and url.path.startswith("/api/v4/projects/5/merge_requests/9/notes")
+        if not known or GitLab.refuses:
+            self.answer(403, {"message": "403 Forbidden"})
+            return None
+        return url
+
+    def do_GET(self):
+        if url := self.begin():
+            query = urllib.parse.parse_qs(url.query)
+            page, size = int(query["page"][0]), int(query["per_page"][0])
+            self.answer(200, GitLab.notes[(page - 1) * size:page * size])
+
+    def do_POST(self):
+        if self.begin():
+            GitLab.notes.append({"id": len(GitLab.notes) + 1, "body": self.body(), "system": False})
+            self.answer(201, GitLab.notes[-1])
+
+    def do_PUT(self):
+        if url := self.begin():
+            note = GitLab.notes[int(url.path.rsplit("/", 1)[1]) - 1]
+            note["body"] = self.body()
+            self.answer(200, note)
+
+    def log_message(self, *_):
+        pass
+
+
+class MergeRequestNote(unittest.TestCase):
+    def setUp(self):
+        GitLab.notes, GitLab.calls, GitLab.refuses = [], [], False
+        self.server = http.server.HTTPServer(("127.0.0.1", 0), GitLab)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def tearDown(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def post(self, text, **changed):
+        environment = {**os.environ, "MBENCH_GITLAB_TOKEN": "secret", "CI_PROJECT_ID": "5", "CI_MERGE_REQUEST_IID": "9",
+                       "CI_API_V4_URL": f"http://127.0.0.1:{self.server.server_port}/api/v4", **changed}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "comment.md")
+            path.write_text(text)
+            return subprocess.run([CI / "merge-request-note", path], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=environment)
+
+    def test_is_posted_once_and_then_rewritten(self):
+        GitLab.notes += [{"id": i + 1, "body": "a reviewer", "system": False} for i in range(150)]
+        self.assertEqual(self.post("## mbench: 7.0 % slower").returncode, 0)
+        self.assertIn("rewritten", self.post("## mbench: no regression").stdout)
+        self.assertEqual(len(GitLab.notes), 151)
+        self.assertTrue(GitLab.notes[-1]["body"].endswith("## mbench: no regression"))
+        self.assertEqual([method for method, _ in GitLab.calls], ["GET", "GET", "POST", "GET", "GET", "PUT"])
+
+    def test_without_a_token_or_a_merge_request_nothing_is_sent(self):
+        for variable in ("MBENCH_GITLAB_TOKEN", "CI_MERGE_REQUEST_IID"):
+            done = self.post("text", **{variable: ""})
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("only an artifact", done.stdout)
+        self.assertEqual(GitLab.calls, [])
+
+    def test_what_gitlab_refuses_is_said_and_fails_no_job(self):
+        GitLab.refuses = True
+        done = self.post("text")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("not posted: HTTP Error 403", done.stderr)
+        self.assertNotIn("secret", done.stderr + done.stdout)
 
 
 class Answers(unittest.TestCase):
@@ -142,6 +230,7 @@ class Templates(unittest.TestCase):
             if re.match(r"    - scripts/(quickstart|ci/gate|ci/against)", line):
                 self.assertTrue(line.endswith("|| code=$?"), line)
         self.assertIn("    - exit $code\n", job)
+        self.assertLess(job.index("scripts/ci/comment out"), job.index("scripts/ci/merge-request-note out/comment.md || true"))
         self.assertIn("junit: [out/gate/junit.xml, out/against/junit.xml]", job)
 
     def test_every_script_that_a_template_runs_is_there(self):

@@ -62,10 +62,10 @@ ResultFile results(const std::string& started, const std::string& revision, doub
 TEST_CASE("drift: 1 % an entry is a line, and no revision is named") {
   for (unsigned seed = 0; seed < 20; ++seed) {
     const Trend trend = trend_of(entries(seed, 14, [](int i) { return std::pow(1.01, i); }));
-    REQUIRE(trend.drift);
-    CHECK(trend.drift->instead_of_steps);
+    REQUIRE(trend.drifts());
+    CHECK(trend.line->instead_of_steps);
     CHECK(trend.changes.empty());
-    CHECK(trend.drift->per_entry == Approx(0.01).margin(0.002));
+    CHECK(trend.line->per_entry == Approx(0.01).margin(0.002));
   }
   const Trend trend = trend_of(entries(1, 14, [](int i) { return std::pow(1.01, i); }));
   const std::string text = render_trends({trend}, "md");
@@ -79,22 +79,31 @@ TEST_CASE("drift: 1 % an entry is a line, and no revision is named") {
 
 TEST_CASE("drift: one that begins later says since when") {
   const Trend trend = trend_of(entries(2, 20, [](int i) { return i < 8 ? 1.0 : std::pow(1.012, i - 7); }));
-  REQUIRE(trend.drift);
-  CHECK(trend.drift->since >= 5);
-  CHECK(trend.drift->since <= 9);
+  REQUIRE(trend.drifts());
+  CHECK(trend.line->since >= 5);
+  CHECK(trend.line->since <= 9);
 }
 
 TEST_CASE("drift: a step is a step, and no change is neither") {
   int drifts = 0, level = 0;
   for (unsigned seed = 0; seed < 50; ++seed) {
     const Trend step = trend_of(entries(seed, 16, [](int i) { return i < 8 ? 1.0 : 1.07; }));
-    drifts += step.drift.has_value();
+    drifts += step.drifts();
     CHECK(step.changes.size() >= 1);
-    level += trend_of(entries(seed, 16, [](int) { return 1.0; })).drift.has_value();
+    level += trend_of(entries(seed, 16, [](int) { return 1.0; })).drifts();
   }
   CHECK(drifts == 0);
   CHECK(level <= 1);
   CHECK_FALSE(find_drift({100, 101, 102, 103}, {}).has_value());
+  // Both with their evidence, whichever it is.
+  const Trend step = trend_of(entries(1, 16, [](int i) { return i < 8 ? 1.0 : 1.07; }));
+  REQUIRE(step.line);
+  CHECK(step.line->step_bic < step.line->line_bic);
+  CHECK_THAT(render_trends({step}, "md"), Contains("- the step, BIC ") && Contains("; a line of +") &&
+                                              Contains("of the variance, BIC ") && Contains("; one level, BIC "));
+  const auto json = nlohmann::json::parse(render_trends({step}, "json")).at("trends")[0];
+  CHECK(json.at("drift").is_null());
+  CHECK(json.at("line").at("line_bic") > json.at("line").at("step_bic"));
 }
 
 TEST_CASE("drift: a trend of means sees stalls that a trend of medians does not") {

@@ -6,6 +6,7 @@
 #include "reports/gate/compare_report.h"
 #include "reports/gate/headline.h"
 #include "reports/gate/pattern.h"
+#include "reports/gate/time_verdict.h"
 #include "reports/records/levels.h"
 #include "test/catch.h"
 #include "test/reports/sample.h"
@@ -100,6 +101,58 @@ TEST_CASE("paid: stalls that a faster step hides are slower, and a slower step t
   const MetricComparison conflict = time_of(steps(8, 60, level), hidden);
   CHECK(conflict.verdict == Verdict::ambiguous);
   CHECK_THAT(conflict.reason, Contains("the median step is +") && Contains("the mean -"));
+}
+
+TEST_CASE("paid: one long episode is left open, with its pattern and a number of samples") {
+  struct Episode {
+    int from, to;
+    double size;
+    const char* named;
+  };
+  for (const Episode& e : {Episode{24, 36, 1.35, "steps 25 to 36 at 1.3"}, Episode{20, 22, 2.5, "steps 21 to 22 at 2."},
+                           Episode{48, 60, 1.35, "from step 49 on +3"}, Episode{0, 12, 1.35, "until step 12 +3"},
+                           Episode{54, 60, 3, "from step 55 on at "}})
+    for (unsigned seed = 0; seed < 10; ++seed) {
+      const auto now = steps(seed, 60, [&](int i) { return i >= e.from && i < e.to ? e.size : 1.0; });
+      const MetricComparison c = time_of(now, steps(seed + 100, 60, level));
+      INFO(e.named << ", seed " << seed << ": " << c.reason);
+      CHECK(c.verdict == Verdict::ambiguous);
+      CHECK_THAT(c.reason,
+                 Contains(e.named) && Contains("in one episode, which may come again; about 480 samples would decide"));
+      CHECK(paid_mean(now) == Approx(mean_of(now).mean));  // no spike, and so in the trend
+    }
+}
+
+TEST_CASE("paid: a mode is seen, also where some of it lies further out, and next to a spike") {
+  const auto every_fourth = steps(5, 60, [](int i) { return i % 4 == 1 ? 1.15 : 1.0; });
+  CHECK_THAT(pattern(every_fourth), Contains("every 4th step at 1.1"));
+  const auto mode = [](int i) { return i * 7 % 25 < 7 ? 1.15 : 1.0; };  // 28 %
+  CHECK_THAT(pattern(steps(6, 50, mode)), Contains("28 % of steps at 1.1"));
+  CHECK_THAT(pattern(steps(6, 50, [&](int i) { return i == 1 ? 4.0 : mode(i); })), Contains("% of steps at 1.1"));
+  CHECK(pattern(steps(7, 60, level)).empty());
+  // Between 2/3 of the threshold and the threshold.
+  const MetricComparison near =
+      time_of(steps(8, 200, [](int i) { return i % 4 == 1 ? 1.16 : 1.0; }), steps(9, 200, level));
+  CHECK(near.verdict == Verdict::ambiguous);
+  CHECK_THAT(near.reason, Contains("nearly the threshold"));
+}
+
+TEST_CASE("paid: levels that last within a run leave a change open that they explain") {
+  const auto states = [](int i) { return i / 15 % 2 ? 1.06 : 1.0; };
+  const MetricComparison c = time_of(steps(1, 60, [](int i) { return i < 42 ? 1.06 : 1.0; }), steps(2, 60, level));
+  CHECK(c.verdict == Verdict::ambiguous);
+  CHECK_THAT(c.reason, Contains("levels that last differ by ") && Contains("samples would decide"));
+  CHECK(time_of(steps(3, 60, [&](int i) { return 1.3 * states(i); }), steps(4, 60, states)).verdict == Verdict::slower);
+}
+
+TEST_CASE("paid: too few samples for the points that are compared say how many would do") {
+  TimeTest test;
+  const std::vector<double> base = {1.00, 1.01, 1.02, 0.99, 0.98, 1.005}, now = {1.20, 1.21, 1.22, 1.19, 1.18, 1.205};
+  const TimeEvidence e = test.weigh(now, base);
+  CHECK(judge_time(e, 0.05).verdict == TimeVerdict::slower);
+  const TimeJudgement of_many = judge_time(e, 50 * e.p_value, 1, 0.05);
+  CHECK(of_many.verdict == TimeVerdict::ambiguous);
+  CHECK_THAT(of_many.reason, Contains("too few samples for so many points; about 20 samples would decide"));
 }
 
 TEST_CASE("paid: a soak is judged by its windows' mean steps") {

@@ -1,0 +1,51 @@
+// Levels that last within a run, and how little a run of few stays says.
+#include "reports/records/wander.h"
+
+#include <cmath>
+
+#include "test/catch.h"
+
+using namespace mbench::reports;
+
+namespace {
+
+// `factor` of the i-th of n steps of 100 ms, with 0.3 % of noise that is no pattern.
+template <class Factor>
+Wander wander(int n, Factor factor) {
+  std::vector<double> samples;
+  for (int i = 0; i < n; ++i) samples.push_back(100 * factor(i) * (1 + 0.003 * std::sin(2.4 * i * i)));
+  return wander_of(samples, slow_steps(samples));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "wander: states that last are seen with their stays, those that alternate by chance or by the clock are not") {
+  const Wander lasting = wander(80, [](int i) { return i / 16 % 2 ? 1.04 : 1.0; });
+  CHECK(lasting.by == Approx(std::log(1.04)).epsilon(0.05));
+  CHECK(lasting.stays == 5);
+  CHECK(wander(80, [](int) { return 1.0; }).by == 0);
+  CHECK(wander(80, [](int i) { return i % 4 == 3 ? 1.04 : 1.0; }).by == 0);
+  CHECK(wander(81, [](int i) { return i * i % 7 < 3 ? 1.04 : 1.0; }).by == 0);
+  CHECK(wander(80, [](int i) { return i == 40 ? 3.0 : 1.0; }).by == 0);  // one spike
+  CHECK(wander(9, [](int i) { return i < 5 ? 1.0 : 1.04; }).by == 0);    // too few to say
+}
+
+TEST_CASE("wander: a change within the run is two stays, a line too") {
+  const Wander step = wander(60, [](int i) { return i < 20 ? 1.0 : 1.04; });
+  CHECK(step.by == Approx(std::log(1.04)).epsilon(0.05));
+  CHECK(step.stays == 2);
+  const Wander line = wander(60, [](int i) { return 1 + 0.001 * i; });
+  CHECK(line.by == Approx(0.059).epsilon(0.1));
+  CHECK(line.stays == 2);
+}
+
+TEST_CASE("wander: what two runs may differ by falls with their stays") {
+  const Wander none, two{0.04, 2}, many{0.04, 32};
+  CHECK(doubt_of(none, none) == 0);
+  CHECK(doubt_of(two, two) == Approx(2.576 * 0.02));
+  CHECK(doubt_of(two, none) == doubt_of(two, two));  // may be one long stay
+  CHECK(doubt_of(many, many) == Approx(2.576 * 0.04 * std::sqrt(2.0 / 128)));
+  CHECK(doubt_of(many, none) == Approx(2.576 * 0.04 / std::sqrt(128)));  // would have shown
+  CHECK(doubt_of(none, many) == doubt_of(many, none));
+}
