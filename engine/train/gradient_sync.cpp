@@ -22,6 +22,10 @@ GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& sto
       bucket_elements_(static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.precision.gradients))),
       overlap_(plan.overlap_grad_reduce) {
   for (const StateLayout::Bucket& b : store.layout().buckets()) units_left_.push_back(b.units.size());
+  if (store.state().gradients_at == Residence::device) return;
+  std::int64_t largest = 0;
+  for (const StateLayout::Own& own : store.layout().own()) largest = std::max(largest, own.size());
+  landing_ = device.host().empty({largest}, plan.precision.gradients, Category::gradients, "gradients that have come");
 }
 
 void GradientSync::ready(int unit, bool last) {
@@ -126,7 +130,7 @@ void GradientSync::send_to_host(const StateLayout::Own& own, const Tensor& part)
   add_on_host();
   Sent sent{store_.own_gradients(own),
             device_.empty(part.shape(), part.dtype(), Category::gradients, "gradients that go to the host"),
-            device_.host().empty(part.shape(), part.dtype(), Category::gradients, "gradients that have come"), nullptr};
+            landing_.part(0, part.shape()), nullptr};
   run(device_, ops::Copy{part, sent.part});  // the bucket is given back
   sent.copy = device_.start_copy(CopyWay::to_host, sent.part, sent.arrived);
   sent_ = std::move(sent);

@@ -80,6 +80,7 @@ class GradientSync {
     std::unique_ptr<HostCopy> copy;
   };
   std::optional<Sent> sent_;
+  Tensor landing_;                       // on the host: room for this rank's part of any bucket
   std::vector<std::size_t> units_left_;  // [bucket]: that will become ready before it is complete
   std::deque<Travelling> travelling_;
 };

@@ -91,6 +91,18 @@ TEST_CASE("an option changes what its file says: what is kept, host costs, memor
         WeightGradients::apart);
 }
 
+TEST_CASE("every choice of every option is what its file makes of it, whatever earlier words stand for") {
+  for (const FrameworkFile& file : builtin_frameworks())
+    for (const FrameworkOption& option : file.options())
+      for (const FrameworkChoice& choice : option.choices) {
+        INFO(file.name() << ", " << option.name << " " << choice.name);
+        const bool flag = choice.name == "true" || choice.name == "false";
+        const json spec = {{"preset", file.name()},
+                           {option.name, flag ? json(choice.name == "true") : json(choice.name)}};
+        CHECK(of(spec.dump().c_str()).keeps == combined(file, file, {{option.name, choice.name}}).keeps);
+      }
+}
+
 TEST_CASE("a preset with another's host keeps what the one keeps and costs what the other costs") {
   const Framework mixed = of(R"({"preset": "megatron-2022", "host": "mbench"})");
   CHECK(mixed.name == "megatron-2022, host mbench");

@@ -153,7 +153,10 @@ TEST_CASE("offload of gradients: they lie in host memory, 4 bytes a parameter, a
                            gradient = precision == Precision::fp16 ? 2 : 4;
         CHECK(of(c.device, Category::gradients) == 0);
         CHECK(of(c.device, Category::optimizer) == kNorm);
-        CHECK(of(c.host, Category::gradients) == block(4 * owned));
+        // And room for a bucket's part that has come.
+        const std::int64_t landing = of(c.host, Category::gradients) - block(4 * owned);
+        CHECK(landing > gradient * owned / 8);
+        CHECK(landing < gradient * owned / 2);
         CHECK(of(c.host, Category::optimizer) == (all && f32 ? 2 : 3) * block(4 * owned) + kNorm);
         const std::int64_t brought = all ? 2 * kMicroBatches : 1;
         CHECK(c.copied == static_cast<double>(owned * (kMicroBatches * gradient + brought * weight) + 4));
