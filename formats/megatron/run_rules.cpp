@@ -268,7 +268,7 @@ void write_state(Writing& w) {
   if (zero == 1) w.put("--use-distributed-optimizer", true);
   if (zero == 1 && w.at("overlap_param_gather") == true) w.put("--overlap-param-gather", true);
   if (w.at("offload") == "optimizer") w.put("--optimizer-cpu-offload", true);
-  if (w.at("offload") == "all") w.cannot("offload");
+  if (w.at("offload") != "none" && w.at("offload") != "optimizer") w.cannot("offload");
 }
 
 constexpr std::pair<const char*, const char*> kDispatchers[] = {

