@@ -117,12 +117,15 @@ std::string changes_text(const std::vector<Change>& changes, double tolerance) {
                                       {"Verdict", false}})
     s.columns.push_back({header, header, right});
   const auto words = [](const std::string& t) { return reports::Cell{t, {}}; };
-  for (const Change& c : changes)
-    s.rows.push_back({words(figure_text(c.baseline)), words(c.baseline.unit),
-                      words(fmt::format("{:.4g}", c.baseline.median)), words(fmt::format("{:.4g}", c.now.median)),
+  for (const Change& c : changes) {
+    const health::Printed as = health::printed_as(c.baseline.unit, c.baseline.median);
+    s.rows.push_back({words(figure_text(c.baseline)), words(as.unit),
+                      words(fmt::format("{:.4g}", c.baseline.median * as.factor)),
+                      words(fmt::format("{:.4g}", c.now.median * as.factor)),
                       words(fmt::format("{:+.1f} %", 100 * (c.now.median / c.baseline.median - 1))),
                       words(fmt::format("{:.1f} %", 100 * c.baseline.spread / c.baseline.median)),
                       words(c.verdict == "worse" ? "**worse**" : c.verdict)});
+  }
   return text + reports::grid_to_markdown(s) +
          "\nMedians over nodes, of each the worst of its ranks. Spread: of the baseline's nodes. A change within three "
          "spreads is ambiguous.\n";
@@ -135,9 +138,10 @@ std::string changes_junit(const std::vector<Change>& changes) {
     reports::JunitCase one;
     one.classname = "mbench.check";
     one.name = figure_text(c.baseline);
+    const health::Printed as = health::printed_as(c.baseline.unit, c.baseline.median);
     const std::string text =
-        fmt::format("{}: {:.4g} {}, baseline {:.4g}, spread {:.1f} %", c.verdict, c.now.median, c.baseline.unit,
-                    c.baseline.median, 100 * c.baseline.spread / c.baseline.median);
+        fmt::format("{}: {:.4g} {}, baseline {:.4g}, spread {:.1f} %", c.verdict, c.now.median * as.factor, as.unit,
+                    c.baseline.median * as.factor, 100 * c.baseline.spread / c.baseline.median);
     one.output = {text};
     if (c.verdict == "worse") one.failures.push_back({"worse", text});
     if (c.verdict == "ambiguous") one.skipped = text;
@@ -201,8 +205,8 @@ std::string report_checks(const std::vector<std::string>& paths, const std::stri
     else if (const auto& check = std::get<health::Health>(source.content); format == "json")
       text += dump_json(health::to_json(check, source.tolerance)) + "\n";
     else
-      text += format == "junit" ? health::to_junit(check, source.tolerance)
-                                : health::to_markdown(check, source.tolerance);
+      text +=
+          format == "junit" ? health::to_junit(check, source.tolerance) : health::to_markdown(check, source.tolerance);
   }
   return text;
 }

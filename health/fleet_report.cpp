@@ -3,6 +3,7 @@
 
 #include "engine/base/text.h"
 #include "health/fleet.h"
+#include "health/report.h"
 #include "reports/gate/junit.h"
 #include "reports/tables/markdown.h"
 
@@ -25,10 +26,12 @@ reports::Section grid_of(const Fleet& fleet) {
   for (const FleetFigure& f : fleet.figures) {
     const std::string what =
         f.bytes > 0 ? fmt::format("{}, {}", f.what, format_bytes(static_cast<std::uint64_t>(f.bytes))) : f.what;
+    const Printed as = printed_as(f.unit, f.median);
     s.rows.push_back({words(what), words(f.ranks > 1 ? fmt::format("{} of {}", f.scope, f.ranks) : f.scope),
-                      words(f.unit), number(f.median),
-                      words(f.median > 0 ? fmt::format("{:.1f} %", 100 * f.spread / f.median) : "n/a"), number(f.least),
-                      number(f.most), number(static_cast<double>(f.nodes)), number(static_cast<double>(f.cut))});
+                      words(as.unit), number(f.median * as.factor),
+                      words(f.median > 0 ? fmt::format("{:.1f} %", 100 * f.spread / f.median) : "n/a"),
+                      number(f.least * as.factor), number(f.most * as.factor), number(static_cast<double>(f.nodes)),
+                      number(static_cast<double>(f.cut))});
   }
   return s;
 }
@@ -39,8 +42,8 @@ std::string to_junit(const Fleet& fleet) {
     reports::JunitCase c;
     c.classname = "mbench.fleet." + f.scope;
     c.name = f.bytes > 0 ? fmt::format("{} {} bytes", f.what, f.bytes) : f.what;
-    c.output = {fmt::format("median {:.6g} {} of {} nodes, {:.6g} to {:.6g}, {} cut", f.median, f.unit, f.nodes, f.least,
-                            f.most, f.cut)};
+    c.output = {fmt::format("median {:.6g} {} of {} nodes, {:.6g} to {:.6g}, {} cut", f.median, f.unit, f.nodes,
+                            f.least, f.most, f.cut)};
     cases.push_back(std::move(c));
   }
   return reports::junit_xml("mbench fleet", cases);

@@ -48,15 +48,6 @@ Cell expected_cell(const Figure& f, double factor = 1) {
   return expected ? number(*expected * factor) : text("n/a");
 }
 
-// How a figure prints: rates of CPUs are fractions of a TFLOP/s.
-struct Printed {
-  std::string unit;
-  double factor = 1;
-};
-Printed printed_as(const Figure& f, double median) {
-  return f.unit == "TFLOP/s" && median < 1 ? Printed{"GFLOP/s", 1000} : Printed{f.unit};
-}
-
 Section rank_grid(const Health& health) {
   Section s = section({{"Of each rank", false},
                        {"Unit", false},
@@ -71,7 +62,7 @@ Section rank_grid(const Health& health) {
     for (const Measured& m : f.of) wrong += m.wrong;
     const Measured& worst = f.of[worst_of(f)];
     const double median = median_of(f, [](const Measured& m) { return m.value; });
-    const Printed as = printed_as(f, median);
+    const Printed as = printed_as(f.unit, median);
     s.rows.push_back({text(f.what), text(as.unit), number(median * as.factor), number(worst.value * as.factor),
                       text(ranks_text(health, worst.ranks)), number(static_cast<double>(wrong)),
                       expected_cell(f, as.factor)});
@@ -107,6 +98,10 @@ Section collective_grid(const Health& health) {
 }
 
 }  // namespace
+
+Printed printed_as(const std::string& unit, double median) {
+  return unit == "TFLOP/s" && median < 1 ? Printed{"GFLOP/s", 1000} : Printed{unit};
+}
 
 std::vector<std::string> found_in(const Health& health, double tolerance) {
   std::vector<std::string> lines;
