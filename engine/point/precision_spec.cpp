@@ -26,6 +26,9 @@ void read_preset(PrecisionSpec& spec, const json& value, const std::string& wher
   for (const NamedChoice<Precision>& choice : choices_of<Precision>())
     if (value == choice.name) {
       spec.precision = choice.value;
+      // A recipe that was said by the name goes with it.
+      if (spec.fp8_recipe == Fp8Recipe::mxfp8 && choice.value != Precision::fp8)
+        spec.fp8_recipe = Fp8Recipe::tensorwise;
       return;
     }
   std::vector<std::string> names;

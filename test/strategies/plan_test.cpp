@@ -344,7 +344,8 @@ TEST_CASE("what cannot be or is not built in is refused with its reason") {
   CHECK(kind_of(layers) == ErrorKind::infeasible);
   Point precision = layout(1, 1, 2);
   precision.precision = Precision::fp8;
-  precision.capture = true;
+  precision.fp8_parameters = true;
+  precision.offload = Offload::optimizer;
   CHECK(kind_of(precision) == ErrorKind::unsupported);
 }
 

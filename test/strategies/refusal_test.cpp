@@ -310,8 +310,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
         "adamw8bit, or precision.main_weights f32");
   CHECK(why(R"("attention": "flash")") == "");
   for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
-                             R"("capture": true, "precision": "fp8")", R"("framework": "megatron")",
-                             R"("replicas": "single_process", "device": "cuda")",
+                             R"("framework": "megatron")", R"("replicas": "single_process", "device": "cuda")",
                              R"("precision": "fp8", "fp8_parameters": true, "offload": "optimizer")",
                              R"("precision": "fp8", "fp8_parameters": true, "replicas": "single_process")"}) {
     INFO(fields);

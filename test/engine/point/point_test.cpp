@@ -317,6 +317,12 @@ TEST_CASE("mxfp8 is fp8 with that recipe, and is called so") {
   CHECK(precision(R"({"preset": "mxfp8", "gradients": "bf16"})") == R"({"preset":"mxfp8","gradients":"bf16"})");
   CHECK(precision(R"({"preset": "nvfp4", "first_layers_in_bf16": 2})") ==
         R"({"preset":"nvfp4","first_layers_in_bf16":2})");
+  const Point former =
+      point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, "precision": "mxfp8", "fp8_recipe": "delayed"})");
+  CHECK(former.fp8_recipe == Fp8Recipe::delayed);
+  Point changed = point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, "precision": "mxfp8"})");
+  read_precision(changed, nlohmann::json("bf16"), "test");
+  CHECK(changed.fp8_recipe == Fp8Recipe::tensorwise);
   const Point p = point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, "precision": "mxfp8"})");
   CHECK(p.precision == Precision::fp8);
   CHECK(p.fp8_recipe == Fp8Recipe::mxfp8);
