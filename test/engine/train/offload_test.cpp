@@ -156,7 +156,7 @@ TEST_CASE("offload of gradients: they lie in host memory, 4 bytes a parameter, a
         // And room for a bucket's part that has come.
         const std::int64_t landing = of(c.host, Category::gradients) - block(4 * owned);
         CHECK(landing > gradient * owned / 8);
-        CHECK(landing < gradient * owned / 2);
+        CHECK(landing <= block(gradient * (sharded ? owned / 2 : owned)));  // one bucket of all, or one of each unit
         CHECK(of(c.host, Category::optimizer) == (all && f32 ? 2 : 3) * block(4 * owned) + kNorm);
         const std::int64_t brought = all ? 2 * kMicroBatches : 1;
         CHECK(c.copied == static_cast<double>(owned * (kMicroBatches * gradient + brought * weight) + 4));
@@ -182,7 +182,7 @@ TEST_CASE("offload of gradients trains as on the device") {
         CHECK(there.losses[i] == Approx(on_device.losses[i]).epsilon(1e-5));
         CHECK(there.gradient_norms[i] == Approx(on_device.gradient_norms[i]).epsilon(1e-4));
       }
-      CHECK(*there.host_memory_mib > *on_device.host_memory_mib);
+      CHECK(*there.peak_memory_mib < *on_device.peak_memory_mib);
     }
   }
 }
