@@ -15,7 +15,7 @@ constexpr double kLevel = 1 - RatioBootstrap::kConfidence;
 // Independent samples rarely look as dependent as this (3 % of runs of 30), and such a run is treated as one
 // that drifts.
 constexpr double kDriftTime = 2.5;
-constexpr double kLeastShift = 2.0 / 3;  // of the threshold
+constexpr double kLeastShift = 2.0 / 3, kNoDrift = 3.0 / 2;  // of the threshold
 std::string samples_text(const TimeEvidence& e, double need) {
   need = std::max(need, static_cast<double>(e.samples) + 5);
   return fmt::format("; about {:.0f} {} would decide", std::ceil(need / 10) * 10, e.unit);
@@ -132,8 +132,11 @@ TimeJudgement judge_median(const TimeEvidence& e, double p_value, double thresho
   const double correction = e.p_value > 0 ? p_value / e.p_value : 1;
   if (p_value >= kLevel && e.least_p_value * correction >= kLevel)
     return {TimeVerdict::ambiguous, "too few samples for so many points" + points_advice(e, correction)};
-  // Where every sample of one side lies the threshold beyond every one of the other, drift is no explanation.
-  const bool apart = above ? e.least_ratio > high : e.most_ratio < low;
+  // Where every sample of one side lies half the threshold beyond every one of the other, and the shift is 3/2 of it, drift is no
+  // explanation.
+  const double half = std::sqrt(high);
+  const bool apart = (above ? e.least_ratio > half : e.most_ratio < 1 / half) &&
+                     std::abs(std::log(e.shift)) >= kNoDrift * std::log(high);
   if (e.drifts && !apart && e.independent < TimeEvidence::kLeastIndependent) return {TimeVerdict::ambiguous, drift};
   if (is_doubtful(e)) return {TimeVerdict::ambiguous, doubt_text(e)};
   if (p_value >= kLevel)

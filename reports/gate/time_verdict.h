@@ -8,8 +8,8 @@
 //   faster     The same the other way round.
 //
 //   ambiguous  Neither is refuted: the interval holds both. Or the samples are too few: less than 5 on a side, or a drift that
-//              leaves less than 8 independent ones. They are enough if all of one side lie t beyond all of the other. Or
-//              levels last within a run, and two runs may differ as much by chance (wander.h).
+//              leaves less than 8 independent ones. They are enough if all of one side lie t/2 beyond all of the other, and the shift
+//              is 3/2 t. Or levels last within a run, and two runs may differ as much by chance (wander.h).
 //
 // So where the interval is narrower than t, a step that became slower by t is "slower" and one that did not change is "same". A change
 // between 2/3 t and t may be called either. Samples that drift are worth fewer independent ones (autocorrelation_time), which widens
