@@ -97,4 +97,14 @@ auto choice() {
   return FieldValues{read_named<Enum>, std::move(schema), std::move(choices)};
 }
 
+// The same for a former field, that does not offer a choice which came after it. Points that have it are read.
+template <class Enum>
+auto choice_without(Enum later) {
+  std::vector<FieldChoice> choices;
+  for (const NamedChoice<Enum>& choice : choices_of<Enum>())
+    if (choice.value != later) choices.push_back({std::string(choice.name), std::string(choice.doc)});
+  nlohmann::ordered_json schema = choices_schema(choices);
+  return FieldValues{read_named<Enum>, std::move(schema), std::move(choices)};
+}
+
 }  // namespace mbench

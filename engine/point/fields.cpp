@@ -178,8 +178,9 @@ std::vector<Field> make_former_fields() {
                  "With `precision: bf16`: there are no f32 main weights, and the optimizer updates bf16 weights, "
                  "rounded to nearest (a PyTorch model in "
                  "bf16 under `AdamW(fused=True)`). Needs `optimizer: adamw`, without `offload`.")));
-  fields.push_back(former("precision", row("fp8_recipe", training, {micro_batch, state}, &P::fp8_recipe,
-                                           choice<Fp8Recipe>(), "", "With `precision: fp8`: where scales come from.")));
+  fields.push_back(
+      former("precision", row("fp8_recipe", training, {micro_batch, state}, &P::fp8_recipe,
+                              choice_without(Fp8Recipe::mxfp8), "", "With `precision: fp8`: where scales come from.")));
   fields.push_back(
       former("precision", row("fp8_parameters", training, {micro_batch, state, update}, &P::fp8_parameters, flag(), "",
                               "With `precision: fp8`: the weights of its GEMMs [live in FP8 "

@@ -178,7 +178,7 @@ const std::vector<DrawnField>& drawn_fields() {
       {"optimizer_instances", {1, 1, 2, 4}, sharded},
       {"overlap_grad_reduce", mostly, may_reduce_at_end},
       {"overlap_param_gather", mostly, fetches_once},
-      {"offload", {"none", "none", "none", "optimizer", "all"}, may_offload},
+      {"offload", {"none", "none", "none", "optimizer", "all", "optimizer+gradients", "all+gradients"}, may_offload},
       {"graph", {"fused", "fused", "eager", "megatron_core", "megatron_core", "megatron_core"}, always},
       {"cross_entropy_fusion", {"te", "te", "none", "native", "torch", "torch_16bit"}, always},
       {"gradient_accumulation_fusion", mostly, megatron},
@@ -219,6 +219,10 @@ const std::vector<FixedField>& fixed_fields() {
       {"routing_imbalance", "of a simulation: how full its fullest rank is, which on others is counted"},
       {"deterministic", "a real device refuses it"},
       {"deterministic_attention", "decides the order of sums on GPUs alone"},
+      {"attention_kernels", "of a simulation: changes times alone"},
+      {"fsdp", "of torch-eager, which layouts of the table run as"},
+      {"fused_adamw", "of torch-eager's simulated host"},
+      {"rotary", "of torch-eager's simulated host"},
       {"machine", "of a simulation: changes times alone"},
       {"device", "the CPU, and the simulated machine that it is held against"},
       {"memory_limit", "changes nothing where there is room"},
@@ -231,6 +235,7 @@ const std::vector<FixedField>& fixed_fields() {
 
 const std::vector<FixedField>& fixed_choices() {
   static const std::vector<FixedField> all = {{"precision tf32", "GPUs and simulated machines alone have it"},
+                                              {"precision mxfp8", "is fp8 with that fp8_recipe, which is drawn"},
                                               {"data tokens:FILE", "words as of text:FILE, read by test_data"}};
   return all;
 }

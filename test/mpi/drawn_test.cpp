@@ -172,8 +172,11 @@ struct Share {
   Precision precision;
   double loss, norm;
 };
-constexpr Share kShares[] = {
-    {Precision::f32, 0.2, 0.1}, {Precision::bf16, 0.2, 1}, {Precision::fp16, 0.2, 0.5}, {Precision::fp8, 0.05, 0.3}};
+constexpr Share kShares[] = {{Precision::f32, 0.2, 0.1},
+                             {Precision::bf16, 0.2, 1},
+                             {Precision::fp16, 0.2, 0.5},
+                             {Precision::fp8, 0.05, 0.3},
+                             {Precision::nvfp4, 0.05, 0.3}};
 
 Share share_of(Precision precision) {
   for (const Share& share : kShares)

@@ -76,9 +76,6 @@ TEST_CASE("layouts that cannot be are told with what could") {
              Contains("multiples of 32"));
   CHECK_THAT(why([](Point& p) { p.model.ffn = 272, p.precision = Precision::nvfp4; }),
              Contains("precision nvfp4: layers.0.fc1") && Contains("multiples of 32"));
-  CHECK(in_fp8([](Point& p) { p.fp8_recipe = Fp8Recipe::mxfp8, p.fp8_parameters = true; }) ==
-        "precision.fp8_parameters with fp8_recipe mxfp8 is not built into this binary, need precision.fp8_recipe "
-        "tensorwise, delayed or blockwise, or precision.fp8_parameters false");
   CHECK(why([](Point& p) { p.precision = Precision::bf16, p.last_layers_in_bf16 = 1; }) ==
         "precision.last_layers_in_bf16 1 with precision bf16, need precision fp8 or nvfp4, or "
         "precision.last_layers_in_bf16 0");
@@ -309,6 +306,9 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "optimizer": "sgd")") ==
         "precision.main_weights bf16 with optimizer sgd is not built into this binary, need optimizer adamw or "
         "adamw8bit, or precision.main_weights f32");
+  CHECK(why(R"("precision": {"preset": "mxfp8", "fp8_parameters": true})") ==
+        "precision.fp8_parameters with fp8_recipe mxfp8 is not built into this binary, need precision.fp8_recipe "
+        "tensorwise, delayed or blockwise, or precision.fp8_parameters false");
   CHECK(why(R"("attention": "flash")") == "");
   for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
                              R"("framework": "megatron")", R"("replicas": "single_process", "device": "cuda")",
