@@ -4,7 +4,7 @@
 
 #include "cli/html_grid.h"
 #include "health/report.h"
-#include "reports/page/html.h"
+#include "reports/page/html_document.h"
 #include "reports/page/html_text.h"
 
 namespace mbench::cli {
@@ -33,7 +33,8 @@ std::string answer_html(const CheckSource& source) {
   const auto* check = std::get_if<health::Health>(&source.content);
   if (!check) {
     const auto& fleet = std::get<health::Fleet>(source.content);
-    return out + escape_html(fmt::format("a fleet of {} node{}.", fleet.nodes.size(), fleet.nodes.size() == 1 ? "" : "s")) +
+    return out +
+           escape_html(fmt::format("a fleet of {} node{}.", fleet.nodes.size(), fleet.nodes.size() == 1 ? "" : "s")) +
            "</p>\n";
   }
   const std::vector<std::string> found = health::found_in(*check, source.tolerance);
@@ -49,7 +50,8 @@ std::string figures_html(const CheckSource& source) {
   std::string out = "<section><h2>" + escape_html(source.path) + "</h2>\n";
   if (const auto* fleet = std::get_if<health::Fleet>(&source.content))
     return out + grid_html(health::grid_of(*fleet)) +
-           small("Of each node the worst of its ranks or groups. Cut: values further from the median than 3.5 spreads.") +
+           small(
+               "Of each node the worst of its ranks or groups. Cut: values further from the median than 3.5 spreads.") +
            "</section>\n";
   const auto& check = std::get<health::Health>(source.content);
   out += small(fmt::format("{} rank{} ({}){}", check.devices.size(), check.devices.size() == 1 ? "" : "s", check.device,

@@ -122,7 +122,9 @@ void add_report(CLI::App& app, Exit&) {
   command->add_option(
       "RESULT", args->results,
       "Result files, as written by mbench sweep, or the folders of sweeps; or check files of mbench check");
-  command->add_option("--format", args->options.format, "md, csv, json, or html: one page that needs no network. Of check files md, json, html or junit")
+  command
+      ->add_option("--format", args->options.format,
+                   "md, csv, json, or html: one page that needs no network. Of check files md, json, html or junit")
       ->capture_default_str();
   command->add_option("--out", args->out, "Write there instead of to standard output")->type_name("FILE");
   command

@@ -143,6 +143,21 @@ class MpiJob final : public Job {
   std::string gpu_address_;
 };
 
+// What shares a scale in GEMMs of the point's precision.
+ops::Fp8Blocks scales_of(const Point& p) {
+  if (p.precision == Precision::nvfp4) return ops::Fp8Blocks::nv;
+  switch (p.fp8_recipe) {
+    case Fp8Recipe::rowwise:
+      return ops::Fp8Blocks::whole_rows;
+    case Fp8Recipe::blockwise:
+      return ops::Fp8Blocks::rows;
+    case Fp8Recipe::mxfp8:
+      return ops::Fp8Blocks::mx;
+    default:
+      return ops::Fp8Blocks::tensor;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Job> join_job(double collective_timeout) {
@@ -208,9 +223,7 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
            "cuda, need replicas ranks or device cpu";
   if (kind == "cuda" && quantises(p.precision))
     for (const Gpu& gpu : gpus())
-      if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor,
-                                            p.precision == Precision::nvfp4 ? Fp8Recipe::nvfp4 : p.fp8_recipe))
-        return why;
+      if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor, scales_of(p))) return why;
   if (kind == "cuda" && p.attention == AttentionKind::flash)
     return cuda::why_no_flash(p.precision == Precision::f32, p.dropout);
   return std::nullopt;

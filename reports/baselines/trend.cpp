@@ -113,9 +113,9 @@ Json to_json(const Trend& trend) {
         {"step_bic", d->step_bic},
         {"level_bic", d->level_bic},
         {"step", {{"revision", trend.revisions[d->step.at]}, {"before", d->step.before}, {"after", d->step.after}}}};
-  return {{"id", trend.id},     {"label", trend.label}, {"machine", trend.machine}, {"metric", trend.metric},
-          {"unit", trend.unit}, {"entries", entries},   {"changes", changes},       {"line", line},
-          {"drift", trend.drifts() ? line : Json(nullptr)}};
+  return {{"id", trend.id},         {"label", trend.label}, {"machine", trend.machine},
+          {"metric", trend.metric}, {"unit", trend.unit},   {"entries", entries},
+          {"changes", changes},     {"line", line},         {"drift", trend.drifts() ? line : Json(nullptr)}};
 }
 
 }  // namespace

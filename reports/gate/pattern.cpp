@@ -41,8 +41,8 @@ std::string until_step(std::size_t last, double factor) {
 // Whether slow steps are what a level looks like whose noise reaches the limit: nearly all on its slower side, and most of that side.
 bool is_side_of(const Levels& levels, const SlowSteps& slow) {
   const std::size_t change = slow.warm_up + levels.at;  // the first step of the new level
-  const auto later = static_cast<double>(
-      std::count_if(slow.at.begin(), slow.at.end(), [&](std::size_t i) { return i >= change; }));
+  const auto later =
+      static_cast<double>(std::count_if(slow.at.begin(), slow.at.end(), [&](std::size_t i) { return i >= change; }));
   const bool slower_later = levels.after > levels.before;
   const double count = static_cast<double>(slow.at.size()), on_side = slower_later ? later : count - later;
   const std::size_t side = slower_later ? slow.samples - levels.at : levels.at;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/point/result_file.h"
+#include "reports/page/html_document.h"
 #include "reports/plots/plot.h"
 #include "reports/tables/report.h"
 
@@ -20,9 +21,6 @@ struct HtmlReport {
   std::string text;
   std::vector<std::string> notes;  // what is not on the page and why: one line each
 };
-
-// A whole page of this look around `body`, which is HTML; the title is escaped.
-std::string html_document(const std::string& title, const std::string& body);
 
 // `options`: which tables, as for the other formats. `timelines`: plots in addition to those of the results.
 HtmlReport html_report(const std::vector<HtmlSource>& sources, const ReportOptions& options,

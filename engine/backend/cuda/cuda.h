@@ -12,7 +12,7 @@
 
 #include "engine/device/gpu.h"
 #include "engine/device/stream_device.h"
-#include "engine/point/choices.h"
+#include "engine/ops/quantise.h"
 
 namespace mbench::cuda {
 
@@ -49,32 +49,31 @@ inline std::optional<std::string> why_no_flash(bool f32, double dropout) {
         dropout);
   return std::nullopt;
 }
-// Why precision fp8 cannot run on a GPU of that compute capability (90: 9.0), with the scales of that recipe.
-inline std::optional<std::string> why_no_fp8(int capability, Fp8Recipe recipe) {
-  if (capability < 89)
-    return fmt::format("precision fp8 on a GPU of compute capability {}.{}, need 8.9 or more, or precision bf16",
-                       capability / 10, capability % 10);
-  if (recipe == Fp8Recipe::nvfp4 && capability < 100)
-    return fmt::format("precision nvfp4 on a GPU of compute capability {}.{}, need 10.0 or more, or precision bf16",
-                       capability / 10, capability % 10);
-  if (recipe == Fp8Recipe::mxfp8 && capability < 100)
-    return fmt::format(
-        "fp8_recipe mxfp8 on a GPU of compute capability {}.{}, need 10.0 or more, for which cuBLASLt has MX's scales, "
-        "or fp8_recipe tensorwise",
-        capability / 10, capability % 10);
-  if (recipe == Fp8Recipe::rowwise && capability < 90)
-    return fmt::format(
-        "fp8_recipe rowwise on a GPU of compute capability {}.{}, need 9.0 or more, for which cuBLASLt has scales of "
-        "rows, "
-        "or fp8_recipe tensorwise",
-        capability / 10, capability % 10);
-  if (recipe == Fp8Recipe::blockwise && capability != 90)
-    return fmt::format(
-        "fp8_recipe blockwise on a GPU of compute capability {}.{}, need 9.0, for which cuBLASLt has scales "
-        "of blocks, or "
-        "fp8_recipe tensorwise",
-        capability / 10, capability % 10);
-  return std::nullopt;
+// Why GEMMs of 8 or 4 bits cannot run on a GPU of that compute capability (90: 9.0), with such scales.
+inline std::optional<std::string> why_no_fp8(int capability, ops::Fp8Blocks by) {
+  const auto need = [&](std::string_view what, std::string_view least, std::string_view instead) {
+    return fmt::format("{} on a GPU of compute capability {}.{}, need {}, or {}", what, capability / 10,
+                       capability % 10, least, instead);
+  };
+  if (of_nvfp4(by)) {
+    if (capability >= 100) return std::nullopt;
+    return need("precision nvfp4", "10.0 or more", "precision bf16");
+  }
+  if (capability < 89) return need("precision fp8", "8.9 or more", "precision bf16");
+  switch (by) {
+    case ops::Fp8Blocks::whole_rows:
+      if (capability >= 90) return std::nullopt;
+      return need("fp8_recipe rowwise", "9.0 or more, for which cuBLASLt has scales of rows", "fp8_recipe tensorwise");
+    case ops::Fp8Blocks::rows:
+    case ops::Fp8Blocks::squares:
+      if (capability == 90) return std::nullopt;
+      return need("fp8_recipe blockwise", "9.0, for which cuBLASLt has scales of blocks", "fp8_recipe tensorwise");
+    case ops::Fp8Blocks::mx:
+      if (capability >= 100) return std::nullopt;
+      return need("fp8_recipe mxfp8", "10.0 or more, for which cuBLASLt has MX's scales", "fp8_recipe tensorwise");
+    default:
+      return std::nullopt;
+  }
 }
 // Throws unsupported, saying what is missing, if there is no such GPU or this binary has no CUDA.
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options);

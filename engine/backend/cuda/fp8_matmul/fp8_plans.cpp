@@ -85,18 +85,13 @@ std::int32_t mode_of(Fp8Blocks blocks) {
 
 // Why the current GPU, or the library that this was compiled with, has no such products.
 std::optional<std::string> why_none_here(Fp8Blocks by) {
-  const Fp8Recipe recipe = by == Fp8Blocks::tensor       ? Fp8Recipe::tensorwise
-                           : by == Fp8Blocks::whole_rows ? Fp8Recipe::rowwise
-                           : of_nvfp4(by)                ? Fp8Recipe::nvfp4
-                           : by == Fp8Blocks::mx         ? Fp8Recipe::mxfp8
-                                                         : Fp8Recipe::blockwise;
   int device = 0, major = 0, minor = 0;
   cuda_check(Fp8Matmul::name, cudaGetDevice(&device));
   cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  if (of_blocks(recipe) && !MBENCH_FP8_BLOCKS)
-    return fmt::format("fp8_recipe {}, need a binary built with CUDA 12.9 or newer", name_of(recipe));
-  return why_no_fp8(10 * major + minor, recipe);
+  if (by != Fp8Blocks::tensor && !MBENCH_FP8_BLOCKS)
+    return "scales of parts of a tensor, need a binary built with CUDA 12.9 or newer";
+  return why_no_fp8(10 * major + minor, by);
 }
 
 // By one scale a tensor gradients have an e5m2 operand and forward products do not. Of these the tensor cores may keep sums of fewer bits,

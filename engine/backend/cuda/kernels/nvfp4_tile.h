@@ -58,8 +58,13 @@ __device__ inline void store_nv_block(std::uint8_t* codes, std::int64_t first, c
     for (int i = 0; i < kNv; ++i)
       words[i / 8] |= static_cast<std::uint32_t>(e2m1_from_float(v[i] * multiplier)) << (4 * (i % 8));
   }
-  need_aligned<8>(codes + first / 2);
-  store_bytes<8>(codes + first / 2, words);
+  std::uint8_t* to = codes + first / 2;
+  if (reinterpret_cast<std::uintptr_t>(to) % 8 == 0) {
+    store_bytes<8>(to, words);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kNv / 2; ++i) to[i] = static_cast<std::uint8_t>(words[i / 4] >> (8 * (i % 4)) & 0xFF);
+  }
 }
 
 template <class T, bool Wide>
