@@ -36,8 +36,7 @@ void read_precision(Reading& r) {
   const json fp8 = r.value("--fp8-format"), recipe = r.value("--fp8-recipe", "delayed");
   r.set("precision.preset", !fp8.is_null() && fp8 != json(false) ? "fp8" : bf16 ? "bf16" : fp16 ? "fp16" : "f32");
   if (*r.get("precision.preset") == "fp8") {
-    const auto recipes = choices_of<Fp8Recipe>();
-    if (std::none_of(recipes.begin(), recipes.end(), [&](const auto& known) { return recipe == known.name; }))
+    if (recipe != "tensorwise" && recipe != "delayed" && recipe != "blockwise" && recipe != "mxfp8")
       r.lack("--fp8-recipe", "another recipe");
     else
       r.set("precision.fp8_recipe", recipe);
@@ -64,6 +63,7 @@ void write_precision(Writing& w) {
   if (precision == "fp16") w.put("--fp16", true);
   if (precision == "fp8") {
     const json recipe = w.at("precision.fp8_recipe");
+    if (recipe == "rowwise") return w.cannot("precision.fp8_recipe");
     w.put("--fp8-format", recipe == "blockwise" || recipe == "mxfp8" ? "e4m3" : "hybrid");
     w.put("--fp8-recipe", recipe);
     if (w.at("precision.fp8_parameters") == true) w.put("--fp8-param-gather", true);

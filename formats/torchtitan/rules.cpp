@@ -100,6 +100,7 @@ void write_float8(Writing& w) {
   if (precision == "bf16") return;
   if (precision != "fp8") return w.cannot("precision.preset");
   const json recipe = w.at("precision.fp8_recipe");
+  if (recipe != "tensorwise" && recipe != "rowwise" && recipe != "mxfp8") return w.cannot("precision.fp8_recipe");
   if (recipe == "mxfp8") return w.put("model.converters", json::array({"quantize.linear.mx"}));
   w.put("model.converters", json::array({"quantize.linear.float8"}));  // as of 0.2
   if (recipe == "rowwise") w.put("quantize.linear.float8.recipe_name", "rowwise");

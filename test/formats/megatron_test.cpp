@@ -156,6 +156,7 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
   names("--hidden-dropout 0", {"--hidden-dropout", "--attention-dropout"});
   names("--use-megatron-fsdp", {"FSDP"});
   names("--fp8-format hybrid --fp8-recipe custom", {"--fp8-recipe \"custom\""});
+  names("--fp8-format e4m3 --fp8-recipe rowwise", {"--fp8-recipe \"rowwise\""});
   names("--bf16 --fp8-format e4m3 --fp8-recipe mxfp8 --fp8-param-gather", {"--fp8-param-gather", "MXFP8"});
   names("--bf16 --fp4-format e2m1 --fp4-recipe custom", {"--fp4-recipe \"custom\""});
   names("--bf16 --fp4-format e2m1 --fp4-param-gather", {"--fp4-param-gather", "NVFP4"});

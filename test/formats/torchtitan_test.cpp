@@ -111,6 +111,13 @@ TEST_CASE("torchtitan: MXFP8 goes out and comes back") {
   CHECK(p.precision == Precision::fp8);
   CHECK(p.fp8_recipe == Fp8Recipe::mxfp8);
   CHECK(titan_point(write_torchtitan(p)).fp8_recipe == Fp8Recipe::mxfp8);
+  Point other = p;
+  other.fp8_recipe = Fp8Recipe::rowwise;
+  CHECK(titan_point(write_torchtitan(other)).fp8_recipe == Fp8Recipe::rowwise);
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::blockwise}) {
+    other.fp8_recipe = recipe;
+    CHECK_THROWS_WITH(write_torchtitan(other), Contains("fp8_recipe"));
+  }
 }
 
 TEST_CASE("torchtitan: what is missing or has no part is named") {
