@@ -34,6 +34,14 @@ std::int64_t Context::first_row() const {
   return first;
 }
 
+void Context::leave(std::function<void()> gemm) {
+  Allocator& memory = device.memory();
+  later->push_back([&memory, part = memory.part(), gemm = std::move(gemm)] {
+    const InPart here(memory, part);
+    gemm();
+  });
+}
+
 void RouterLoad::add(std::span<const std::int64_t> counts) {
   const std::int64_t most = *std::max_element(counts.begin(), counts.end()),
                      all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});

@@ -1,5 +1,6 @@
 // What modules run in: the device, the plan, the groups, the step; and one micro batch of inputs.
 #pragma once
+#include <functional>
 #include <map>
 #include <span>
 #include <utility>
@@ -62,7 +63,9 @@ struct Context {
   // [1] f32: the routers' losses, summed over the layers and micro batches of a step. Only where something asks for
   // them.
   Tensor router_losses{};
-  Tensor step_on_device{};      // [1] i64, where steps are replayed: the same as `step`
+  Tensor step_on_device{};  // [1] i64, where steps are replayed: the same as `step`
+  // Set during a backward that is split: what it leaves to the action that makes the gradients of weights, in order.
+  std::vector<std::function<void()>>* later = nullptr;
   std::uint64_t roundings = 0;  // operands of NVFP4 that were rounded at random in this step
 
   const Keeps& keeps() const { return plan.keeps(); }
@@ -75,6 +78,16 @@ struct Context {
   std::int64_t local_seq() const;
   std::int64_t first_row() const;
   Shape hidden_shape() const { return {local_seq(), plan.training.micro_batch, plan.model.hidden}; }
+
+  // The GEMM of a weight's gradient: runs it, or leaves it to a later action, in the same part of the model. What it needs it holds.
+  template <class Gemm>
+  void weight_gradient(Gemm&& gemm) {
+    if (later)
+      leave(std::forward<Gemm>(gemm));
+    else
+      gemm();
+  }
+  void leave(std::function<void()> gemm);
 
   Tensor activation(const Shape& shape, std::string_view what) {
     return device.empty(shape, dtype(), Category::activations, what);

@@ -237,14 +237,14 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
     Tensor narrow = activated_again(c, saved);
     Tensor dnarrow = c.activation(narrow.shape(), "gradient of the activation");
     multiply(c, Gemm::input_gradient, dnarrow, fc2_->value, dy, rows);
-    add_weight_gradient(c, narrow, *fc2_, dy, rows);
+    c.weight_gradient([this, &c, rows, narrow, dy] { add_weight_gradient(c, narrow, *fc2_, dy, rows); });
     narrow.reset();
     dy.reset();
     dwide = gradient_of_wide(c, rows, std::move(dnarrow), saved, of_bias, dweights);
   }
   const Tensor dx = c.activation(saved.x.shape(), "gradient of the experts' input");
   multiply(c, Gemm::input_gradient, dx, fc1_->value, dwide, rows);
-  add_weight_gradient(c, saved.x, *fc1_, dwide, rows);
+  c.weight_gradient([this, &c, rows, x = saved.x, dwide] { add_weight_gradient(c, x, *fc1_, dwide, rows); });
   saved.x.reset();
   return dx;
 }
@@ -299,14 +299,26 @@ std::vector<ops::Fp8Operand> quantised_again(Context& c, const Fp8Gemms& gemms, 
   return made;
 }
 
+// The weights' gradients of every expert, of the transposed sides of dy and of the inputs; each is given back when it is used.
+void add_gradients_in_fp8(Context& c, WeightGradient& made, std::vector<ops::Fp8Operand> dy,
+                          std::vector<ops::Fp8Operand> inputs) {
+  const Shape& w = made.target().shape();
+  in_one_call(c, w[0], [&](std::int64_t e) {
+    const auto i = static_cast<std::size_t>(e);
+    Fp8Gemms::multiply(c, std::exchange(dy[i], {}), std::exchange(inputs[i], {}),
+                       made.target().slice(e, 1).view({w[1], w[2]}), made.beta());
+  });
+  made.finish();
+}
+
 // The gradients of that: dx, and the weights'.
 void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Parameter& parameter,
                       std::vector<ops::Fp8Operand> inputs, const Tensor& dx, std::int64_t rows) {
   const Tensor& w = parameter.value;
   const std::int64_t experts = w.shape()[0];
-  WeightGradient made(c, parameter, parameter.gradient);
-  const Shape one{w.shape()[1], w.shape()[2]};
-  charge_gemms(c, w, 2);
+  std::optional<WeightGradient> made;
+  if (!c.later) made.emplace(c, parameter, parameter.gradient);
+  charge_gemms(c, w, c.later ? 1 : 2);
   std::vector<Fp8Tensor> out;
   in_one_call(c, experts, [&](std::int64_t e) { out.push_back(gemms.gradient(c, dy.slice(e * rows, rows))); });
   const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::transposed);
@@ -314,12 +326,14 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
     const auto i = static_cast<std::size_t>(e);
     Fp8Gemms::multiply(c, std::exchange(out[i].straight, {}), weights[i], dx.slice(e * rows, rows));
   });
-  in_one_call(c, experts, [&](std::int64_t e) {
-    const auto i = static_cast<std::size_t>(e);
-    Fp8Gemms::multiply(c, std::exchange(out[i].transposed, {}), std::exchange(inputs[i], {}),
-                       made.target().slice(e, 1).view(one), made.beta());
+  std::vector<ops::Fp8Operand> sides;
+  for (Fp8Tensor& each : out) sides.push_back(std::exchange(each.transposed, {}));
+  if (made) return add_gradients_in_fp8(c, *made, std::move(sides), std::move(inputs));
+  c.leave([&c, &parameter, sides = std::move(sides), inputs = std::move(inputs)] {
+    charge_gemms(c, parameter.value);
+    WeightGradient all(c, parameter, parameter.gradient);
+    add_gradients_in_fp8(c, all, sides, inputs);
   });
-  made.finish();
 }
 
 }  // namespace

@@ -159,7 +159,8 @@ Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const 
 }
 
 Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) const {
-  if (!table_) c.device.host_work(HostWork::gemm, 2);
+  const bool leaves = c.later && weight_->trains;  // the gradient of the weight to another action
+  if (!table_) c.device.host_work(HostWork::gemm, leaves ? 1 : 2);
   if (fp8_) return weight_->trains ? backward_in_fp8(c, std::move(dy), saved) : backward_frozen_in_fp8(c, dy, saved);
   if (gemms_ > 0) return backward_separate(c, dy, saved);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
@@ -173,7 +174,7 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   if (by_parts) s[0] *= c.groups.over({Axis::tp}).size();
   // The input travels while its gradient is computed, and that while the weight's is.
   std::optional<Communication> input;
-  if (keeps_input()) input.emplace(c, input_.forward, saved.x, Communication::Use::brief);
+  if (keeps_input() && !leaves) input.emplace(c, input_.forward, saved.x, Communication::Use::brief);
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
   {
     const EachPart input_gradient = [&](const Tensor& part, std::int64_t first) {
@@ -191,7 +192,14 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   if (adapter_) adapter_->backward(c, dproduct, input->finish(), std::exchange(saved.low, Tensor()), dx);
   Communication travelling(c, input_.backward, dx);
   dx.reset();
-  if (weight_->trains) add_weight_gradient(c, dproduct, input->finish(), bias_ && fused_bias);
+  const bool with_bias = bias_ && fused_bias;
+  if (leaves)
+    c.leave([this, &c, dproduct, x = saved.x, with_bias] {
+      if (!table_) c.device.host_work(HostWork::gemm);
+      add_weight_gradient(c, dproduct, communicate_briefly(c, input_.forward, x), with_bias);
+    });
+  else if (weight_->trains)
+    add_weight_gradient(c, dproduct, input->finish(), with_bias);
   saved.x.reset();
   return travelling.finish();
 }
@@ -206,6 +214,12 @@ void Linear::add_weight_gradient(Context& c, const Tensor& dproduct, const Tenso
   weight_gradient.beta = made.beta();
   if (with_bias) weight_gradient.bias_gradient = rows(bias_->gradient);
   run(c.device, weight_gradient);
+  made.finish();
+}
+
+void Linear::add_weight_gradient_in_fp8(Context& c, const ops::Fp8Operand& dproduct, const ops::Fp8Operand& x) const {
+  WeightGradient made(c, *weight_, rows(weight_->gradient));
+  Fp8Gemms::multiply(c, dproduct, x, made.target(), made.beta());
   made.finish();
 }
 
@@ -308,6 +322,30 @@ ops::Fp8Operand Linear::arrive_in_fp8(Context& c, const Tensor& x, bool keep_inp
   return in;
 }
 
+namespace {
+
+// What a backward has of a layer's input, on its way to where the GEMM of the weight's gradient needs it.
+struct InputOnItsWay {
+  InputOnItsWay(Context& c, const Exchanges& forward, const Linear::Saved& saved) {
+    const Tensor& codes = saved.quantised.straight.codes;
+    if (saved.own_side) columns.emplace(c, forward, saved.quantised.transposed);
+    if (saved.x || codes)
+      rows.emplace(c, forward, saved.x ? saved.x : codes.view(saved.shape), Communication::Use::brief);
+  }
+  ops::Fp8Operand finish(Context& c, const Fp8Gemms& gemms, const Linear::Saved& saved) {
+    if (saved.own_side) return columns->finish();
+    if (saved.x) return gemms.input(c, matrix(rows->finish()), Fp8Ways::transposed).transposed;
+    ops::Fp8Operand kept = saved.quantised.straight;
+    if (!kept.codes) return saved.quantised.transposed;
+    kept.codes = matrix(rows->finish());
+    return Fp8Gemms::transpose(c, kept);
+  }
+  std::optional<Communication> rows;
+  std::optional<Columns> columns;
+};
+
+}  // namespace
+
 Tensor Linear::forward_in_fp8(Context& c, const Tensor& x, Saved& saved) const {
   const Tensor w = rows(weight_->value);
   const std::int64_t batch = x.shape()[1], out = w.shape()[0];
@@ -363,12 +401,8 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
     gradient = fp8_->gradient(c, matrix(dproduct));
   }
   // What is there of the input travels while its gradient is computed, and that while the weight's is.
-  ops::Fp8Operand& kept = saved.quantised.straight;
-  std::optional<Communication> input;
-  std::optional<Columns> input_columns;
-  if (saved.own_side) input_columns.emplace(c, input_.forward, saved.quantised.transposed);
-  if (saved.x || kept.codes)
-    input.emplace(c, input_.forward, saved.x ? saved.x : kept.codes.view(saved.shape), Communication::Use::brief);
+  std::optional<InputOnItsWay> input;
+  if (!c.later) input.emplace(c, input_.forward, saved);
   const Tensor w = rows(weight_->value);
   Tensor dx = c.activation({s[0], s[1], w.shape()[1]}, "linear input gradient");
   const ops::Fp8Operand weight = fp8_->weight(c, w, Fp8Ways::transposed, 0, begin_).transposed;
@@ -391,18 +425,13 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
   }
   Communication travelling(c, input_.backward, dx);
   dx.reset();
-  ops::Fp8Operand x = saved.quantised.transposed;
-  if (saved.own_side) {
-    x = input_columns->finish();
-  } else if (saved.x) {
-    x = fp8_->input(c, matrix(input->finish()), Fp8Ways::transposed).transposed;
-  } else if (kept.codes) {
-    kept.codes = matrix(input->finish());
-    x = Fp8Gemms::transpose(c, kept);
-  }
-  WeightGradient made(c, *weight_, rows(weight_->gradient));
-  Fp8Gemms::multiply(c, gradient.transposed, x, made.target(), made.beta());
-  made.finish();
+  if (c.later)
+    c.leave([this, &c, dy_sides = gradient.transposed, kept = saved] {
+      c.device.host_work(HostWork::gemm);
+      add_weight_gradient_in_fp8(c, dy_sides, InputOnItsWay(c, input_.forward, kept).finish(c, *fp8_, kept));
+    });
+  else
+    add_weight_gradient_in_fp8(c, gradient.transposed, input->finish(c, *fp8_, saved));
   saved = {};
   return travelling.finish();
 }

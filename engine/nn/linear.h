@@ -102,6 +102,7 @@ class Linear {
   bool keeps_input() const { return weight_->trains || adapter_; }
   void add_bias_gradient(Context& context, const Tensor& dy) const;
   void add_weight_gradient(Context& context, const Tensor& dproduct, const Tensor& x, bool with_bias) const;
+  void add_weight_gradient_in_fp8(Context& context, const ops::Fp8Operand& dproduct, const ops::Fp8Operand& x) const;
   // Whether the input is multiplied by parts as they arrive, and whether the output leaves in pieces. In backward the
   // output's gradient is multiplied as the input is in forward.
   bool rings(const Exchanges& exchanges) const;

@@ -1,6 +1,7 @@
 // A linear layer whose outputs are several products of a framework (queries, keys and values; gates and ups), each of which gathers
 // the layer's input over tp for itself, keeps what it gathered, and scatters its own gradient: DTensor's ColwiseParallel without a
 // PrepareModuleInput around the block. Here they are blocks of the weight's rows, as even as can be.
+#include <optional>
 #include <utility>
 
 #include "engine/nn/communicate.h"
@@ -49,27 +50,40 @@ Tensor Linear::forward_separate(Context& c, const Tensor& x, Saved& saved) const
 Tensor Linear::backward_separate(Context& c, const Tensor& dy, Saved& saved) const {
   add_bias_gradient(c, dy);
   const Tensor dproduct = communicate(c, output_.backward, dy), w = rows(weight_->value);
-  WeightGradient made(c, *weight_, rows(weight_->gradient));
+  const std::vector<Block> blocks = blocks_of(w.shape()[0], gemms_);
+  const auto add_gradient = [&c, dproduct](const Block& block, const Tensor& whole, const WeightGradient& made) {
+    ops::Matmul weight_gradient{columns(dproduct, block).t(), ops::Matrix(whole),
+                                ops::Matrix(made.target().slice(block.first, block.count))};
+    weight_gradient.beta = made.beta();
+    run(c.device, weight_gradient);
+  };
+  std::optional<WeightGradient> made;
+  if (c.later)
+    c.leave([this, &c, add_gradient, blocks, gathered = saved.gathered] {
+      c.device.host_work(HostWork::gemm);
+      WeightGradient all(c, *weight_, rows(weight_->gradient));
+      for (std::size_t b = 0; b < blocks.size(); ++b) add_gradient(blocks[b], gathered[b], all);
+      all.finish();
+    });
+  else
+    made.emplace(c, *weight_, rows(weight_->gradient));
   Tensor sum;
   std::size_t i = 0;
-  for (const Block& block : blocks_of(w.shape()[0], gemms_)) {
+  for (const Block& block : blocks) {
     const Tensor whole = std::exchange(saved.gathered[i++], Tensor());
     Tensor dx = c.activation(whole.shape(), "linear input gradient");
     run(c.device,
         ops::Matmul{columns(dproduct, block), ops::Matrix(w.slice(block.first, block.count)), ops::Matrix(dx)});
     Communication travelling(c, input_.backward, dx);
     dx.reset();
-    ops::Matmul weight_gradient{columns(dproduct, block).t(), ops::Matrix(whole),
-                                ops::Matrix(made.target().slice(block.first, block.count))};
-    weight_gradient.beta = made.beta();
-    run(c.device, weight_gradient);
+    if (made) add_gradient(block, whole, *made);
     const Tensor part = travelling.finish();
     if (sum)
       run(c.device, ops::Add{sum, part, sum});
     else
       sum = part;
   }
-  made.finish();
+  if (made) made->finish();
   saved.gathered.clear();
   return sum;
 }

@@ -1,5 +1,9 @@
 #include "engine/plan/plan.h"
 
+#include <algorithm>
+
+#include "engine/base/error.h"
+
 namespace mbench {
 SequenceShare Plan::share_of(int cp_rank) const {
   return {training.seq, mesh.size(Axis::cp), cp_rank, cp_communication != CpCommunication::all_to_all};
@@ -12,8 +16,22 @@ Flow Plan::whole_share() const {
   return flow;
 }
 
+int Plan::stage_at(int position) const {
+  for (const auto& stage : chunks)
+    for (const ChunkPlan& chunk : stage)
+      if (chunk.position == position) return chunk.stage;
+  fail(ErrorKind::internal, "plan", "chunk {} of the model's layers is on no stage, need one", position);
+}
+
+bool Plan::splits_backward() const {
+  return std::ranges::any_of(schedule.front(), [](const Action& a) { return a.kind == Action::Kind::weight_gradient; });
+}
+
 std::vector<int> Plan::stages_with_words() const {
-  const int last = mesh.size(Axis::pp) - 1;
+  int last = 0;
+  for (const auto& stage : chunks)
+    for (const ChunkPlan& chunk : stage)
+      if (chunk.last) last = chunk.stage;
   int ahead = last;
   for (const auto& stage : chunks)
     for (const ChunkPlan& chunk : stage)
@@ -31,7 +49,8 @@ std::string phase_name(const Action& a) {
 
 std::string_view name_of(Action::Kind kind) {
   static constexpr std::string_view names[] = {"receive activation", "forward",  "send activation",
-                                               "receive gradient",   "backward", "send gradient"};
+                                               "receive gradient",   "backward", "send gradient",
+                                               "weight gradient"};
   return names[static_cast<int>(kind)];
 }
 

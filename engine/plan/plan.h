@@ -126,6 +126,10 @@ struct Plan {
   OptimizerPlan optimizer;
   std::size_t gradient_bucket_bytes = 0;  // granularity of a gradient's reduction
 
+  // The stage that has a chunk, by its place in the order of the layers.
+  int stage_at(int position) const;
+  // Whether backwards leave the gradients of weights to actions of their own.
+  bool splits_backward() const;
   // The stages that hold a table of words. They are the first, the stage with the depths of multi-token prediction (without depths the last
   // stage), and the last where its head is tied.
   std::vector<int> stages_with_words() const;

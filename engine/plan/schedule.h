@@ -17,7 +17,9 @@ struct Action {
     send_activation,   // its output to the stage after
     receive_gradient,  // the gradient of that output from the stage after
     backward,
-    send_gradient  // the gradient of the input to the stage before
+    send_gradient,  // the gradient of the input to the stage before
+    // The GEMMs of the weights' gradients of backward(chunk, micro), which then leaves them out. In schedules that split backward alone.
+    weight_gradient
   } kind;
   int chunk = 0;  // which of the stage's chunks
   int micro = 0;  // which micro batch
@@ -25,6 +27,7 @@ struct Action {
 };
 
 using Schedule = std::vector<Action>;
+constexpr int kActionKinds = 7;
 
 std::string_view name_of(Action::Kind kind);
 // As a phase of a trace: "forward 3", or "forward 3 of chunk 1" where a stage has several chunks.

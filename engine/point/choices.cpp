@@ -21,7 +21,16 @@ std::span<const NamedChoice<ScheduleKind>> choices_of() {
       {"1f1b", ScheduleKind::one_f_one_b,
        "One forward, one backward; at most `pp` micro batches are in flight (PipeDream-Flush)."},
       {"interleaved", ScheduleKind::interleaved,
-       "1F1B with `virtual_stages` chunks of layers per stage (Megatron-LM's interleaved schedule)."}};
+       "1F1B with `virtual_stages` chunks of layers per stage (Megatron-LM's interleaved schedule)."},
+      {"zb-h1", ScheduleKind::zb_h1,
+       "1F1B whose backward is split: gradients of weights fill the bubble, within 1F1B's memory (Qi et al. 2023)."},
+      {"zbv", ScheduleKind::zbv,
+       "Backward split, two chunks a stage in a V; no bubble where the three parts take the same time, within 1F1B's "
+       "memory (Qi et al. 2023)."},
+      {"v-half", ScheduleKind::v_half, "As `zbv`, with about half of 1F1B's activations (Qi et al. 2024)."},
+      {"v-min", ScheduleKind::v_min, "As `zbv`, with about a third of 1F1B's activations (Qi et al. 2024)."},
+      {"dualpipev", ScheduleKind::dualpipev,
+       "Backward split, two chunks a stage in a V, a forward beside each backward (DeepSeek's DualPipe cut in half)."}};
   return all;
 }
 
@@ -133,6 +142,7 @@ template <>
 std::span<const NamedChoice<Offload>> choices_of() {
   static constexpr NamedChoice<Offload> all[] = {
       {"none", Offload::none, "Nothing."},
+      {"moments", Offload::moments, "Adam's moments alone, which come to the device for the update."},
       {"optimizer", Offload::optimizer, "Optimizer state, which the host's processor updates."},
       {"all", Offload::all, "With `zero` 3 or `fsdp`: weights too."},
       {"optimizer+gradients", Offload::optimizer_and_gradients,

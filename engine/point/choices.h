@@ -17,8 +17,17 @@ struct NamedChoice {
 template <class Enum>
 std::span<const NamedChoice<Enum>> choices_of();
 
-enum class ScheduleKind { gpipe, one_f_one_b, interleaved };  // "gpipe", "1f1b", "interleaved"
-enum class Precision { f32, bf16, fp16, tf32, fp8, nvfp4 };   // tf32: on GPUs only; fp8, nvfp4: the layers' GEMMs
+// "gpipe", "1f1b", "interleaved", "zb-h1", "zbv", "v-half", "v-min", "dualpipev"
+enum class ScheduleKind { gpipe, one_f_one_b, interleaved, zb_h1, zbv, v_half, v_min, dualpipev };
+// Whether the gradients of weights are actions of their own.
+constexpr bool splits_backward(ScheduleKind s) {
+  return s >= ScheduleKind::zb_h1;
+}
+// Whether stage s of p has the chunks s and 2p - 1 - s, so that the first stage has both ends of the model.
+constexpr bool is_v_shaped(ScheduleKind s) {
+  return s >= ScheduleKind::zbv;
+}
+enum class Precision { f32, bf16, fp16, tf32, fp8, nvfp4 };  // tf32: on GPUs only; fp8, nvfp4: the layers' GEMMs
 // Where the scales of FP8 operands come from. nvfp4 is that precision's, and no choice of a spec.
 enum class Fp8Recipe { tensorwise, delayed, rowwise, blockwise, mxfp8, nvfp4 };
 enum class OptimizerKind { adamw, adamw8bit, adafactor, sgd, muon };
@@ -31,8 +40,8 @@ enum class EpCommunication { all_to_all, all_gather, flex };
 enum class Replicas { ranks, single_process };
 // ZeRO's stages, and the names of FairScale and PyTorch for theirs. Written 0 to 3, "oss", "oss+sdp", "fsdp".
 enum class Zero { none, stage_1, stage_2, stage_3, oss, oss_sdp, fsdp };
-// What lives in host memory; all: optimizer state and weights.
-enum class Offload { none, optimizer, all, optimizer_and_gradients, all_and_gradients };
+// What lives in host memory; moments: the optimizer's without the f32 weights; all: optimizer state and weights.
+enum class Offload { none, moments, optimizer, all, optimizer_and_gradients, all_and_gradients };
 constexpr bool offloads_weights(Offload o) {
   return o == Offload::all || o == Offload::all_and_gradients;
 }

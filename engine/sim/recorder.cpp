@@ -80,6 +80,11 @@ class Blocks final : public AllocationObserver {
   bool ended_ = false;
 };
 
+// Whether an action's last one of a step makes gradients complete, which are then reduced.
+bool completes_gradients(Action::Kind k) {
+  return k == Action::Kind::backward || k == Action::Kind::weight_gradient;
+}
+
 bool is_send(Action::Kind k) {
   return k == Action::Kind::send_activation || k == Action::Kind::send_gradient;
 }
@@ -229,7 +234,7 @@ class Session {
     if (from && is_deferred(b.freed_in)) return Life::deferred;
     if (!from || b.freed_in == Blocks::kNever || step_of(b.freed_in) != step_of(b.made_in)) return Life::kept;
     const Action* to = action(b.freed_in);
-    if (to && !is_send(to->kind) && from->micro == to->micro && from->chunk == to->chunk) return Life::saved;
+    if (to && !is_send(to->kind) && from->micro == to->micro) return Life::saved;
     return is_end(b.freed_in) || (to && is_send(to->kind)) ? Life::sent : Life::kept;
   }
 
@@ -246,7 +251,7 @@ class Session {
     }
     for (auto& [key, both] : out.actions) {
       const bool again = both.first.keeps && !both.last.keeps && !both.between;
-      if (key.first == Action::Kind::backward && last_ > 1 && again)
+      if (completes_gradients(key.first) && last_ > 1 && again)
         both.between = ActionEvents{both.first.clock, both.last.memory, both.first.sent};
     }
   }
@@ -261,6 +266,13 @@ class Session {
       if (both.between) later.between.emplace().memory = both.between->memory;
       later.first.memory = both.first.keeps ? both.last.memory : both.first.memory;
     }
+  }
+
+  // Which of two neighbours a chunk's message goes to: stages behind this one, or before it.
+  std::uint8_t neighbour_of(Action::Kind way, int chunk) const {
+    const int position = plan_.chunks[stage_][static_cast<std::size_t>(chunk)].position,
+              to = plan_.stage_at(way == Action::Kind::send_activation ? position + 1 : position - 1);
+    return to < static_cast<int>(stage_) ? 1 : 0;
   }
 
   // How a block lives decides its name. False where a block's life is none that is known.
@@ -279,7 +291,7 @@ class Session {
         const Blocks::Block& b = blocks_.blocks()[e.block];
         const Action* maker = action(b.made_in);
         MemoryEvent event{};
-        if (maker) event.maker = maker->kind;
+        if (maker) event.maker = maker->kind, event.maker_chunk = static_cast<std::uint8_t>(maker->chunk);
         if (e.taken) event.category = b.category, event.size = b.size, event.name = b.name;
         switch (lives[e.block]) {
           case Life::scratch:
@@ -311,6 +323,7 @@ class Session {
             if (action(i) && action(i)->kind != way) return false;
             if (action(i)) continue;  // the send itself says so
             event.kind = M::free_sent;
+            event.neighbour = neighbour_of(way, maker->chunk);
           }
         }
         action_events.memory.push_back(event);
@@ -324,6 +337,8 @@ class Session {
       MemoryEvent event{};
       event.kind = M::send;
       event.maker = a->kind == Action::Kind::send_activation ? Action::Kind::forward : Action::Kind::backward;
+      event.maker_chunk = static_cast<std::uint8_t>(a->chunk);
+      event.neighbour = neighbour_of(a->kind, a->chunk);
       event.block = it->second;
       step_events_[i].memory.push_back(event);
       to_send.erase(it);
@@ -358,7 +373,7 @@ class Session {
   bool same_times(const RecordedStep& step, const std::set<std::uint32_t>& before) const {
     if (second_ && last_ == 1) return true;  // none lies between
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
-      const bool backward = action.first.first == Action::Kind::backward;
+      const bool backward = completes_gradients(action.first.first);
       const auto timed = [&](const ActionEvents& t) {
         std::vector<ClockEvent> events = t.clock;
         std::erase_if(events, [&](const ClockEvent& e) {

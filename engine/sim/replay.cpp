@@ -95,7 +95,6 @@ class Replay {
         classes_(classes),
         links_(links),
         micro_batches_(static_cast<int>(plan.training.micro_batches)),
-        stages_(plan.mesh.size(Axis::pp)),
         repeats_(times) {
     actors_.reserve(classes.classes.size());
     for (const RankClasses::Class& c : classes.classes)
@@ -106,6 +105,8 @@ class Replay {
     }
     std::size_t chunks = 0;
     for (const auto& stage : plan.chunks) chunks += stage.size();
+    for (std::size_t position = 0; position < chunks; ++position)
+      stage_at_.push_back(plan.stage_at(static_cast<int>(position)));
     for (auto* left : {&activation_left_, &gradient_left_})
       left->assign(chunks * static_cast<std::size_t>(micro_batches_), kNotYet);
   }
@@ -240,8 +241,7 @@ class Replay {
   // When the message of this action left its sender: a chunk's input comes from the one before it, its output's
   // gradient from the one behind it.
   double& left(const Actor& a, bool sending) {
-    const int position =
-        plan_.chunks[static_cast<std::size_t>(a.stage)][static_cast<std::size_t>(a.action->chunk)].position;
+    const int position = position_of(a);
     const bool activation =
         a.action->kind == Action::Kind::send_activation || a.action->kind == Action::Kind::receive_activation;
     const int to = !sending ? position : activation ? position + 1 : position - 1;
@@ -249,18 +249,23 @@ class Replay {
                        : gradient_left_)[static_cast<std::size_t>(to * micro_batches_ + a.action->micro)];
   }
 
+  int position_of(const Actor& a) const {
+    return plan_.chunks[static_cast<std::size_t>(a.stage)][static_cast<std::size_t>(a.action->chunk)].position;
+  }
+
   double message(const Actor& a, double bytes) const {
     if (!links_) return 0;
-    const int from = a.action->kind == Action::Kind::receive_activation ? (a.stage + stages_ - 1) % stages_
-                                                                        : (a.stage + 1) % stages_;
-    return links_->message(bytes, rank_of(from), rank_of(a.stage));
+    const int position = position_of(a),
+              from = a.action->kind == Action::Kind::receive_activation ? position - 1 : position + 1;
+    return links_->message(bytes, rank_of(stage_at_[static_cast<std::size_t>(from)]), rank_of(a.stage));
   }
   int rank_of(int stage) const { return classes_.classes[static_cast<std::size_t>(stage)].rank; }
 
   const Plan& plan_;
   const RankClasses& classes_;
   const Links* links_;
-  int micro_batches_, stages_;
+  int micro_batches_;
+  std::vector<int> stage_at_;  // [position]
   Repeats repeats_;
   std::vector<Actor> actors_;
   std::vector<double> activation_left_, gradient_left_;  // [position, micro batch]

@@ -19,8 +19,6 @@ struct Block {
   Category category{};
 };
 
-constexpr int kMakers = 6;  // kinds of actions
-
 // The steps that a caching allocator is watched for at most. What it reserves grows in the first ones: blocks that were cut for one step
 // are not where the next would cut them.
 constexpr int kSteps = 6;
@@ -37,7 +35,7 @@ class Replay {
         micro_batches_(micro_batches),
         arena_(memory),
         listener_(listener),
-        saved_(static_cast<std::size_t>(chunks * micro_batches * kMakers)),
+        saved_(static_cast<std::size_t>(chunks * micro_batches * kActionKinds)),
         kept_(step_events.kept) {}
 
   ReplayedMemory run() {
@@ -128,8 +126,8 @@ class Replay {
   }
 
   std::size_t slot(int chunk, int micro) const { return static_cast<std::size_t>(chunk * micro_batches_ + micro); }
-  std::vector<Block>& saved(const Action& a, Action::Kind maker) {
-    return saved_[slot(a.chunk, a.micro) * kMakers + static_cast<std::size_t>(maker)];
+  std::vector<Block>& saved(int chunk, int micro, Action::Kind maker) {
+    return saved_[slot(chunk, micro) * kActionKinds + static_cast<std::size_t>(maker)];
   }
 
   Block take(const MemoryEvent& e, const Action* a) {
@@ -149,10 +147,10 @@ class Replay {
     if (i >= blocks.size()) blocks.resize(i + 1);
     return blocks[i];
   }
-  Block& sent(Action::Kind maker) { return sent_[maker == Action::Kind::forward ? 0 : 1]; }
+  Block& sent(const MemoryEvent& e) { return sent_[(e.maker == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
 
   void play(const ActionEvents& action_events, const Action* a) {
-    std::vector<Block>* making = a ? &saved(*a, a->kind) : nullptr;
+    std::vector<Block>* making = a ? &saved(a->chunk, a->micro, a->kind) : nullptr;
     for (const MemoryEvent& e : action_events.memory) {
       switch (e.kind) {
         case M::take_scratch:
@@ -165,7 +163,7 @@ class Replay {
           at(*making, e.block) = take(e, a);
           break;
         case M::free_saved:
-          give(saved(*a, e.maker)[e.block]);
+          give(saved(e.maker_chunk, a->micro, e.maker)[e.block]);
           break;
         case M::take_kept:
           if (!made_in_first_step(e))
@@ -177,11 +175,11 @@ class Replay {
           give(kept_[e.block]);
           break;
         case M::send:
-          give(sent(e.maker));
-          std::swap(sent(e.maker), saved(*a, e.maker)[e.block]);
+          give(sent(e));
+          std::swap(sent(e), saved(a->chunk, a->micro, e.maker)[e.block]);
           break;
         case M::free_sent:
-          give(sent(e.maker));
+          give(sent(e));
           break;
       }
     }
@@ -197,7 +195,7 @@ class Replay {
   std::vector<MemoryEvent> states_;        // that the first step makes
   std::vector<std::vector<Block>> saved_;  // [chunk, micro batch, maker]
   std::vector<Block> scratch_, kept_;
-  Block sent_[2];
+  Block sent_[4];  // activations and gradients, by neighbour
   bool waited_ = false;
   std::uint64_t retries_ = 0;  // of the last step
 };
@@ -227,7 +225,7 @@ class Count {
     const ActionEvents& action_events = RecordedStep::between(kind, both);  // nothing in it is made once and kept
     if (kind == Action::Kind::send_activation || kind == Action::Kind::send_gradient)
       for (const MemoryEvent& e : action_events.memory)
-        if (e.kind == M::send) sent(e.maker) = saved_.at({e.maker, chunk})[e.block];
+        if (e.kind == M::send) sent(e) = saved_.at({e.maker, chunk})[e.block];
     const Change c = of(action_events, a);
     return {c.all.by_category, c.at_most.by_category};
   }
@@ -290,7 +288,7 @@ class Count {
     if (i >= blocks.size()) blocks.resize(i + 1);
     return blocks[i];
   }
-  Block& sent(Action::Kind maker) { return sent_[maker == Action::Kind::forward ? 0 : 1]; }
+  Block& sent(const MemoryEvent& e) { return sent_[(e.maker == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
 
   // Calls taken(block) and given(block) for each event.
   template <class Taken, class Given>
@@ -309,7 +307,7 @@ class Count {
           taken(block);
           break;
         case M::free_saved:
-          given(saved_.at({e.maker, a->chunk})[e.block]);
+          given(saved_.at({e.maker, e.maker_chunk})[e.block]);
           break;
         case M::take_kept:
           kept_[e.block] = block;
@@ -319,12 +317,12 @@ class Count {
           given(kept_[e.block]);
           break;
         case M::send:
-          given(sent(e.maker));
-          sent(e.maker) = saved_.at({e.maker, a->chunk})[e.block];
+          given(sent(e));
+          sent(e) = saved_.at({e.maker, a->chunk})[e.block];
           break;
         case M::free_sent:
-          given(sent(e.maker));
-          sent(e.maker) = {};
+          given(sent(e));
+          sent(e) = {};
           break;
       }
     }
@@ -357,7 +355,7 @@ class Count {
   int micro_batches_;
   std::map<std::pair<Action::Kind, int>, std::vector<Block>> saved_;
   std::vector<Block> scratch_, kept_;
-  Block sent_[2];
+  Block sent_[4];  // activations and gradients, by neighbour
   Use use_, peak_;
   std::unordered_map<const ActionEvents*, Change> changes_;
 };

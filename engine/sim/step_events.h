@@ -58,7 +58,7 @@ struct MemoryEvent {
   enum class Kind : std::uint8_t {
     take_scratch,  // freed by the action that made it
     free_scratch,
-    take_saved,  // freed by a later action on the same micro batch and chunk, or sent by one
+    take_saved,  // freed by a later action on the same micro batch, or sent by one
     free_saved,  // of the action of kind `maker`
     take_kept,   // lives longer: parameters, a buffer that all share
     free_kept,
@@ -66,7 +66,10 @@ struct MemoryEvent {
     free_sent
   } kind;
   Category category{};
-  Action::Kind maker{};  // of free_saved and send
+  Action::Kind maker{};          // of free_saved and send
+  std::uint8_t maker_chunk = 0;  // of free_saved and send: the chunk of the action that made it
+  // Of send and free_sent: where two of the stage's neighbours get the same kind of message, which of them.
+  std::uint8_t neighbour = 0;
   std::uint32_t block = 0;
   std::uint32_t name = 0;  // of the allocation: StepEvents::names
   std::size_t size = 0;    // rounded
@@ -100,7 +103,8 @@ struct RecordedGroup {
 };
 
 // A step of a rank. The first and the last micro batch are as they were recorded. Those between do what the second did where it was
-// recorded. Else they do backward what the first did (before the gradients were reduced), and forward what the last did.
+// recorded. Else they do backward, and for gradients of weights, what the first did (before the gradients were reduced), and forward what
+// the last did.
 struct RecordedStep {
   ActionEvents begin, end;
   struct Of {
@@ -119,7 +123,7 @@ struct RecordedStep {
   }
   static const ActionEvents& between(Action::Kind kind, const Of& both) {
     if (both.between) return *both.between;
-    return kind == Action::Kind::backward ? both.first : both.last;
+    return kind == Action::Kind::backward || kind == Action::Kind::weight_gradient ? both.first : both.last;
   }
 };
 

@@ -29,12 +29,16 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
       stage_(groups_.coordinate(Axis::pp)),
       dp_rank_(groups_.over(kBatchAxes).rank()),
       context_{device, plan, groups_, {}, 0},
-      store_(device, plan, groups_) {
+      store_(device, plan, groups_),
+      splits_backward_(plan.splits_backward()) {
   Parameter* word = nullptr;
   for (const ChunkPlan& chunk : plan.chunks[stage_]) {
     chunks_.emplace_back(store_, plan, chunk, word);
     if (!word) word = chunks_.back().word();
+    has_loss_ = has_loss_ || chunk.last;
+    if (chunk.last && !chunk.first && word && plan.model.parts().tied_embedding) shared_words_ = word->unit;
   }
+  find_neighbours();
   store_.allocate_and_initialise();
   sync_ = std::make_unique<GradientSync>(device, plan, store_, groups_);
   optimizer_ = std::make_unique<Optimizer>(device, plan, store_, groups_);
@@ -47,6 +51,20 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
   if (!plan.capture) return;
   context_.step_on_device = device.empty({1}, DType::i64, Category::other, "number of the step");
   inputs_->keep_all();
+}
+
+void Trainer::find_neighbours() {
+  const auto at = [&](int position) {
+    for (std::size_t stage = 0; stage < plan_.chunks.size(); ++stage)
+      for (std::size_t chunk = 0; chunk < plan_.chunks[stage].size(); ++chunk)
+        if (plan_.chunks[stage][chunk].position == position)
+          return Neighbour{static_cast<int>(stage), static_cast<int>(chunk)};
+    return Neighbour{};
+  };
+  for (const ChunkPlan& chunk : plan_.chunks[stage_]) {
+    before_.push_back(at(chunk.position - 1));
+    behind_.push_back(at(chunk.position + 1));
+  }
 }
 
 // Distinct for every message of a step: which chunk it is for, which micro batch, activation or gradient.
@@ -70,6 +88,10 @@ Tensor Trainer::receive(int from, int tag_chunk, const Action& action, int parts
   return x;
 }
 
+void Trainer::hand_over(const Neighbour& to, int micro, Tensor Slot::*place, Tensor& tensor) {
+  if (to.stage == stage_) slots_[{to.chunk, micro}].*place = std::exchange(tensor, Tensor());
+}
+
 void Trainer::forward(const Action& a, Slot& slot) {
   slot.batch = inputs_->of(a.micro, optimizer_->loss_scale());
   if (plan_.single_process) {
@@ -78,6 +100,7 @@ void Trainer::forward(const Action& a, Slot& slot) {
   }
   slot.output = chunks_[a.chunk].forward(context_, slot.batch, slot.input, slot.saved);
   slot.input.reset();
+  hand_over(behind_[a.chunk], a.micro, &Slot::input, slot.output);
   if (plan_.chunks[stage_][a.chunk].last) device_.host_work(HostWork::loss);
   if (inputs_->brings_mask()) slot.batch.attention_mask.reset();
   if (plan_.single_process) device_.host_work(HostWork::alone);
@@ -85,54 +108,71 @@ void Trainer::forward(const Action& a, Slot& slot) {
 
 void Trainer::backward(const Action& a, Slot& slot) {
   const bool last = --backwards_left_[a.chunk] == 0;
-  // Where a product is deferred, gradients of its chunk are complete with it.
+  // Where a product is deferred, gradients of its chunk are complete with it. A table that a chunk behind this one uses too has the
+  // gradients of both when all is done.
   const bool wait = last && plan_.deferred_gemms > 0 && plan_.chunks[stage_][a.chunk].last;
+  const auto ready = [this, last, wait](int unit) {
+    if (wait || (last && unit == shared_words_))
+      wait_for_deferred_.push_back(unit);
+    else
+      sync_->ready(unit, last);
+  };
+  context_.later = splits_backward_ ? &slot.later : nullptr;
   slot.dinput =
       chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved, [&](int unit) {
-        if (wait)
-          wait_for_deferred_.push_back(unit);
+        if (splits_backward_)
+          slot.later.emplace_back([ready, unit] { ready(unit); });
         else
-          sync_->ready(unit, last);
+          ready(unit);
       });
-  sync_->end_of_micro_batch();
+  context_.later = nullptr;
+  hand_over(before_[a.chunk], a.micro, &Slot::doutput, slot.dinput);
+  if (!splits_backward_) sync_->end_of_micro_batch();
   slot.saved = {};
   slot.batch = {};
 }
 
+void Trainer::weight_gradient(Slot& slot) {
+  for (std::function<void()>& work : slot.later) std::exchange(work, {})();  // what it held goes with it
+  slot.later.clear();
+  sync_->end_of_micro_batch();
+}
+
 void Trainer::perform(const Action& a) {
-  const int stages = plan_.mesh.size(Axis::pp);
   const ChunkPlan& chunk = plan_.chunks[stage_][a.chunk];
-  const int position = chunk.position;
-  const int next = (stage_ + 1) % stages, previous = (stage_ + stages - 1) % stages;
+  const int position = chunk.position, before = before_[a.chunk].stage, behind = behind_[a.chunk].stage;
   Slot& slot = slots_[{a.chunk, a.micro}];
   const Span span(device_, Track::phase, [&] { return phase_name(a); });
   switch (a.kind) {
     case Action::Kind::receive_activation:
-      slot.input = receive(previous, position, a, chunk.receives);
+      slot.input = receive(before, position, a, chunk.receives);
       break;
     case Action::Kind::forward:
       forward(a, slot);
       break;
     case Action::Kind::send_activation:
-      send(a, next, position + 1, slot.output);
+      send(a, behind, position + 1, slot.output);
       break;
     case Action::Kind::receive_gradient:
-      slot.doutput = receive(next, position, a, chunk.sends);
+      slot.doutput = receive(behind, position, a, chunk.sends);
       break;
     case Action::Kind::backward:
       backward(a, slot);
       break;
     case Action::Kind::send_gradient:
-      send(a, previous, position - 1, slot.dinput);
+      send(a, before, position - 1, slot.dinput);
+      break;
+    case Action::Kind::weight_gradient:
+      weight_gradient(slot);
       break;
   }
 }
 
 float Trainer::mean_loss(std::int64_t depth) {
-  // Only the last stage knows the losses: every tp rank of it the same ones, a cp rank those of its positions.
+  // Only the stage with the head knows the losses: every tp rank of it the same ones, a cp rank those of its positions.
   if (!device_.real()) return std::numeric_limits<float>::quiet_NaN();
   double sum = 0;
-  if (stage_ == plan_.mesh.size(Axis::pp) - 1 && groups_.coordinate(Axis::tp) == 0) {
+  if (has_loss_ && groups_.coordinate(Axis::tp) == 0) {
     const std::int64_t count = plan_.training.micro_batches;
     std::vector<float> values(static_cast<std::size_t>(count));
     device_.read(losses_.slice(depth * count, count), std::as_writable_bytes(std::span(values)));

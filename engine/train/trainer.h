@@ -54,17 +54,26 @@ class Trainer {
     ModelChunk::Saved saved;
     Tensor input, output;    // activations in and out, until consumed or sent
     Tensor dinput, doutput;  // gradients likewise
+    std::vector<std::function<void()>>
+        later;  // where backward is split: the gradients of weights, and what is ready with them
   };
   struct Sending {
     std::unique_ptr<Pending> pending;
     Tensor tensor;
   };
+  struct Neighbour {  // nobody's at the ends of the model
+    int stage = -1, chunk = 0;
+  };
   using SlotKey = std::pair<int, int>;  // chunk, micro batch
 
   void perform(const Action& action);
+  void find_neighbours();
   void forward(const Action& action, Slot& slot);
   void backward(const Action& action, Slot& slot);
+  void weight_gradient(Slot& slot);
+  // To the neighbour's rank, or, where the neighbour is a chunk of this one, to `place` in its slot.
   void send(const Action& action, int to, int tag_chunk, Tensor& tensor);
+  void hand_over(const Neighbour& to, int micro, Tensor Slot::*place, Tensor& tensor);
   Tensor receive(int from, int tag_chunk, const Action& action, int parts);
   int tag(int chunk_position, const Action& action) const;
   void enqueue(const Watcher& before);
@@ -86,6 +95,9 @@ class Trainer {
   std::map<std::pair<int, bool>, Sending> sending_;  // by (stage, is activation)
   std::vector<int> backwards_left_;                  // by chunk, in this step
   std::vector<int> wait_for_deferred_;               // units whose gradients are complete with the deferred ones
+  std::vector<Neighbour> before_, behind_;           // by chunk: where the chunk before it is, and the one behind it
+  bool splits_backward_, has_loss_ = false;          // whether the stage has the chunk that ends in the loss
+  int shared_words_ = -1;                            // the unit of a table of words that two of the stage's chunks use
   std::unique_ptr<StepInputs> inputs_;
   // Where steps are replayed: the recorded step, and the guard of its memory.
   std::unique_ptr<AllocationObserver> guard_;
