@@ -115,6 +115,8 @@ void print_layout(const Point& p, const Plan& plan) {
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch, p.micro_batches(),
              p.micro_batch, p.dp);
   fmt::print("  keeps        {}, {} attention, framework {}\n", kept(plan), name_of(p.attention), name_of(p.framework));
+  if (plan.splits_backward())
+    fmt::print("  backward     gives the gradient of its input; gradients of weights are actions of their own\n");
   if (plan.deferred_gemms > 0)
     fmt::print(
         "  deferred     the gradient of the logits' weight, of {} micro batches, to the end of the last backward\n",
@@ -151,13 +153,15 @@ void print_layout(const Point& p, const Plan& plan) {
                  c.first ? ", embedding" : "", c.last ? ", head" : "", c.depths > 0 ? ", multi-token prediction" : "");
 }
 
-// One letter and two numbers an action: F0.3 is the forward of micro batch 3 in chunk 0.
+// One letter and two numbers an action: F0.3 is the forward of micro batch 3 in chunk 0. B: backward, W: the gradients of weights,
+// where backward leaves them out.
 void print_schedule(const Plan& plan) {
   for (std::size_t stage = 0; stage < plan.schedule.size(); ++stage) {
     fmt::print("  schedule {:<3}", stage);
     for (const Action& a : plan.schedule[stage]) {
       if (a.kind == Action::Kind::forward) fmt::print(" F{}.{}", a.chunk, a.micro);
       if (a.kind == Action::Kind::backward) fmt::print(" B{}.{}", a.chunk, a.micro);
+      if (a.kind == Action::Kind::weight_gradient) fmt::print(" W{}.{}", a.chunk, a.micro);
     }
     fmt::print("\n");
   }

@@ -57,6 +57,7 @@ class Adviser {
     batch();
     exchanges();
     stages();
+    split_backward();
     nodes();
     loader();
     std::stable_sort(advice_.begin(), advice_.end(), [](const Advice& a, const Advice& b) { return a.gain > b.gain; });
@@ -197,6 +198,24 @@ class Adviser {
       if (const auto gain = less_time(cut); gain && *gain > most) most = *gain, fastest = cut;
     }
     return fastest;
+  }
+
+  // Schedules that fill the bubble with gradients of weights, of those that the framework has.
+  void split_backward() {
+    if (p_.pp == 1 || splits_backward(p_.schedule)) return;
+    std::optional<std::pair<double, ScheduleKind>> best;
+    for (const ScheduleKind kind : {ScheduleKind::zb_h1, ScheduleKind::zbv}) {
+      Point split = p_;
+      split.schedule = kind, split.virtual_stages = is_v_shaped(kind) ? 2 : 1, split.micro_batch_group = 0;
+      split.pipeline_layout.clear(), split.first_stage_layers = split.last_stage_layers = 0;
+      if (!lacking(framework_of(p_.framework)->can, split).empty()) continue;
+      if (const auto gain = less_time(split); gain && *gain > kWorthTelling && (!best || *gain > best->first))
+        best = {*gain, kind};
+    }
+    if (best)
+      advice_.push_back(
+          {best->first, fmt::format("schedule {} takes {:.1f} % less time: gradients of weights fill its bubble",
+                                    name_of(best->second), best->first * 100)});
   }
 
   void stages() {

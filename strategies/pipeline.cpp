@@ -63,12 +63,6 @@ MaybeFault bad_split(const Point& p) {
         {exactly("first_stage_layers", 0), exactly("last_stage_layers", 0), kOneByOne},
         "first_stage_layers {} and last_stage_layers {} with schedule {}, whose first stage has both ends",
         p.first_stage_layers, p.last_stage_layers, name);
-  // Gradients that each micro batch reduces and drops, or sends away.
-  if (p.zero == Zero::stage_2 || p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.zero == Zero::oss_sdp)
-    return not_built_in({one_of("zero", "0|1|oss"), kOneByOne}, "schedule {} with zero {}", name, name_of(p.zero));
-  if (offloads_gradients(p.offload))
-    return not_built_in({one_of("offload", "none|optimizer"), kOneByOne}, "schedule {} with offload {}", name,
-                        name_of(p.offload));
   if (p.adapter.on()) return not_built_in({one_of("adapter", "none"), kOneByOne}, "schedule {} with an adapter", name);
   if (p.defer_embedding_wgrad)
     return infeasible({one_of("defer_embedding_wgrad", "false"), kOneByOne},

@@ -113,7 +113,7 @@ ParameterStore::Use ParameterStore::use(std::vector<int> units, Gradients gradie
 
 void ParameterStore::begin_use(int index, Gradients gradients) {
   Unit& unit = units_[static_cast<std::size_t>(index)];
-  if (unit.users++ == 0) {
+  if (gradients != Gradients::rest && unit.users++ == 0) {
     for (const int b : layout_.buckets_of(index)) {
       if (state().weights.sharded()) fetch(b);
       wait_for(b);
@@ -132,12 +132,12 @@ void ParameterStore::begin_use(int index, Gradients gradients) {
 
 void ParameterStore::end_use(int index, Gradients gradients) {
   Unit& unit = units_[static_cast<std::size_t>(index)];
-  if (gradients == Gradients::yes && --unit.gradient_users == 0)
+  if (gradients != Gradients::no && --unit.gradient_users == 0)
     for (Parameter* p : unit.parameters) {
-      zero_if_stale(device_, *p);
+      if (gradients != Gradients::partly) zero_if_stale(device_, *p);
       p->gradient.reset();
     }
-  if (--unit.users > 0) return;
+  if (gradients == Gradients::rest || --unit.users > 0) return;
   for (Parameter* p : unit.parameters) p->value.reset();
   frozen_.end_use(index);
   if (state().weights.sharded())

@@ -70,8 +70,9 @@ class ParameterStore {
   void allocate_and_initialise();
 
   // While it lives, the values of its units' parameters are there, and, where a backward asks for them, their gradients.
-  // Uses of one unit may overlap.
-  enum class Gradients { no, yes };
+  // Uses of one unit may overlap. A backward that is split asks for them twice: `partly`, and then `rest`, without the values. Only
+  // then are they complete.
+  enum class Gradients { no, yes, partly, rest };
   class Use {
    public:
     ~Use() {

@@ -18,7 +18,7 @@ struct Action {
     receive_gradient,  // the gradient of that output from the stage after
     backward,
     send_gradient,  // the gradient of the input to the stage before
-    // The GEMMs of the weights' gradients of backward(chunk, micro), which then leaves them out. In schedules that split backward alone.
+    // The GEMMs of the weights' gradients of backward(chunk, micro), which then leaves them out. Only in schedules that split backward.
     weight_gradient
   } kind;
   int chunk = 0;  // which of the stage's chunks

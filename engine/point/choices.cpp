@@ -30,7 +30,7 @@ std::span<const NamedChoice<ScheduleKind>> choices_of() {
       {"v-half", ScheduleKind::v_half, "As `zbv`, with about half of 1F1B's activations (Qi et al. 2024)."},
       {"v-min", ScheduleKind::v_min, "As `zbv`, with about a third of 1F1B's activations (Qi et al. 2024)."},
       {"dualpipev", ScheduleKind::dualpipev,
-       "Backward split, two chunks a stage in a V, a forward beside each backward (DeepSeek's DualPipe cut in half)."}};
+       "Backward split, two chunks a stage in a V, a forward next to each backward (DeepSeek's DualPipe cut in half)."}};
   return all;
 }
 

@@ -296,7 +296,8 @@ std::vector<Field> make_table() {
       row("schedule", layout, {schedule}, &P::schedule, choice<ScheduleKind>(), "",
           "In which order a stage runs its forwards and backwards."),
       row("virtual_stages", layout, {schedule}, &P::virtual_stages, count(1, 16384), "chunks",
-          "Chunks of layers per stage, with `schedule: interleaved`."),
+          "Chunks of layers per stage, with `schedule: interleaved`; 2 with [V-shaped "
+          "schedules](../spec.md#schedules-that-split-backward)."),
       row("micro_batch_group", layout, {schedule}, &P::micro_batch_group, count(0, kMaxCount), "micro batches",
           "With `schedule: interleaved`: micro batches that a stage runs through one chunk before the next "
           "(`--microbatch-group-size-per-virtual-pipeline-stage`). At least `pp`; the last group has what is left, 0 "

@@ -429,6 +429,9 @@ bool in_order(const Schedule& schedule, int micro_batches) {
 
 std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
                                 std::optional<int> only, Steps steps) {
+  // Gradients that are summed until the last backward that is split has all of its own are of several micro batches at once: how long
+  // they live is the schedule's, and no micro batch's.
+  if (plan.splits_backward() && plan.state.gradients.sharded()) return std::nullopt;
   Recording all{rank_classes(plan, devices_per_node), {}};
   for (const RankClasses::Class& c : all.classes.classes) {
     if (only && c.stage != *only) continue;

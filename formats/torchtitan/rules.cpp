@@ -136,8 +136,11 @@ void write_loss(Writing& w) {
   if (how == "torch") w.put("compile.components", json::array({"model"}));
 }
 
-constexpr std::pair<const char*, const char*> kSchedules[] = {
-    {"1F1B", "1f1b"}, {"GPipe", "gpipe"}, {"Interleaved1F1B", "interleaved"}};
+constexpr std::pair<const char*, const char*> kSchedules[] = {{"1F1B", "1f1b"},
+                                                              {"GPipe", "gpipe"},
+                                                              {"Interleaved1F1B", "interleaved"},
+                                                              {"ZBVZeroBubble", "zbv"},
+                                                              {"DualPipeV", "dualpipev"}};
 
 void read_schedule(Reading& r) {
   const json schedule = r.value("parallelism.pipeline_parallel_schedule",
@@ -149,7 +152,7 @@ void read_schedule(Reading& r) {
     if (schedule == theirs) r.set("schedule", ours);
   if (!r.get("schedule")) return r.lack("parallelism.pipeline_parallel_schedule", "another schedule");
   if (!each.is_null()) r.lack("parallelism.pipeline_parallel_layers_per_stage", "stages by their layers");
-  if (schedule == "Interleaved1F1B") r.set("virtual_stages", 2);
+  if (schedule != "1F1B" && schedule != "GPipe") r.set("virtual_stages", 2);
 }
 void write_schedule(Writing& w) {
   if (w.number("pp") == 1) return;

@@ -60,7 +60,8 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
     case TimePart::bubble:
       if (p.pp == 1) return "";
       return fmt::format("{} stages with {} micro batches: {}", p.pp, p.micro_batches(),
-                         p.schedule == ScheduleKind::interleaved
+                         splits_backward(p.schedule) ? "a smaller micro_batch shortens it"
+                         : p.schedule == ScheduleKind::interleaved
                              ? "more virtual_stages or a smaller micro_batch shorten it"
                              : "a smaller micro_batch or schedule interleaved shortens it");
     case TimePart::communication_tp: {

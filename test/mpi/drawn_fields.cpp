@@ -123,6 +123,10 @@ bool recomputes(const json& d) {
 bool interleaved(const json& d) {
   return text(d, "schedule", "1f1b") == "interleaved";
 }
+bool in_chunks(const json& d) {
+  const std::string schedule = text(d, "schedule", "1f1b");
+  return interleaved(d) || schedule == "zbv" || schedule == "v-half" || schedule == "v-min" || schedule == "dualpipev";
+}
 bool may_defer(const json& d) {
   return pipeline(d) && reduces_at_end(d) && whole_weights(d) && d.value("gradient_accumulation_fusion", true) &&
          !d.at("model").contains("mtp_layers");
@@ -192,8 +196,10 @@ const std::vector<DrawnField>& drawn_fields() {
         "moe_act+norm", "mla_up_proj", "core_attention+mla_up_proj+norm", "alternate_products"},
        always},
       {"recompute_layers", {0, 0, 1, 2}, recomputes},
-      {"schedule", {"1f1b", "1f1b", "gpipe", "interleaved", "interleaved"}, pipeline},
-      {"virtual_stages", {2, 2, 4}, interleaved},
+      {"schedule",
+       {"1f1b", "1f1b", "gpipe", "interleaved", "interleaved", "zb-h1", "zbv", "v-half", "v-min", "dualpipev"},
+       pipeline},
+      {"virtual_stages", {2, 2, 2, 4}, in_chunks},
       {"micro_batch_group", {0, 0, 3, 5}, interleaved},
       {"first_stage_layers", {0, 0, 0, 1, 2, 3, 4}, pipeline},
       {"last_stage_layers", {0, 0, 0, 1, 2, 3}, pipeline},

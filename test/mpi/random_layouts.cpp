@@ -44,9 +44,7 @@ class Draw {
 
   // Layers anywhere, and depths of multi-token prediction on one stage behind them, of those that have the last chunks.
   std::string cut(const json& fields) {
-    const std::size_t stages = fields["pp"],
-                      all = stages *
-                            (fields["schedule"] == "interleaved" ? fields["virtual_stages"].get<std::size_t>() : 1);
+    const std::size_t stages = fields["pp"], all = stages * fields.value("virtual_stages", std::size_t{1});
     std::vector<std::size_t> of_layers(fields["model"]["layers"].get<std::size_t>());
     for (std::size_t& at : of_layers) at = next_() % all;
     std::sort(of_layers.begin(), of_layers.end());
