@@ -154,14 +154,18 @@ void print_layout(const Point& p, const Plan& plan) {
 }
 
 // One letter and two numbers an action: F0.3 is the forward of micro batch 3 in chunk 0. B: backward, W: the gradients of weights,
-// where backward leaves them out.
+// where backward leaves them out. F0.3/1 is its second part, where it takes turns with a backward.
 void print_schedule(const Plan& plan) {
   for (std::size_t stage = 0; stage < plan.schedule.size(); ++stage) {
     fmt::print("  schedule {:<3}", stage);
     for (const Action& a : plan.schedule[stage]) {
-      if (a.kind == Action::Kind::forward) fmt::print(" F{}.{}", a.chunk, a.micro);
-      if (a.kind == Action::Kind::backward) fmt::print(" B{}.{}", a.chunk, a.micro);
-      if (a.kind == Action::Kind::weight_gradient) fmt::print(" W{}.{}", a.chunk, a.micro);
+      const char letter = a.kind == Action::Kind::forward           ? 'F'
+                          : a.kind == Action::Kind::backward        ? 'B'
+                          : a.kind == Action::Kind::weight_gradient ? 'W'
+                                                                    : ' ';
+      if (letter == ' ') continue;
+      fmt::print(" {}{}.{}", letter, a.chunk, a.micro);
+      if (a.part > 0) fmt::print("/{}", a.part);
     }
     fmt::print("\n");
   }

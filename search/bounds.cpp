@@ -457,11 +457,11 @@ double Bounds::seconds(const Point& asked) const {
     Busy all;
     for (const ChunkPlan& c : stage) all = all + work->both_ways(c);
     all = all * micro_batches;
-    least = std::max({least, before + all.chained(immediate), all.host});
+    least = std::max({least, before + all.chained(immediate, point.overlap_moe), all.host});
     // Where backward is split, gradients of weights are a stage's last action, behind which no other stage has to do anything.
     const ChunkPlan& front = stage.front();
-    before +=
-        (splits_backward(point.schedule) ? work->of(front, &Work::forward) : work->both_ways(front)).chained(immediate);
+    before += (splits_backward(point.schedule) ? work->of(front, &Work::forward) : work->both_ways(front))
+                  .chained(immediate, point.overlap_moe);
   }
   return least * (1 - 1e-9);  // sums are rounded in another order
 }

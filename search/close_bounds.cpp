@@ -289,7 +289,8 @@ LowerBound CloseBounds::lower_bound(const Point& point, const LowerBound& lower_
 }
 
 LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower_bound, bool alone, bool whole_step) {
-  if (!stands_for(point)) return lower_bound;
+  // Recorded micro batches wait while their tokens travel.
+  if (!stands_for(point) || point.overlap_moe) return lower_bound;
   // With whole state: layouts with sharded state do the same actions, and also reduce and update.
   const Point as = alone ? point : at_default(point, {BearsOn::state});
   const std::int64_t chunks = point.pp * point.virtual_stages, stages = std::min<std::int64_t>(chunks, 3);

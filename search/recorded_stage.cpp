@@ -50,6 +50,7 @@ Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, c
         // What is started may travel while the device waits for its host.
         if (e.kind == ClockEvent::Kind::collective) draws(e);
         busy.host += times.collective * e.times;
+        if (step_events.groups[e.group].axes == Axes{Axis::ep}) busy.travelling += e.seconds;
         break;
       case ClockEvent::Kind::wait:
         device.play(e);
@@ -98,7 +99,8 @@ Stage stage_of(const StepEvents& step_events, const HostTimes& times, const std:
   const Busy first = busy_of(step_events, backward.first, times, watts),
              last = busy_of(step_events, backward.last, times, watts);
   return {busy_of(step_events, forward, times, watts),
-          {std::min(first.device, last.device), std::min(first.host, last.host), std::min(first.joules, last.joules)},
+          {std::min(first.device, last.device), std::min(first.host, last.host), std::min(first.joules, last.joules),
+           std::max(first.travelling, last.travelling)},
           kept_by(forward)};
 }
 

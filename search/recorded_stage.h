@@ -22,13 +22,21 @@ inline double sum(const Bytes& bytes) {
 struct Busy {
   double device = 0, host = 0;  // seconds
   double joules = 0;            // that the device's kernels and collectives draw, more than an idle device does
-  Busy operator+(const Busy& o) const { return {device + o.device, host + o.host, joules + o.joules}; }
-  Busy operator-(const Busy& o) const {
-    return {std::max(0.0, device - o.device), std::max(0.0, host - o.host), std::max(0.0, joules - o.joules)};
+  double travelling = 0;        // seconds of `device` at most that tokens travel to experts and back
+  Busy operator+(const Busy& o) const {
+    return {device + o.device, host + o.host, joules + o.joules, travelling + o.travelling};
   }
-  Busy operator*(double n) const { return {device * n, host * n, joules * n}; }
-  // What keeps the stages behind waiting: the host runs ahead of its device, but where it computes itself.
-  double chained(bool immediate) const { return immediate ? device + host : device; }
+  Busy operator-(const Busy& o) const {
+    return {std::max(0.0, device - o.device), std::max(0.0, host - o.host), std::max(0.0, joules - o.joules),
+            std::max(0.0, travelling - o.travelling)};
+  }
+  Busy operator*(double n) const { return {device * n, host * n, joules * n, travelling * n}; }
+  // What keeps the stages behind waiting: the host runs ahead of its device, but where it computes itself. `overlaps`: other micro
+  // batches compute while tokens travel.
+  double chained(bool immediate, bool overlaps) const {
+    const double busy = overlaps ? std::max(0.0, device - travelling) : device;
+    return immediate ? busy + host : busy;
+  }
 };
 
 // What a run of actions leaves behind: bytes, and in how many blocks.

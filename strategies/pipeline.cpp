@@ -200,6 +200,32 @@ MaybeFault why_not_pipelined(const Point& p) {
   return bad_deferral(p);
 }
 
+// A forward stops where its tokens travel to experts, and where they come back; so does a backward.
+int pauses_of(const ModelSpec& m, const ChunkPlan& chunk) {
+  std::int64_t layers = 0;
+  for (std::int64_t i = chunk.first_layer; i < chunk.first_layer + chunk.layers; ++i)
+    layers += m.has_experts(i) ? 1 : 0;
+  if (m.has_experts(m.layers - 1)) layers += chunk.depths;  // depths have a layer as the last one is
+  return static_cast<int>(2 * layers);
+}
+
+void write_schedule(const Point& point, Plan& plan) {
+  const int stages = static_cast<int>(point.pp), micro_batches = static_cast<int>(point.micro_batches()),
+            group = static_cast<int>(point.micro_batch_group);
+  if (!point.overlap_moe) {
+    plan.schedule =
+        make_schedules(point.schedule, stages, static_cast<int>(point.virtual_stages), micro_batches, group);
+    return;
+  }
+  std::vector<std::vector<int>> pauses;
+  for (auto& stage : plan.chunks) {
+    pauses.emplace_back();
+    for (ChunkPlan& chunk : stage) pauses.back().push_back(chunk.pauses = pauses_of(point.model, chunk));
+  }
+  plan.schedule = make_schedules_in_turns(point.schedule, stages, micro_batches, group, pauses);
+  plan.delay_wgrad = point.delay_wgrad;
+}
+
 // The position that has the last layer.
 int last_layer_at(const PipelineLayout& table) {
   int at = static_cast<int>(table.size()) - 1;
@@ -233,8 +259,7 @@ void write(const Point& point, Plan& plan) {
       chunk.stage = stage;
       plan.chunks[stage].push_back(chunk);
     }
-  plan.schedule = make_schedules(point.schedule, stages, chunks, static_cast<int>(point.micro_batches()),
-                                 static_cast<int>(point.micro_batch_group));
+  write_schedule(point, plan);
   if (point.defer_embedding_wgrad)
     plan.deferred_gemms = point.wgrad_deferral_limit == 0 ? point.micro_batches()
                                                           : std::min(point.wgrad_deferral_limit, point.micro_batches());

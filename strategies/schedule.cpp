@@ -2,6 +2,7 @@
 #include "strategies/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mbench::strategies {
 namespace {
@@ -19,13 +20,18 @@ struct InterleavedOrder {
   }
 };
 
-Schedule steps_of(ScheduleKind kind, int stages, int stage, const InterleavedOrder& order) {
+// Forwards before the first backward.
+int warmup_of(ScheduleKind kind, int stages, int stage, const InterleavedOrder& order) {
+  const int total = order.micro_batches * order.chunks;
+  if (kind == ScheduleKind::one_f_one_b) return std::min(stages - stage - 1, total);
+  if (kind == ScheduleKind::interleaved)
+    return std::min((stages - stage - 1) * 2 + (order.chunks - 1) * order.group, total);
+  return total;
+}
+
+Schedule steps_of(ScheduleKind kind, const InterleavedOrder& order, int warmup) {
   Schedule steps;
   const int total = order.micro_batches * order.chunks;
-  int warmup = total;  // forwards before the first backward
-  if (kind == ScheduleKind::one_f_one_b) warmup = std::min(stages - stage - 1, total);
-  if (kind == ScheduleKind::interleaved)
-    warmup = std::min((stages - stage - 1) * 2 + (order.chunks - 1) * order.group, total);
   const auto step = [&](bool forward, int index) {
     if (kind == ScheduleKind::interleaved) return order.at(forward, index);
     return Action{forward ? Action::Kind::forward : Action::Kind::backward, 0, index};
@@ -74,31 +80,84 @@ struct Pipeline {
   }
 };
 
-// What is computed, with a message before it where another stage made what it needs, and behind it where another needs what it made.
-Schedule with_messages(const Schedule& steps, const Pipeline& p, int stage, RoundReceives* round) {
-  Schedule schedule;
-  const bool first = stage == 0, last = stage == p.stages - 1;
-  for (const Action& step : steps) {
-    const int position = position_of(p.kind, p.stages, stage, step.chunk);
+// Writes what a stage computes with the messages around it: one before it where another stage made what it needs, and one behind it
+// where another needs what it made.
+class Messages {
+ public:
+  Messages(const Pipeline& pipeline, int stage, RoundReceives* round)
+      : pipeline_(pipeline), stage_(stage), round_(round) {}
+
+  void receive(const Action& step) {
     const bool forward = step.kind == Action::Kind::forward;
-    const int from = p.stage_at(forward ? position - 1 : position + 1),
-              to = p.stage_at(forward ? position + 1 : position - 1);
-    const bool other = from >= 0 && from != stage;
+    const int position = position_of(pipeline_.kind, pipeline_.stages, stage_, step.chunk),
+              from = pipeline_.stage_at(forward ? position - 1 : position + 1);
+    if (round_ && (forward ? stage_ == 0 : stage_ == pipeline_.stages - 1))
+      round_->before(step, schedule_);
+    else if (from >= 0 && from != stage_)
+      add(forward ? Action::Kind::receive_activation : Action::Kind::receive_gradient, step);
+  }
+  void send(const Action& step) {
+    const bool forward = step.kind == Action::Kind::forward;
+    const int position = position_of(pipeline_.kind, pipeline_.stages, stage_, step.chunk),
+              to = pipeline_.stage_at(forward ? position + 1 : position - 1);
+    if (to >= 0 && to != stage_) add(forward ? Action::Kind::send_activation : Action::Kind::send_gradient, step);
+  }
+  void compute(const Action& step) { schedule_.push_back(step); }
+  // From part `first` to `last`.
+  void compute(Action step, int first, int last) {
+    for (step.part = first; step.part <= last; ++step.part) schedule_.push_back(step);
+  }
+  Schedule take() { return std::move(schedule_); }
+
+ private:
+  void add(Action::Kind kind, const Action& step) { schedule_.push_back({kind, step.chunk, step.micro}); }
+
+  Pipeline pipeline_;
+  int stage_;
+  RoundReceives* round_;
+  Schedule schedule_;
+};
+
+Schedule with_messages(const Schedule& steps, const Pipeline& pipeline, int stage, RoundReceives* round) {
+  Messages out(pipeline, stage, round);
+  for (const Action& step : steps) {
+    const bool messages = step.kind != Action::Kind::weight_gradient;
+    if (messages) out.receive(step);
+    out.compute(step);
+    if (messages) out.send(step);
+  }
+  return out.take();
+}
+
+// `pairs`: where the forwards are that stand with the backward behind them.
+Schedule with_turns(const Schedule& steps, const std::vector<std::size_t>& pairs, const Pipeline& pipeline, int stage,
+                    RoundReceives* round, const std::vector<int>& pauses) {
+  Messages out(pipeline, stage, round);
+  const auto last = [&](const Action& step) { return pauses[static_cast<std::size_t>(step.chunk)]; };
+  auto pair = pairs.begin();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Action& step = steps[i];
     if (step.kind == Action::Kind::weight_gradient) {
-      schedule.push_back(step);
+      out.compute(step);
       continue;
     }
-    if (round && (forward ? first : last))
-      round->before(step, schedule);
-    else if (other)
-      schedule.push_back(
-          {forward ? Action::Kind::receive_activation : Action::Kind::receive_gradient, step.chunk, step.micro});
-    schedule.push_back(step);
-    if (to >= 0 && to != stage)
-      schedule.push_back(
-          {forward ? Action::Kind::send_activation : Action::Kind::send_gradient, step.chunk, step.micro});
+    out.receive(step);
+    if (pair == pairs.end() || *pair != i) {
+      out.compute(step, 0, last(step));
+      out.send(step);
+      continue;
+    }
+    ++pair;
+    const Action& backward = steps[++i];
+    out.receive(backward);
+    for (int part = 0; part <= std::max(last(step), last(backward)); ++part) {
+      if (part <= last(backward)) out.compute(backward, part, part);
+      if (part <= last(step)) out.compute(step, part, part);
+    }
+    out.send(step);
+    out.send(backward);
   }
-  return schedule;
+  return out.take();
 }
 
 }  // namespace
@@ -115,7 +174,32 @@ Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int
                          nullptr);
   const InterleavedOrder order{chunks, micro_batches, group > 0 ? group : stages};
   RoundReceives round(stages, order);
-  return with_messages(steps_of(kind, stages, stage, order), pipeline, stage, chunks > 1 ? &round : nullptr);
+  return with_messages(steps_of(kind, order, warmup_of(kind, stages, stage, order)), pipeline, stage,
+                       chunks > 1 ? &round : nullptr);
+}
+
+std::vector<Schedule> make_schedules_in_turns(ScheduleKind kind, int stages, int micro_batches, int group,
+                                              const std::vector<std::vector<int>>& pauses) {
+  std::vector<Schedule> all;
+  std::vector<std::vector<std::size_t>> pairs;
+  if (splits_backward(kind)) all = split_schedules(kind, stages, micro_batches, &pairs);
+  for (int stage = 0; stage < stages; ++stage) {
+    const auto at = static_cast<std::size_t>(stage);
+    const int chunks = static_cast<int>(pauses[at].size());
+    const Pipeline pipeline{kind, stages, chunks};
+    if (splits_backward(kind)) {
+      all[at] = with_turns(all[at], pairs[at], pipeline, stage, nullptr, pauses[at]);
+      continue;
+    }
+    const InterleavedOrder order{chunks, micro_batches, group > 0 ? group : stages};
+    const int total = micro_batches * chunks, warmup = std::min(warmup_of(kind, stages, stage, order) + 1, total);
+    std::vector<std::size_t> mine;  // behind the warm-up forwards and backwards are one after the other
+    for (int i = warmup; i < total; ++i) mine.push_back(static_cast<std::size_t>(2 * i - warmup));
+    RoundReceives round(stages, order);
+    all.push_back(
+        with_turns(steps_of(kind, order, warmup), mine, pipeline, stage, chunks > 1 ? &round : nullptr, pauses[at]));
+  }
+  return all;
 }
 
 std::vector<Schedule> make_schedules(ScheduleKind kind, int stages, int chunks, int micro_batches, int group) {

@@ -53,6 +53,7 @@ class Writer {
   int count(Kind kind, int chunk) const {
     return next_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(chunk)];
   }
+  std::size_t steps() const { return steps_.size(); }  // so far
   bool puts_off() const { return !put_off_.empty(); }
   bool puts_off(int chunk) const { return std::find(put_off_.begin(), put_off_.end(), chunk) != put_off_.end(); }
   Schedule take() { return std::move(steps_); }
@@ -106,19 +107,28 @@ Schedule zbv(int stages, int stage, int micro_batches) {
   return w.take();
 }
 
-Schedule dualpipev(int stages, int stage, int micro_batches) {
+Schedule dualpipev(int stages, int stage, int micro_batches, std::vector<std::size_t>& pairs) {
   Writer w(micro_batches);
+  const auto pair = [&](int forward, int backward) {
+    if (w.count(Kind::forward, forward) < micro_batches && w.count(Kind::backward, backward) < micro_batches)
+      pairs.push_back(w.steps());
+    w.forward(forward), w.whole_backward(backward);
+  };
   const int before = stages - 1 - stage, through = stage + 1, full = std::max(2 * stages, micro_batches);
   for (int i = 0; i < 2 * before; ++i) w.forward(0);
   for (int i = 0; i < through; ++i) w.forward(0), w.forward(1);
   for (int i = 0; i < before; ++i) w.backward(1), w.weights(), w.forward(1);
   for (int i = 0; i < full - 2 * stages + through; ++i) {
-    w.forward(0), w.whole_backward(1);
-    w.forward(1), w.whole_backward(0);
+    // The last stage's first backward is of the forward before it.
+    if (i == 0 && before == 0)
+      w.forward(0), w.whole_backward(1);
+    else
+      pair(0, 1);
+    pair(1, 0);
   }
   for (int i = 0; i < before; ++i) {
     w.whole_backward(1);
-    w.forward(1), w.whole_backward(0);
+    pair(1, 0);
   }
   // The second half puts gradients of weights off.
   bool split = false;
@@ -270,11 +280,17 @@ class Repeated {
 
 }  // namespace
 
-std::vector<Schedule> split_schedules(ScheduleKind kind, int stages, int micro_batches) {
+std::vector<Schedule> split_schedules(ScheduleKind kind, int stages, int micro_batches,
+                                      std::vector<std::vector<std::size_t>>* pairs) {
   if (kind == ScheduleKind::v_half || kind == ScheduleKind::v_min) return Repeated(kind, stages, micro_batches).run();
-  const auto one = kind == ScheduleKind::zb_h1 ? zb_h1 : kind == ScheduleKind::zbv ? zbv : dualpipev;
   std::vector<Schedule> all;
-  for (int stage = 0; stage < stages; ++stage) all.push_back(one(stages, stage, micro_batches));
+  for (int stage = 0; stage < stages; ++stage) {
+    std::vector<std::size_t> mine;
+    all.push_back(kind == ScheduleKind::zb_h1 ? zb_h1(stages, stage, micro_batches)
+                  : kind == ScheduleKind::zbv ? zbv(stages, stage, micro_batches)
+                                              : dualpipev(stages, stage, micro_batches, mine));
+    if (pairs) pairs->push_back(std::move(mine));
+  }
   return all;
 }
 

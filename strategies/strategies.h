@@ -57,6 +57,7 @@ Strategy optimizer();
 Strategy fp8();
 Strategy recompute();
 Strategy pipeline();
+Strategy expert_overlap();
 
 // Whether no strategy refuses the point.
 bool can_be(const Point& point);

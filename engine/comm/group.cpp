@@ -270,20 +270,64 @@ std::unique_ptr<Pending> Group::start_all_to_all(const Tensor& in, const Tensor&
   return start_exchange(in, out, checked_rows(in, out, send_rows, receive_rows));
 }
 
-void Group::forwarded_all_to_all(const std::vector<Parcel>& parcels, std::span<const std::int64_t> send_rows,
-                                 std::span<const std::int64_t> receive_rows, std::int64_t node_rows) {
+std::pair<Group::Rows, std::size_t> Group::checked_parcels(const std::vector<Parcel>& parcels,
+                                                           std::span<const std::int64_t> send_rows,
+                                                           std::span<const std::int64_t> receive_rows) const {
   Rows rows;
   std::size_t bytes = 0;
   for (const Parcel& p : parcels) {
     rows = checked_rows(p.in, p.out, send_rows, receive_rows);
     bytes += p.in.bytes();
   }
+  return {rows, bytes};
+}
+
+void Group::forwarded_all_to_all(const std::vector<Parcel>& parcels, std::span<const std::int64_t> send_rows,
+                                 std::span<const std::int64_t> receive_rows, std::int64_t node_rows) {
+  const auto [rows, bytes] = checked_parcels(parcels, send_rows, receive_rows);
   if (size_ == 1) {
     for (const Parcel& p : parcels) device_.copy(p.in, p.out);
     return;
   }
   collective("all_to_all", bytes,
-             [this, parcels, rows, node_rows] { do_forwarded_all_to_all(parcels, rows, node_rows); });
+             [this, parcels, rows = rows, node_rows] { do_forwarded_all_to_all(parcels, rows, node_rows); });
+}
+
+std::unique_ptr<Pending> Group::start_forwarded_all_to_all(const std::vector<Parcel>& parcels,
+                                                           std::span<const std::int64_t> send_rows,
+                                                           std::span<const std::int64_t> receive_rows,
+                                                           std::int64_t node_rows) {
+  const auto [rows, bytes] = checked_parcels(parcels, send_rows, receive_rows);
+  if (size_ == 1) {
+    for (const Parcel& p : parcels) device_.copy(p.in, p.out);
+    return std::make_unique<NothingPending>();
+  }
+  return started("start all_to_all", "wait all_to_all", bytes, [this, parcels, rows = rows, node_rows] {
+    return do_start_forwarded_all_to_all(parcels, rows, node_rows);
+  });
+}
+
+namespace {
+
+// Several that are waited for one after the other.
+class AllPending final : public Pending {
+ public:
+  explicit AllPending(std::vector<std::unique_ptr<Pending>> all) : all_(std::move(all)) {}
+  void wait() override {
+    for (const auto& each : all_) each->wait();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Pending>> all_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pending> Group::do_start_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows,
+                                                              std::int64_t) {
+  std::vector<std::unique_ptr<Pending>> all;
+  for (const Parcel& p : parcels) all.push_back(do_start_all_to_all(p.in, p.out, rows));
+  return std::make_unique<AllPending>(std::move(all));
 }
 
 void Group::do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t) {

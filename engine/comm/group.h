@@ -100,6 +100,10 @@ class Group {
   };
   void forwarded_all_to_all(const std::vector<Parcel>& parcels, std::span<const std::int64_t> send_rows,
                             std::span<const std::int64_t> receive_rows, std::int64_t node_rows);
+  std::unique_ptr<Pending> start_forwarded_all_to_all(const std::vector<Parcel>& parcels,
+                                                      std::span<const std::int64_t> send_rows,
+                                                      std::span<const std::int64_t> receive_rows,
+                                                      std::int64_t node_rows);
   // How many ranks of the group, one after the other, are on a node; all, where the backend does not know.
   virtual int ranks_on_node() const { return size_; }
   // Round the ring of ranks: `in` goes to the rank after this one (after the last: the first). out = what the rank
@@ -144,6 +148,8 @@ class Group {
   virtual std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) = 0;
   // One all_to_all after the other, unless a backend has a better way.
   virtual void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows);
+  virtual std::unique_ptr<Pending> do_start_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows,
+                                                                 std::int64_t node_rows);
   // An all_to_all in which every rank sends to only one, unless a backend has a better way.
   virtual std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor& out);
   virtual void do_broadcast(const Tensor& x, int root) = 0;
@@ -165,6 +171,10 @@ class Group {
   Rows equal_rows(const Tensor& in, const Tensor& out) const;
   Rows checked_rows(const Tensor& in, const Tensor& out, std::span<const std::int64_t> send_rows,
                     std::span<const std::int64_t> receive_rows) const;
+  // And their bytes.
+  std::pair<Rows, std::size_t> checked_parcels(const std::vector<Parcel>& parcels,
+                                               std::span<const std::int64_t> send_rows,
+                                               std::span<const std::int64_t> receive_rows) const;
   void exchange(const Tensor& in, const Tensor& out, const Rows& rows);
   std::unique_ptr<Pending> start_exchange(const Tensor& in, const Tensor& out, const Rows& rows);
   template <class Call>

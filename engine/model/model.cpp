@@ -1,6 +1,7 @@
 #include "engine/model/model.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "engine/ops/add.h"
@@ -154,12 +155,15 @@ Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x,
   return Tensor();
 }
 
-// What a part leaves to the action that makes gradients of weights: one piece of work, since it needs the part's gradients.
-std::function<void()> ModelChunk::in_part(std::size_t part, std::vector<std::function<void()>> gemms) const {
-  return [this, part, gemms = std::move(gemms)]() mutable {
+// What a part left, from `first` on, as one piece of work, since it needs the part's gradients.
+void ModelChunk::join(std::vector<std::function<void()>>& left, std::size_t first, std::size_t part) const {
+  const auto begin = left.begin() + static_cast<std::ptrdiff_t>(first);
+  std::vector<std::function<void()>> gemms(std::make_move_iterator(begin), std::make_move_iterator(left.end()));
+  left.erase(begin, left.end());
+  left.push_back([this, part, gemms = std::move(gemms)]() mutable {
     const auto used = store_.use(parts_[part], ParameterStore::Gradients::rest);
     for (std::function<void()>& gemm : gemms) std::exchange(gemm, {})();  // what it held goes with it
-  };
+  });
 }
 
 Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const {
@@ -171,11 +175,9 @@ Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Save
       const auto used =
           use(part, c.later ? ParameterStore::Gradients::partly : ParameterStore::Gradients::yes, part - 1);
       const InPart here(c.device.memory(), names_[part]);
-      std::vector<std::function<void()>> gemms, *const all = c.later;
-      if (all) c.later = &gemms;
+      if (c.later) c.first_of_part = c.later->size();
       run();
-      c.later = all;
-      if (all) all->push_back(in_part(part, std::move(gemms)));
+      if (c.later) join(*c.later, c.first_of_part, part);
     }
     ready(parts_[part].front());
   };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "engine/base/text.h"
 
@@ -40,6 +41,18 @@ void Context::leave(std::function<void()> gemm) {
     const InPart here(memory, part);
     gemm();
   });
+}
+
+void Context::make_left() {
+  if (!later) return;
+  first_of_part = 0;
+  for (std::function<void()>& gemm : std::exchange(*later, {})) std::exchange(gemm, {})();  // what it held goes with it
+}
+
+void Context::travel(Way own) {
+  if (!fiber || own != way) return;
+  if (own == Way::backward && plan.delay_wgrad) make_left();
+  fiber->pause();
 }
 
 void RouterLoad::add(std::span<const std::int64_t> counts) {

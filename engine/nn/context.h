@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/fiber.h"
 #include "engine/base/philox.h"
 #include "engine/nn/fp8_tensor.h"
 #include "engine/nn/groups.h"
@@ -66,6 +67,10 @@ struct Context {
   Tensor step_on_device{};  // [1] i64, where steps are replayed: the same as `step`
   // Set during a backward that is split: what it leaves to the action that makes the gradients of weights, in order.
   std::vector<std::function<void()>>* later = nullptr;
+  std::size_t first_of_part = 0;  // in it: what the part of the model that runs has left
+  // Where a forward and a backward take turns (Plan: ChunkPlan::pauses): the one of them that runs.
+  enum class Way { forward, backward } way = Way::forward;
+  Fiber* fiber = nullptr;
   std::uint64_t roundings = 0;  // operands of NVFP4 that were rounded at random in this step
 
   const Keeps& keeps() const { return plan.keeps(); }
@@ -88,6 +93,11 @@ struct Context {
       gemm();
   }
   void leave(std::function<void()> gemm);
+  // Does what was left so far.
+  void make_left();
+  // While tokens travel: gradients of weights that were put off, and then the forward's or backward's other goes on. Nothing where none
+  // takes turns with it, nor in a forward that a backward runs again.
+  void travel(Way own);
 
   Tensor activation(const Shape& shape, std::string_view what) {
     return device.empty(shape, dtype(), Category::activations, what);

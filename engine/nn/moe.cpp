@@ -264,10 +264,13 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
   Tensor shared;
   if (shared_) shared = shared_forward(c, batch, std::move(x), saved);
   x.reset();
+  if (!visits_) c.travel(Context::Way::forward);
   Tensor arrived = travelling.finish();
   Tensor made =
       experts_.forward(c, saved.sizes, std::move(arrived), within ? weights.finish() : Tensor(), saved.experts);
-  Tensor output = exchange_.send(c, std::move(made), experts_.count(), saved.way, Towards::tokens).finish();
+  travelling = exchange_.send(c, std::move(made), experts_.count(), saved.way, Towards::tokens);
+  if (!visits_) c.travel(Context::Way::forward);
+  Tensor output = travelling.finish();
   Tensor sum = for_tokens(c, whole, saved, "combined outputs of experts");
   if (within) {
     run(c.device, ops::DispatchGrad{output, saved.rows, sum});
@@ -279,7 +282,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
   if (visits_) {
     std::vector<Tensor> made;
     made.push_back(std::exchange(sum, Tensor()));
-    sum = visits_->back(c, std::move(made), {own_tokens(saved, whole[2])}, saved.visits).front();
+    sum = visits_->back(c, std::move(made), {own_tokens(saved, whole[2])}, saved.visits, Context::Way::forward).front();
   }
   const Tensor y = communicate(c, sums_.forward, sum);
   if (shared_) run(c.device, ops::Add{y, shared, y});
@@ -311,12 +314,19 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique
   Tensor dshared;
   if (shared_) dshared = shared_backward(c, batch, std::move(dy), saved);
   dy.reset();
+  if (!visits_) c.travel(Context::Way::backward);
   Tensor dweights_of_rows;
   Tensor drows = experts_.backward(c, saved.sizes, travelling.finish(), saved.experts, dweights_of_rows);
-  drows = exchange_.send(c, std::move(drows), experts_.count(), saved.way, Towards::tokens).finish();
+  travelling = exchange_.send(c, std::move(drows), experts_.count(), saved.way, Towards::tokens);
+  ExpertExchange::Travelling of_weights;
+  if (within && c.fiber)
+    of_weights = exchange_.send(c, std::move(dweights_of_rows), experts_.count(), saved.way, Towards::tokens);
+  if (!visits_) c.travel(Context::Way::backward);
+  drows = travelling.finish();
   if (within) {
-    const Tensor back =
-        exchange_.send(c, std::move(dweights_of_rows), experts_.count(), saved.way, Towards::tokens).finish();
+    if (!c.fiber)
+      of_weights = exchange_.send(c, std::move(dweights_of_rows), experts_.count(), saved.way, Towards::tokens);
+    const Tensor back = of_weights.finish();
     const Shape pairs{dweights.numel(), 1};
     run(c.device, ops::DispatchGrad{back, saved.rows.view(pairs), dweights.view(pairs)});
   }
@@ -330,7 +340,8 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique
     made.push_back(std::exchange(dx, Tensor()));
     made.push_back(std::exchange(dweights, Tensor()));
     std::vector<Tensor> sums =
-        visits_->back(c, std::move(made), {own_tokens(saved, whole[2]), saved.visits.rows.shape()}, saved.visits);
+        visits_->back(c, std::move(made), {own_tokens(saved, whole[2]), saved.visits.rows.shape()}, saved.visits,
+                      Context::Way::backward);
     dx = std::move(sums[0]), dweights = std::move(sums[1]);
     saved.visits = {};
   }

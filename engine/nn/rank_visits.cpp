@@ -77,7 +77,22 @@ Tensor RankVisits::of_received(Context& c, Shape row, DType dtype, const RankWay
   return c.device.empty(row, dtype, Category::activations, what).slice(0, std::max<std::int64_t>(1, way.received));
 }
 
-std::vector<Tensor> RankVisits::send(Context& c, const std::vector<Tensor>& tensors, const RankWay& way) const {
+namespace {
+
+// Where a forward and a backward take turns, the other goes on while these travel.
+void exchange(Context& c, const std::vector<Group::Parcel>& parcels, const std::vector<std::int64_t>& send,
+              const std::vector<std::int64_t>& receive, std::int64_t node_rows, Context::Way own) {
+  Group& peers = c.groups.over({Axis::ep});
+  if (!c.fiber || c.way != own) return peers.forwarded_all_to_all(parcels, send, receive, node_rows);
+  const auto travelling = peers.start_forwarded_all_to_all(parcels, send, receive, node_rows);
+  c.travel(own);
+  travelling->wait();
+}
+
+}  // namespace
+
+std::vector<Tensor> RankVisits::send(Context& c, const std::vector<Tensor>& tensors, const RankWay& way,
+                                     Context::Way own) const {
   std::vector<Tensor> arrived;
   std::vector<Group::Parcel> parcels;
   for (const Tensor& x : tensors) {
@@ -87,13 +102,13 @@ std::vector<Tensor> RankVisits::send(Context& c, const std::vector<Tensor>& tens
     arrived.push_back(of_received(c, row, x.dtype(), way, "tokens of other ranks"));
     parcels.push_back({rows, arrived.back().slice(0, way.received)});
   }
-  c.groups.over({Axis::ep}).forwarded_all_to_all(parcels, way.send, way.receive, way.node_rows);
+  exchange(c, parcels, way.send, way.receive, way.node_rows, own);
   return arrived;
 }
 
 RankVisits::Tokens RankVisits::to_ranks(Context& c, const Tensor& x, const Tensor& experts, const Tensor& weights,
                                         const RankWay& way) const {
-  std::vector<Tensor> arrived = send(c, {x, experts.bytes_as(DType::f32), weights}, way);
+  std::vector<Tensor> arrived = send(c, {x, experts.bytes_as(DType::f32), weights}, way, Context::Way::forward);
   Tokens tokens{arrived[0], arrived[1].bytes_as(DType::i64), arrived[2]};
   tokens.x = tokens.x.view({tokens.x.shape()[0], 1, tokens.x.shape()[1]});
   // A row of no token has no experts.
@@ -105,12 +120,12 @@ RankVisits::Tokens RankVisits::to_ranks(Context& c, const Tensor& x, const Tenso
 }
 
 Tensor RankVisits::to_ranks(Context& c, const Tensor& x, const RankWay& way) const {
-  const Tensor arrived = send(c, {x}, way).front();
+  const Tensor arrived = send(c, {x}, way, Context::Way::backward).front();
   return arrived.view({arrived.shape()[0], 1, arrived.shape()[1]});
 }
 
 std::vector<Tensor> RankVisits::back(Context& c, std::vector<Tensor> made, const std::vector<Shape>& whole,
-                                     const RankWay& way) const {
+                                     const RankWay& way, Context::Way own) const {
   std::vector<Tensor> sums;
   std::vector<Group::Parcel> parcels;
   for (Tensor& x : made) {
@@ -119,7 +134,7 @@ std::vector<Tensor> RankVisits::back(Context& c, std::vector<Tensor> made, const
     parcels.push_back({x.view({x.shape().rows(), width}).slice(0, way.received), rows});
     x.reset();
   }
-  c.groups.over({Axis::ep}).forwarded_all_to_all(parcels, way.receive, way.send, way.node_rows);
+  exchange(c, parcels, way.receive, way.send, way.node_rows, own);
   for (std::size_t i = 0; i < parcels.size(); ++i) {
     parcels[i].in.reset();
     sums.push_back(c.device.empty(whole[i], parcels[i].out.dtype(), Category::activations, "sums of ranks' tokens"));

@@ -42,12 +42,12 @@ class RankVisits {
   // `x`: [..., hidden], `weights`: [..., k] f32 of the same tokens.
   Tokens to_ranks(Context& context, const Tensor& x, const Tensor& experts, const Tensor& weights,
                   const RankWay& way) const;
-  Tensor to_ranks(Context& context, const Tensor& x, const RankWay& way) const;  // only x
+  Tensor to_ranks(Context& context, const Tensor& x, const RankWay& way) const;  // only x, in backward
 
   // Sends back `made`, one for each token that visits this rank. Returns sums over all ranks, like `whole`. Tensors
-  // travel together.
+  // travel together. `own`: whether in forward or in backward.
   std::vector<Tensor> back(Context& context, std::vector<Tensor> made, const std::vector<Shape>& whole,
-                           const RankWay& way) const;
+                           const RankWay& way, Context::Way own) const;
 
   // [received, ...] of `row` elements: as much memory on every rank, where routing is balanced.
   static Tensor of_received(Context& context, Shape row, DType dtype, const RankWay& way, std::string_view what);
@@ -57,7 +57,8 @@ class RankVisits {
   std::int64_t fullest(std::int64_t rows) const;
   void read_counts(Context& context, const Tensor& counts, RankWay& way) const;
   // The tensors' rows for each rank, at the other ranks: one exchange.
-  std::vector<Tensor> send(Context& context, const std::vector<Tensor>& tensors, const RankWay& way) const;
+  std::vector<Tensor> send(Context& context, const std::vector<Tensor>& tensors, const RankWay& way,
+                           Context::Way own) const;
 
   int ranks_;
   std::int64_t experts_, active_;

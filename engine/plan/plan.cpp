@@ -43,8 +43,9 @@ std::vector<int> Plan::stages_with_words() const {
 }
 
 std::string phase_name(const Action& a) {
-  return a.chunk == 0 ? fmt::format("{} {}", name_of(a.kind), a.micro)
-                      : fmt::format("{} {} of chunk {}", name_of(a.kind), a.micro, a.chunk);
+  const std::string part = a.part > 0 ? fmt::format(", part {}", a.part) : "";
+  return a.chunk == 0 ? fmt::format("{} {}{}", name_of(a.kind), a.micro, part)
+                      : fmt::format("{} {} of chunk {}{}", name_of(a.kind), a.micro, a.chunk, part);
 }
 
 std::string_view name_of(Action::Kind kind) {

@@ -50,11 +50,13 @@ struct ChunkPlan {
   // How many hidden activations [seq, batch, hidden] are in a message from the chunk before, and in one to the chunk behind. They are the
   // model's and, between depths and a head on another chunk, also one for each depth.
   int receives = 1, sends = 1;
+  // How often a forward of it stops while tokens travel, and a backward: with overlap_moe, twice a layer with experts.
+  int pauses = 0;
 
   // Whether another chunk has the same parts, whichever layers they are.
   bool like(const ChunkPlan& o) const {
     return layers == o.layers && first == o.first && last == o.last && norm == o.norm && depths == o.depths &&
-           receives == o.receives && sends == o.sends;
+           receives == o.receives && sends == o.sends && pauses == o.pauses;
   }
 };
 
@@ -115,6 +117,8 @@ struct Plan {
   std::vector<Schedule> schedule;              // [stage]
   // For this many micro batches of a step, the last stage computes the gradient of the logits' weight after its last backward.
   std::int64_t deferred_gemms = 0;
+  // A backward makes gradients of weights while its tokens travel, and the last ones at its end.
+  bool delay_wgrad = false;
   StatePlan state;
   // Whether gradients are sent during the last backward, and updated weights during the next forward.
   bool overlap_grad_reduce = true, overlap_param_gather = true;

@@ -23,6 +23,7 @@ struct Action {
   } kind;
   int chunk = 0;  // which of the stage's chunks
   int micro = 0;  // which micro batch
+  int part = 0;   // of a forward or backward that stops where its tokens travel to experts or back (ChunkPlan::pauses)
   bool operator==(const Action&) const = default;
 };
 

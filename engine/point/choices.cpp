@@ -142,7 +142,7 @@ template <>
 std::span<const NamedChoice<Offload>> choices_of() {
   static constexpr NamedChoice<Offload> all[] = {
       {"none", Offload::none, "Nothing."},
-      {"moments", Offload::moments, "Adam's moments alone, which come to the device for the update."},
+      {"moments", Offload::moments, "Adam's moments without the f32 weights; they come to the device for the update."},
       {"optimizer", Offload::optimizer, "Optimizer state, which the host's processor updates."},
       {"all", Offload::all, "With `zero` 3 or `fsdp`: weights too."},
       {"optimizer+gradients", Offload::optimizer_and_gradients,

@@ -37,6 +37,9 @@ struct LayoutSpec {
   // `wgrad_deferral_limit` micro batches at most; 0: for all.
   bool defer_embedding_wgrad = false;
   std::int64_t wgrad_deferral_limit = 0;
+  // The forward of a micro batch and the backward of another take turns while tokens travel to experts and back
+  // (--overlap-moe-expert-parallel-comm). And that backward makes gradients of weights meanwhile (--delay-wgrad-compute).
+  bool overlap_moe = false, delay_wgrad = false;
   Zero zero = Zero::none;  // how model state is sharded over the ranks that replicate it
   // Gradients are reduced during the last backward, and updated weights fetched during the next forward; or both without overlap.
   bool overlap_grad_reduce = true, overlap_param_gather = true;

@@ -244,14 +244,14 @@ class Session {
     out.end = std::move(step_events_[begin + length() - 1]);
     for (std::size_t i = 0; i < schedule().size(); ++i) {
       const Action& a = schedule()[i];
-      RecordedStep::Of& both = out.actions[{a.kind, a.chunk}];
+      RecordedStep::Of& both = out.actions[key_of(a)];
       if (a.micro == last_) both.last = step_events_[begin + 1 + i];
       if (a.micro == 1 && a.micro != last_) both.between = std::move(step_events_[begin + 1 + i]);
       if (a.micro == 0) both.first = std::move(step_events_[begin + 1 + i]);
     }
     for (auto& [key, both] : out.actions) {
       const bool again = both.first.keeps && !both.last.keeps && !both.between;
-      if (completes_gradients(key.first) && last_ > 1 && again)
+      if (completes_gradients(key.kind) && last_ > 1 && again)
         both.between = ActionEvents{both.first.clock, both.last.memory, both.first.sent};
     }
   }
@@ -281,7 +281,8 @@ class Session {
     std::vector<Life> lives;
     for (const Blocks::Block& b : blocks_.blocks()) lives.push_back(life_of(b));
     std::vector<std::uint32_t> number(lives.size());
-    std::map<std::tuple<std::size_t, Action::Kind, int, int>, std::uint32_t> to_send;  // by step, chunk and micro batch
+    // By step, kind of the send, chunk and micro batch.
+    std::map<std::tuple<std::size_t, Action::Kind, int, int>, std::pair<ActionKey, std::uint32_t>> to_send;
     const std::size_t step_events = blocks_.events().size();
     for (std::size_t i = 0; i < step_events; ++i) {
       ActionEvents& action_events = step_events_[i];
@@ -291,7 +292,7 @@ class Session {
         const Blocks::Block& b = blocks_.blocks()[e.block];
         const Action* maker = action(b.made_in);
         MemoryEvent event{};
-        if (maker) event.maker = maker->kind, event.maker_chunk = static_cast<std::uint8_t>(maker->chunk);
+        if (maker) event.maker = key_of(*maker);
         if (e.taken) event.category = b.category, event.size = b.size, event.name = b.name;
         switch (lives[e.block]) {
           case Life::scratch:
@@ -318,7 +319,8 @@ class Session {
           const Action::Kind way =
               kind == Action::Kind::forward ? Action::Kind::send_activation : Action::Kind::send_gradient;
           if (e.taken) {
-            if (!to_send.insert({{step_of(i), way, maker->chunk, maker->micro}, event.block}).second) return false;
+            const std::tuple message(step_of(i), way, maker->chunk, maker->micro);
+            if (!to_send.insert({message, {key_of(*maker), event.block}}).second) return false;
           } else {
             if (action(i) && action(i)->kind != way) return false;
             if (action(i)) continue;  // the send itself says so
@@ -336,10 +338,9 @@ class Session {
       if (it == to_send.end() || !step_events_[i].memory.empty()) return false;
       MemoryEvent event{};
       event.kind = M::send;
-      event.maker = a->kind == Action::Kind::send_activation ? Action::Kind::forward : Action::Kind::backward;
-      event.maker_chunk = static_cast<std::uint8_t>(a->chunk);
+      event.maker = it->second.first;
       event.neighbour = neighbour_of(a->kind, a->chunk);
-      event.block = it->second;
+      event.block = it->second.second;
       step_events_[i].memory.push_back(event);
       to_send.erase(it);
     }
@@ -351,7 +352,7 @@ class Session {
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
       const auto& [key, both] = action;
       // What is only done once is not done again: no block of the recording that is replayed is kept.
-      const ActionEvents& between = RecordedStep::between(key.first, both);
+      const ActionEvents& between = RecordedStep::between(key.kind, both);
       if (last_ > 1 && between.keeps) return false;
       // A buffer that all share may grow in the first one, more than once: what is kept or scratch there is its own.
       const bool first_grows = both.first.keeps;
@@ -373,7 +374,7 @@ class Session {
   bool same_times(const RecordedStep& step, const std::set<std::uint32_t>& before) const {
     if (second_ && last_ == 1) return true;  // none lies between
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
-      const bool backward = completes_gradients(action.first.first);
+      const bool backward = completes_gradients(action.first.kind);
       const auto timed = [&](const ActionEvents& t) {
         std::vector<ClockEvent> events = t.clock;
         std::erase_if(events, [&](const ClockEvent& e) {
@@ -384,7 +385,7 @@ class Session {
       };
       if (second_) return timed(*action.second.between) == timed(action.second.last);
       const std::vector<ClockEvent> first = timed(action.second.first), last = timed(action.second.last);
-      return first == last || (action.first.first == Action::Kind::forward && adds_kernels(first, last));
+      return first == last || (action.first.kind == Action::Kind::forward && adds_kernels(first, last));
     });
   }
 
@@ -419,9 +420,9 @@ class Session {
 
 // Both ends are recorded: the first micro batch goes first, the last last, in every chunk.
 bool in_order(const Schedule& schedule, int micro_batches) {
-  std::map<std::pair<Action::Kind, int>, int> next;
+  std::map<ActionKey, int> next;
   for (const Action& a : schedule)
-    if (next[{a.kind, a.chunk}]++ != a.micro) return false;
+    if (next[key_of(a)]++ != a.micro) return false;
   return std::all_of(next.begin(), next.end(), [&](const auto& n) { return n.second == micro_batches; });
 }
 
@@ -432,6 +433,11 @@ std::optional<Recording> record(const Plan& plan, int devices_per_node, const Ma
   // Gradients that are summed until the last backward that is split has all of its own are of several micro batches at once: how long
   // they live is the schedule's, and no micro batch's.
   if (plan.splits_backward() && plan.state.gradients.sharded()) return std::nullopt;
+  // So do gathered weights that a forward and a backward of two micro batches use in turns.
+  const auto pauses = [](const std::vector<ChunkPlan>& stage) {
+    return std::ranges::any_of(stage, [](const ChunkPlan& c) { return c.pauses > 0; });
+  };
+  if (plan.state.weights.sharded() && std::ranges::any_of(plan.chunks, pauses)) return std::nullopt;
   Recording all{rank_classes(plan, devices_per_node), {}};
   for (const RankClasses::Class& c : all.classes.classes) {
     if (only && c.stage != *only) continue;

@@ -108,6 +108,11 @@ class RecordingGroup final : public Group {
     add("all_to_all", Kind::collective,
         links_ ? links_->forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_) : 0);
   }
+  std::unique_ptr<Pending> do_start_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows,
+                                                         std::int64_t node_rows) override {
+    return start("all_to_all",
+                 links_ ? links_->forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_) : 0);
+  }
   // Within one call of the framework's, copy engines move it (Userbuffers' use_ce), beside which kernels are no slower.
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
     auto pending = start("shift", spent(Call::shift, in));

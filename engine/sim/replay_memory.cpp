@@ -35,7 +35,8 @@ class Replay {
         micro_batches_(micro_batches),
         arena_(memory),
         listener_(listener),
-        saved_(static_cast<std::size_t>(chunks * micro_batches * kActionKinds)),
+        parts_(parts_of(schedule)),
+        saved_(static_cast<std::size_t>(chunks * micro_batches * kActionKinds * parts_)),
         kept_(step_events.kept) {}
 
   ReplayedMemory run() {
@@ -126,8 +127,14 @@ class Replay {
   }
 
   std::size_t slot(int chunk, int micro) const { return static_cast<std::size_t>(chunk * micro_batches_ + micro); }
-  std::vector<Block>& saved(int chunk, int micro, Action::Kind maker) {
-    return saved_[slot(chunk, micro) * kActionKinds + static_cast<std::size_t>(maker)];
+  std::vector<Block>& saved(const ActionKey& maker, int micro) {
+    const std::size_t at = slot(maker.chunk, micro) * kActionKinds + static_cast<std::size_t>(maker.kind);
+    return saved_[at * static_cast<std::size_t>(parts_) + static_cast<std::size_t>(maker.part)];
+  }
+  static int parts_of(const Schedule& schedule) {
+    int most = 0;
+    for (const Action& a : schedule) most = std::max(most, a.part);
+    return most + 1;
   }
 
   Block take(const MemoryEvent& e, const Action* a) {
@@ -147,10 +154,10 @@ class Replay {
     if (i >= blocks.size()) blocks.resize(i + 1);
     return blocks[i];
   }
-  Block& sent(const MemoryEvent& e) { return sent_[(e.maker == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
+  Block& sent(const MemoryEvent& e) { return sent_[(e.maker.kind == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
 
   void play(const ActionEvents& action_events, const Action* a) {
-    std::vector<Block>* making = a ? &saved(a->chunk, a->micro, a->kind) : nullptr;
+    std::vector<Block>* making = a ? &saved(key_of(*a), a->micro) : nullptr;
     for (const MemoryEvent& e : action_events.memory) {
       switch (e.kind) {
         case M::take_scratch:
@@ -163,7 +170,7 @@ class Replay {
           at(*making, e.block) = take(e, a);
           break;
         case M::free_saved:
-          give(saved(e.maker_chunk, a->micro, e.maker)[e.block]);
+          give(saved(e.maker, a->micro)[e.block]);
           break;
         case M::take_kept:
           if (!made_in_first_step(e))
@@ -176,7 +183,7 @@ class Replay {
           break;
         case M::send:
           give(sent(e));
-          std::swap(sent(e), saved(a->chunk, a->micro, e.maker)[e.block]);
+          std::swap(sent(e), saved(e.maker, a->micro)[e.block]);
           break;
         case M::free_sent:
           give(sent(e));
@@ -193,7 +200,8 @@ class Replay {
   MemoryListener* listener_;
   int steps_ = 0;
   std::vector<MemoryEvent> states_;        // that the first step makes
-  std::vector<std::vector<Block>> saved_;  // [chunk, micro batch, maker]
+  int parts_;                              // of an action, at most
+  std::vector<std::vector<Block>> saved_;  // [chunk, micro batch, kind, part] of the maker
   std::vector<Block> scratch_, kept_;
   Block sent_[4];  // activations and gradients, by neighbour
   bool waited_ = false;
@@ -209,7 +217,7 @@ class Count {
   }
 
   MemoryUse run() {
-    play(step_events_.setup, nullptr);
+    play(step_events_.setup);
     step(step_events_);
     if (step_events_.later) {
       know_saved(*step_events_.later);
@@ -220,37 +228,36 @@ class Count {
 
   // What it changes when a micro batch has gone before it.
   MemoryChange change(Action::Kind kind, int chunk) {
-    const Action a{kind, chunk, micro_batches_ > 2 ? 1 : 0};
     const auto& both = step_events_.actions.at({kind, chunk});
     const ActionEvents& action_events = RecordedStep::between(kind, both);  // nothing in it is made once and kept
     if (kind == Action::Kind::send_activation || kind == Action::Kind::send_gradient)
       for (const MemoryEvent& e : action_events.memory)
-        if (e.kind == M::send) sent(e) = saved_.at({e.maker, chunk})[e.block];
-    const Change c = of(action_events, a);
+        if (e.kind == M::send) sent(e) = saved_.at(e.maker)[e.block];
+    const Change c = of(action_events);
     return {c.all.by_category, c.at_most.by_category};
   }
 
  private:
   void step(const RecordedStep& step_events) {
-    play(step_events.begin, nullptr);
+    play(step_events.begin);
     for (const Action& a : schedule_) {
       const ActionEvents& action_events = step_events.of(a, micro_batches_);
       const bool again =
           !action_events.keeps && a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
       if (!again) {
-        play(action_events, &a);
+        play(action_events);
         continue;
       }
       auto [found, fresh] = changes_.try_emplace(&action_events);
       Change& change = found->second;
-      if (fresh) change = of(action_events, a);
+      if (fresh) change = of(action_events);
       if (use_.total + change.most > peak_.total) {
         peak_ = use_;
         add(peak_, change.at_most);
       }
       add(use_, change.all);
     }
-    play(step_events.end, nullptr);
+    play(step_events.end);
   }
 
   // A block of an action has the same size in every micro batch (recorder.cpp: same_memory).
@@ -288,11 +295,11 @@ class Count {
     if (i >= blocks.size()) blocks.resize(i + 1);
     return blocks[i];
   }
-  Block& sent(const MemoryEvent& e) { return sent_[(e.maker == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
+  Block& sent(const MemoryEvent& e) { return sent_[(e.maker.kind == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
 
   // Calls taken(block) and given(block) for each event.
   template <class Taken, class Given>
-  void each(const ActionEvents& action_events, const Action* a, const Taken& taken, const Given& given) {
+  void each(const ActionEvents& action_events, const Taken& taken, const Given& given) {
     for (const MemoryEvent& e : action_events.memory) {
       const Block block{0, e.size, e.category};
       switch (e.kind) {
@@ -307,7 +314,7 @@ class Count {
           taken(block);
           break;
         case M::free_saved:
-          given(saved_.at({e.maker, e.maker_chunk})[e.block]);
+          given(saved_.at(e.maker)[e.block]);
           break;
         case M::take_kept:
           kept_[e.block] = block;
@@ -318,7 +325,7 @@ class Count {
           break;
         case M::send:
           given(sent(e));
-          sent(e) = saved_.at({e.maker, a->chunk})[e.block];
+          sent(e) = saved_.at(e.maker)[e.block];
           break;
         case M::free_sent:
           given(sent(e));
@@ -328,9 +335,9 @@ class Count {
     }
   }
 
-  void play(const ActionEvents& action_events, const Action* a) {
+  void play(const ActionEvents& action_events) {
     each(
-        action_events, a,
+        action_events,
         [&](const Block& b) {
           add(use_, b, 1);
           if (use_.total > peak_.total) peak_ = use_;
@@ -338,10 +345,10 @@ class Count {
         [&](const Block& b) { add(use_, b, -1); });
   }
 
-  Change of(const ActionEvents& action_events, const Action& a) {
+  Change of(const ActionEvents& action_events) {
     Change change;
     each(
-        action_events, &a,
+        action_events,
         [&](const Block& b) {
           add(change.all, b, 1);
           if (change.all.total > change.most) change.most = change.all.total, change.at_most = change.all;
@@ -353,7 +360,7 @@ class Count {
   const StepEvents& step_events_;
   const Schedule& schedule_;
   int micro_batches_;
-  std::map<std::pair<Action::Kind, int>, std::vector<Block>> saved_;
+  std::map<ActionKey, std::vector<Block>> saved_;
   std::vector<Block> scratch_, kept_;
   Block sent_[4];  // activations and gradients, by neighbour
   Use use_, peak_;

@@ -2,6 +2,7 @@
 // Written by recorder.h, read by replay.h.
 #pragma once
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -53,6 +54,16 @@ struct ClockEvent {
   bool operator==(const ClockEvent&) const = default;
 };
 
+// What all micro batches do alike: a recording of each is kept.
+struct ActionKey {
+  Action::Kind kind{};
+  int chunk = 0, part = 0;
+  auto operator<=>(const ActionKey&) const = default;
+};
+inline ActionKey key_of(const Action& a) {
+  return {a.kind, a.chunk, a.part};
+}
+
 // Blocks are named by the action that made them, so the same events hold for every micro batch.
 struct MemoryEvent {
   enum class Kind : std::uint8_t {
@@ -66,8 +77,7 @@ struct MemoryEvent {
     free_sent
   } kind;
   Category category{};
-  Action::Kind maker{};          // of free_saved and send
-  std::uint8_t maker_chunk = 0;  // of free_saved and send: the chunk of the action that made it
+  ActionKey maker{};  // of free_saved and send: the action that made it
   // Of send and free_sent: where two of the stage's neighbours get the same kind of message, which of them.
   std::uint8_t neighbour = 0;
   std::uint32_t block = 0;
@@ -113,10 +123,10 @@ struct RecordedStep {
     // did, and to memory what the last did.
     std::optional<ActionEvents> between;
   };
-  std::map<std::pair<Action::Kind, int>, Of> actions;  // by kind and chunk
+  std::map<ActionKey, Of> actions;
 
   const ActionEvents& of(const Action& a, int micro_batches) const {
-    const Of& both = actions.at({a.kind, a.chunk});
+    const Of& both = actions.at(key_of(a));
     if (a.micro == 0) return both.first;
     if (a.micro == micro_batches - 1) return both.last;
     return between(a.kind, both);

@@ -101,6 +101,11 @@ class SimGroup final : public Group {
     blocking("all_to_all",
              slowest(links_.forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_)));
   }
+  std::unique_ptr<Pending> do_start_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows,
+                                                         std::int64_t node_rows) override {
+    return started("all_to_all",
+                   slowest(links_.forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_)));
+  }
   // As RecordingGroup's.
   std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
     return started("shift", spent(sim::Call::shift, in), nullptr, !device().in_one_call());

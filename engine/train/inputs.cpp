@@ -66,7 +66,7 @@ void StepInputs::open_loader(const TokenSource* data, int stage) {
     for (int micro = 0; micro < p.micro_batches; ++micro) order.push_back(micro);
   else
     for (const Action& a : plan_.schedule[static_cast<std::size_t>(stage)])
-      if (a.kind == Action::Kind::forward) order.push_back(a.micro);
+      if (a.kind == Action::Kind::forward && a.part == 0) order.push_back(a.micro);
   loader_ = std::make_unique<Loader>(
       [this, data, replicated](std::int64_t step, int micro) {
         const TrainingPlan& t = plan_.training;

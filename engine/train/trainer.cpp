@@ -117,14 +117,16 @@ void Trainer::backward(const Action& a, Slot& slot) {
     else
       sync_->ready(unit, last);
   };
-  context_.later = splits_backward_ ? &slot.later : nullptr;
+  const bool leaves = splits_backward_ || plan_.delay_wgrad;
+  context_.later = leaves ? &slot.later : nullptr;
   slot.dinput =
       chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved, [&](int unit) {
-        if (splits_backward_)
+        if (leaves)
           slot.later.emplace_back([ready, unit] { ready(unit); });
         else
           ready(unit);
       });
+  if (plan_.delay_wgrad) context_.make_left();
   context_.later = nullptr;
   hand_over(before_[a.chunk], a.micro, &Slot::doutput, slot.dinput);
   if (!splits_backward_) sync_->end_of_micro_batch();
@@ -138,6 +140,40 @@ void Trainer::weight_gradient(Slot& slot) {
   sync_->end_of_micro_batch();
 }
 
+void Trainer::go_on(const Action& a, Slot& slot, Context::Way way) {
+  Allocator& memory = device_.memory();
+  if (a.part == 0)
+    slot.fiber = std::make_unique<Fiber>([this, a, &slot, way](Fiber&) {
+      if (way == Context::Way::forward)
+        forward(a, slot);
+      else
+        backward(a, slot);
+    });
+  const ModelPart before = memory.part();
+  memory.part(slot.stopped_in);
+  context_.way = way, context_.fiber = slot.fiber.get();
+  context_.later = way == Context::Way::backward && (splits_backward_ || plan_.delay_wgrad) ? &slot.later : nullptr;
+  const auto leave = [&] {
+    context_.fiber = nullptr, context_.later = nullptr;
+    slot.stopped_in = memory.part();
+    memory.part(before);
+  };
+  bool ended = false;
+  try {
+    ended = slot.fiber->resume();
+  } catch (...) {
+    leave();
+    throw;
+  }
+  leave();
+  const int pauses = plan_.chunks[stage_][a.chunk].pauses;
+  check(ended == (a.part == pauses), "trainer", "{} has more or fewer pauses than the plan's {}", phase_name(a),
+        pauses);
+  if (!ended) return;
+  slot.fiber.reset();
+  slot.stopped_in = {};
+}
+
 void Trainer::perform(const Action& a) {
   const ChunkPlan& chunk = plan_.chunks[stage_][a.chunk];
   const int position = chunk.position, before = before_[a.chunk].stage, behind = behind_[a.chunk].stage;
@@ -148,7 +184,10 @@ void Trainer::perform(const Action& a) {
       slot.input = receive(before, position, a, chunk.receives);
       break;
     case Action::Kind::forward:
-      forward(a, slot);
+      if (chunk.pauses > 0)
+        go_on(a, slot, Context::Way::forward);
+      else
+        forward(a, slot);
       break;
     case Action::Kind::send_activation:
       send(a, behind, position + 1, slot.output);
@@ -157,7 +196,10 @@ void Trainer::perform(const Action& a) {
       slot.doutput = receive(behind, position, a, chunk.sends);
       break;
     case Action::Kind::backward:
-      backward(a, slot);
+      if (chunk.pauses > 0)
+        go_on(a, slot, Context::Way::backward);
+      else
+        backward(a, slot);
       break;
     case Action::Kind::send_gradient:
       send(a, before, position - 1, slot.dinput);
@@ -210,7 +252,7 @@ void Trainer::enqueue(const Watcher& before) {
   if (context_.router_losses) run(device_, ops::Fill{context_.router_losses, 0});
   backwards_left_.assign(chunks_.size(), 0);
   for (const Action& action : plan_.schedule[stage_])
-    if (action.kind == Action::Kind::backward) ++backwards_left_[action.chunk];
+    if (action.kind == Action::Kind::backward && action.part == 0) ++backwards_left_[action.chunk];
   for (const Action& action : plan_.schedule[stage_]) {
     if (before) before(&action);
     perform(action);

@@ -54,8 +54,11 @@ class Trainer {
     ModelChunk::Saved saved;
     Tensor input, output;    // activations in and out, until consumed or sent
     Tensor dinput, doutput;  // gradients likewise
-    std::vector<std::function<void()>>
-        later;  // where backward is split: the gradients of weights, and what is ready with them
+    // Gradients of weights that backward leaves, and what is ready with them.
+    std::vector<std::function<void()>> later;
+    // A forward or a backward that takes turns with another, and the part of the model that it stopped in.
+    std::unique_ptr<Fiber> fiber;
+    ModelPart stopped_in;
   };
   struct Sending {
     std::unique_ptr<Pending> pending;
@@ -71,6 +74,8 @@ class Trainer {
   void forward(const Action& action, Slot& slot);
   void backward(const Action& action, Slot& slot);
   void weight_gradient(Slot& slot);
+  // From where it stopped to where it stops next.
+  void go_on(const Action& action, Slot& slot, Context::Way way);
   // To the neighbour's rank, or, where the neighbour is a chunk of this one, to `place` in its slot.
   void send(const Action& action, int to, int tag_chunk, Tensor& tensor);
   void hand_over(const Neighbour& to, int micro, Tensor Slot::*place, Tensor& tensor);

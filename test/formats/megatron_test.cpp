@@ -296,6 +296,21 @@ TEST_CASE("Megatron: experts") {
   CHECK(framework_part(p.framework, "grouped_experts") == true);
 }
 
+TEST_CASE("Megatron: experts' exchange overlapped goes out and comes back") {
+  const std::string experts = kArguments + "--num-experts 8 --moe-ffn-hidden-size 32 --moe-grouped-gemm ";
+  const Point plain = point_of(experts);
+  CHECK(!plain.overlap_moe);
+  CHECK(!plain.delay_wgrad);
+  const Point p = point_of(experts + "--overlap-moe-expert-parallel-comm --delay-wgrad-compute");
+  CHECK(p.overlap_moe);
+  CHECK(p.delay_wgrad);
+  const std::string again = write_megatron(p);
+  CHECK_THAT(again, Contains("--overlap-moe-expert-parallel-comm") && Contains("--delay-wgrad-compute"));
+  Point split = plain;
+  split.pp = 2, split.schedule = ScheduleKind::zb_h1;
+  CHECK_THROWS_WITH(write_megatron(split), Contains("zb-h1"));
+}
+
 TEST_CASE("Megatron: GPT-OSS's biases and activation go out and come back") {
   const std::string gate = " --quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0";
   const Point p = point_of(kArguments + "--num-experts 8 --moe-router-topk 4 --moe-ffn-hidden-size 32" + gate);

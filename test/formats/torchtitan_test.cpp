@@ -120,6 +120,22 @@ TEST_CASE("torchtitan: MXFP8 goes out and comes back") {
   }
 }
 
+TEST_CASE("torchtitan: schedules that split backward go out and come back") {
+  for (const auto& [theirs, ours] :
+       {std::pair{"ZBVZeroBubble", ScheduleKind::zbv}, std::pair{"DualPipeV", ScheduleKind::dualpipev}}) {
+    std::string text = kNow;
+    const std::string where = "[parallelism]\n";
+    text.insert(text.find(where) + where.size(),
+                fmt::format("pipeline_parallel_degree = 2\npipeline_parallel_schedule = \"{}\"\n", theirs));
+    const Point p = titan_point(text);
+    CHECK(p.schedule == ours);
+    CHECK(p.virtual_stages == 2);
+    const std::string again = write_torchtitan(p);
+    CHECK_THAT(again, Contains(theirs));
+    CHECK(titan_point(again).schedule == ours);
+  }
+}
+
 TEST_CASE("torchtitan: what is missing or has no part is named") {
   const auto refusal = [](std::string text, const std::string& old, const std::string& fresh) {
     text.replace(text.find(old), old.size(), fresh);

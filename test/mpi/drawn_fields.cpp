@@ -127,6 +127,14 @@ bool in_chunks(const json& d) {
   const std::string schedule = text(d, "schedule", "1f1b");
   return interleaved(d) || schedule == "zbv" || schedule == "v-half" || schedule == "v-min" || schedule == "dualpipev";
 }
+bool may_overlap_experts(const json& d) {
+  const std::string schedule = text(d, "schedule", "1f1b");
+  return experts_apart(d) && text(d, "ep_communication", "all_to_all") != "all_gather" && !on(d, "capture") &&
+         (schedule == "1f1b" || schedule == "interleaved" || schedule == "dualpipev");
+}
+bool overlaps_experts(const json& d) {
+  return on(d, "overlap_moe");
+}
 bool may_defer(const json& d) {
   return pipeline(d) && reduces_at_end(d) && whole_weights(d) && d.value("gradient_accumulation_fusion", true) &&
          !d.at("model").contains("mtp_layers");
@@ -201,6 +209,8 @@ const std::vector<DrawnField>& drawn_fields() {
        pipeline},
       {"virtual_stages", {2, 2, 2, 4}, in_chunks},
       {"micro_batch_group", {0, 0, 3, 5}, interleaved},
+      {"overlap_moe", {false, true, true}, may_overlap_experts},
+      {"delay_wgrad", {false, true}, overlaps_experts},
       {"first_stage_layers", {0, 0, 0, 1, 2, 3, 4}, pipeline},
       {"last_stage_layers", {0, 0, 0, 1, 2, 3}, pipeline},
       {"defer_embedding_wgrad", {false, true}, may_defer},

@@ -382,3 +382,57 @@ TEST_CASE("micro batches in memory where backward is split") {
     }
   }
 }
+
+namespace {
+
+// Interleaved 1F1B and 1F1B whose forwards and backwards take turns, with as many pauses in each chunk as its number and two.
+Pipeline in_turns(ScheduleKind kind, int stages, int chunks, int micro_batches, int group = 0) {
+  Pipeline p(kind, stages, chunks, micro_batches, group);
+  std::vector<std::vector<int>> pauses;
+  for (int s = 0; s < stages; ++s) {
+    pauses.emplace_back();
+    for (int c = 0; c < chunks; ++c) pauses.back().push_back(c + 2);
+  }
+  p.schedule = strategies::make_schedules_in_turns(kind, stages, micro_batches, group, pauses);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("forwards and backwards that take turns do so with another micro batch, and no stage waits for ever") {
+  std::vector<Pipeline> all;
+  for (int p = 1; p <= 6; ++p)
+    for (int m = 1; m <= 3 * p; ++m) all.push_back(in_turns(ScheduleKind::one_f_one_b, p, 1, m));
+  for (int p = 2; p <= 5; ++p)
+    for (int v = 2; v <= 3; ++v)
+      for (int m = p; m <= 4 * p; ++m)
+        for (int g = p; g <= m; ++g)
+          if (m % g == 0 || m % g >= p) all.push_back(in_turns(ScheduleKind::interleaved, p, v, m, g));
+  for (int p = 2; p <= 6; ++p)
+    for (int m = 2 * p; m <= 4 * p; ++m) all.push_back(in_turns(ScheduleKind::dualpipev, p, 2, m));
+  for (const Pipeline& p : all) {
+    INFO(p.str());
+    CHECK(deadlock(p).value_or("") == "");
+    int turns = 0;
+    for (const Schedule& schedule : p.schedule) {
+      std::map<std::tuple<Kind, int, int>, int> next;  // part
+      bool whole = true;
+      for (std::size_t i = 0; i < schedule.size(); ++i) {
+        const Action& a = schedule[i];
+        if (a.kind != Kind::forward && a.kind != Kind::backward) continue;
+        whole = whole && next[{a.kind, a.chunk, a.micro}]++ == a.part;
+        // A backward needs its own forward to have ended.
+        if (a.kind == Kind::backward) whole = whole && next[{Kind::forward, a.chunk, a.micro}] == a.chunk + 3;
+        if (i > 0 && a.part > 0 && schedule[i - 1].kind != a.kind) {
+          ++turns;
+          CHECK((schedule[i - 1].chunk != a.chunk || schedule[i - 1].micro != a.micro));
+        }
+      }
+      CHECK(whole);
+      CHECK(static_cast<int>(next.size()) == 2 * p.chunks * p.micro_batches);
+      for (const auto& [key, parts] : next) CHECK(parts == std::get<1>(key) + 3);
+    }
+    // The last stage warms up with one chunk of a group each, and one forward: what is left is in turns.
+    if (p.micro_batches * p.chunks > (p.chunks - 1) * p.group + 1) CHECK(turns > 0);
+  }
+}
