@@ -303,7 +303,7 @@ struct Bounds::Memo {
                            point.last_stage_layers, point.pipeline_layout),
                 [&] {
                   Point p = point;
-                  p.global_batch = p.micro_batch * p.dp * p.pp;
+                  p.global_batch = p.micro_batch * p.dp * 2 * p.pp;
                   p.micro_batch_group = 0;
                   return strategies::make_plan(p).chunks;
                 });
@@ -382,12 +382,17 @@ std::array<double, kCategories> Bounds::state(const Point& point, int stage) con
   const auto add = [&](const Bytes& part, double times) {
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += part[i] * times * (1 - kSlack);
   };
+  bool first = false, last = false;
   for (const ChunkPlan& c : memo_->chunks_of(point)[static_cast<std::size_t>(stage)]) {
     const auto count = kinds_of(point, c);
     for (int k = 0; k < 2; ++k)
       if (state[k]) add(state[k]->layer, count[static_cast<std::size_t>(k)]);
-    if (has_known_end(point, c)) add((state[0] ? state[0] : state[1])->end_of(c), 1);
+    if (!has_known_end(point, c)) continue;
+    first = first || c.first, last = last || c.last;
   }
+  // Both ends may be in chunks of their own, and share a table of words all the same.
+  const Parts<Bytes>& ends = state[0] ? *state[0] : *state[1];
+  if (first || last) add(first && last ? ends.both : first ? ends.first : ends.last, 1);
   return bytes;
 }
 

@@ -346,6 +346,9 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
     const double bytes = std::max(samples[0][0].message, samples.back().back().message);
     return point.pp == 1 ? 0.0 : links.message(bytes, rank(from), rank(to));
   };
+  std::map<int, std::int64_t> stage_at;  // by place in the order of the layers
+  for (const auto& stage : plan)
+    for (const ChunkPlan& c : stage) stage_at[c.position] = c.stage;
   double there = 0, back = 0;  // of the first micro batch through the stages before; of the last one back through them
   for (std::int64_t s = 0; s < point.pp; ++s) {
     const auto& mine = samples[static_cast<std::size_t>(s)];
@@ -355,8 +358,9 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
     for (std::size_t c = 0; c < mine.size(); ++c) {
       const ChunkPlan& chunk = plan[static_cast<std::size_t>(s)][c];
       work += mine[c].forward + mine[c].backward;
-      if (!chunk.first) work += message(s - 1, s);
-      if (!chunk.last) work += message(s + 1, s);
+      for (const int other : {chunk.position - 1, chunk.position + 1})
+        if (const auto from = stage_at.find(other); from != stage_at.end() && from->second != s)
+          work += message(from->second, s);
       for (std::size_t i = 0; i < host.size(); ++i) host[i] += mine[c].host[i];
       const auto count = kinds_of(point, chunk);
       for (std::size_t k = 0; k < layers.size(); ++k) layers[k] += count[k];

@@ -39,6 +39,11 @@ MaybeFault refuse(const Point& p) {
   if ((p.optimizer == OptimizerKind::adafactor || p.optimizer == OptimizerKind::muon) && !whole_parameters)
     return infeasible({one_of("zero", "0|oss|oss+sdp")}, "optimizer {} with zero {}, which cuts parameters anywhere",
                       name_of(p.optimizer), name_of(p.zero));
+  // The biases of all experts are one matrix, and a rank would have neither all of its rows nor all of its columns.
+  if (p.optimizer == OptimizerKind::adafactor && p.model.experts > 0 && p.model.parts().bias.experts && p.ep > 1 &&
+      p.expert_tp() > 1)
+    return not_built_in({kAdamW, exactly("etp", 1), exactly("ep", 1)},
+                        "optimizer adafactor with biases of experts, ep {} and etp {}", p.ep, p.expert_tp());
   if (p.moments_in_bf16 && p.optimizer != OptimizerKind::adamw)
     return infeasible({kAdamW, one_of("precision.moments", "f32")}, "precision.moments bf16 with optimizer {}",
                       name_of(p.optimizer));

@@ -15,6 +15,21 @@ Point point_of(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("Adafactor does not go with biases of experts that are cut both ways") {
+  Point p =
+      point_from_json(nlohmann::json::parse(R"({"model": {"family": "mixtral", "layers": 2, "hidden": 64, "heads": 4,
+      "kv_heads": 4, "ffn": 64, "vocab": 128, "positions": 64, "experts": 4, "active_experts": 2, "bias": ["experts"]},
+      "seq": 64, "tp": 4, "sequence_parallel": true, "ep": 2, "etp": 2, "optimizer": "adafactor"})"),
+                      "spec");
+  const auto refusal = strategies::why_not(p);
+  REQUIRE(refusal);
+  CHECK_THAT(refusal->reason, Catch::Contains("biases of experts, ep 2 and etp 2"));
+  p.etp = 1;
+  CHECK(strategies::can_be(p));
+  p.etp = 4, p.ep = 1;
+  CHECK(strategies::can_be(p));
+}
+
 TEST_CASE(
     "copies of sharded state: of state that is sharded, by divisors of dp and of the ranks that have the same "
     "experts") {

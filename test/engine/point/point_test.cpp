@@ -59,7 +59,7 @@ TEST_CASE("every field is read and written back") {
     "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "ep_communication": "all_gather", "router": "capacity:1.5", "routing_imbalance": 1.5,
     "replicas": "single_process", "strategy": "sequence_parallel+selective",
     "recompute_layers": 3, "schedule": "interleaved", "virtual_stages": 2, "micro_batch_group": 5, "first_stage_layers": 2,
-    "last_stage_layers": 4, "pipeline_layout": [["embedding", "decoder"], ["decoder", "loss"]], "defer_embedding_wgrad": true, "wgrad_deferral_limit": 7, "zero": "oss+sdp", "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
+    "last_stage_layers": 4, "pipeline_layout": [["embedding", "decoder"], ["decoder", "loss"]], "defer_embedding_wgrad": true, "wgrad_deferral_limit": 7, "overlap_moe": true, "delay_wgrad": true, "zero": "oss+sdp", "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true, "offload": "all", "precision": "fp8",
     "attention": "flash", "graph": "eager", "capture": true, "cross_entropy_fusion": "none", "gradient_accumulation_fusion": false,
     "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_multiple": 16, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
     "gradients_in_bf16": true, "moments_in_bf16": true, "main_weights_in_bf16": true, "data": "text:a b.txt", "loader_workers": 2, "pinned": true, "optimizer": "adafactor", "fused_optimizer": false, "fp8_recipe": "delayed", "adapter": "lora:4,alpha=8", "learning_rate": 0.1, "lr_warmup": 4,
@@ -84,6 +84,8 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.vocab_multiple == 16);
   CHECK(p.tp_gathers == TpGathers::gemm);
   CHECK(p.defer_embedding_wgrad);
+  CHECK(p.overlap_moe);
+  CHECK(p.delay_wgrad);
   CHECK(p.wgrad_deferral_limit == 7);
   CHECK(p.offload == Offload::all);
   CHECK(p.replicas == Replicas::single_process);
@@ -343,7 +345,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   const Point full = point_of(R"({
     "model": "bert-base", "seq": 128, "micro_batch": 3, "global_batch": 12, "iterations": 7, "warmup": 0, "seed": 18,
     "dropout": 0.25, "tp": 2, "pp": 4, "dp": 2, "cp": 3, "cp_communication": "all_gather", "ep": 5, "etp": 2, "ep_communication": "all_gather", "router": "capacity:1.5", "routing_imbalance": 1.5,
-    "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "micro_batch_group": 5, "first_stage_layers": 2, "last_stage_layers": 4, "pipeline_layout": "Et|tL", "defer_embedding_wgrad": true, "wgrad_deferral_limit": 3, "zero": 2, "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true,
+    "replicas": "single_process", "strategy": "sequence_parallel+selective", "recompute_layers": 1, "schedule": "interleaved", "virtual_stages": 2, "micro_batch_group": 5, "first_stage_layers": 2, "last_stage_layers": 4, "pipeline_layout": "Et|tL", "defer_embedding_wgrad": true, "wgrad_deferral_limit": 3, "overlap_moe": true, "delay_wgrad": true, "zero": 2, "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true,
     "offload": "all", "precision": "fp16", "gradients_in_f32": true, "gradients_in_bf16": true, "moments_in_bf16": true, "main_weights_in_bf16": true, "attention": "flash",
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
     "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_multiple": 16, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
