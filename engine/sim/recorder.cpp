@@ -428,16 +428,19 @@ bool in_order(const Schedule& schedule, int micro_batches) {
 
 }  // namespace
 
-std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
-                                std::optional<int> only, Steps steps) {
-  // Gradients that are summed until the last backward that is split has all of its own are of several micro batches at once: how long
-  // they live is the schedule's, and no micro batch's.
-  if (plan.splits_backward() && plan.state.gradients.sharded()) return std::nullopt;
-  // So do gathered weights that a forward and a backward of two micro batches use in turns.
+bool can_record(const Plan& plan) {
+  // Where backward is split, gradients that are reduced in every micro batch are summed over several until the last of their GEMMs.
+  if (plan.splits_backward() && plan.state.gradients.sharded()) return false;
+  // And a forward and a backward that take turns share the weights that were gathered for either.
   const auto pauses = [](const std::vector<ChunkPlan>& stage) {
     return std::ranges::any_of(stage, [](const ChunkPlan& c) { return c.pauses > 0; });
   };
-  if (plan.state.weights.sharded() && std::ranges::any_of(plan.chunks, pauses)) return std::nullopt;
+  return !plan.state.weights.sharded() || std::ranges::none_of(plan.chunks, pauses);
+}
+
+std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
+                                std::optional<int> only, Steps steps) {
+  if (!can_record(plan)) return std::nullopt;
   Recording all{rank_classes(plan, devices_per_node), {}};
   for (const RankClasses::Class& c : all.classes.classes) {
     if (only && c.stage != *only) continue;

@@ -25,6 +25,9 @@ struct Recording {
 // Such a recording leaves out what the step keeps for them and does with them at its end. It stands only for forwards and backwards.
 enum class Steps { first, steady };
 
+// Whether the life of each tensor is one micro batch's, or the whole step's. Else no recording stands for other micro batches.
+bool can_record(const Plan& plan);
+
 // `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time. `only`: the stage of interest; other
 // stages may have no recordings then.
 using MakeCosts = std::function<std::unique_ptr<CostModel>()>;
