@@ -41,7 +41,7 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
   const Framework& f = *plan.framework;
   const HostCosts& host = f.host;
   const bool fills = f.keeps.filled_tensors;
-  const std::int64_t tp = plan.mesh.size(Axis::tp), pp = plan.mesh.size(Axis::pp), dp = plan.mesh.size(Axis::dp);
+  const std::int64_t tp = plan.mesh.size(Axis::tp), dp = plan.mesh.size(Axis::dp);
   const double kernel = host.kernel + (fills ? host.fill : 0);
   t.launch = m.host.launch + kernel / m.host.speed;
   // Python's interpreter runs one thread at a time; backward is C++'s, a thread for each device.
@@ -55,8 +55,10 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
   // Tokens and their positions go to the first stage, labels and the loss's mask to the last, the mask of attention to both. The stages
   // between get none, but are no slower than those for what they are charged here.
   double& micro_batch = t.work[HostWork::micro_batch];
+  const auto& ends = plan.chunks.front();  // the first stage's: of one stage, or of stages in a V, it has the loss too
+  const bool both = std::ranges::any_of(ends, [](const ChunkPlan& c) { return c.last; });
   if (tp > 1 && host.broadcasts > 0)
-    micro_batch += t.collective * (pp == 1 ? host.broadcasts : (host.broadcasts + 1) / 2);
+    micro_batch += t.collective * (both ? host.broadcasts : (host.broadcasts + 1) / 2);
   // Who makes samples of masked words decides for each token whether to mask it: workers, beside all else, or the step itself.
   if (plan.model.parts().objective == Objective::masked_words_and_order) {
     const double making =
