@@ -57,8 +57,7 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
   double& micro_batch = t.work[HostWork::micro_batch];
   const auto& ends = plan.chunks.front();  // the first stage's: of one stage, or of stages in a V, it has the loss too
   const bool both = std::ranges::any_of(ends, [](const ChunkPlan& c) { return c.last; });
-  if (tp > 1 && host.broadcasts > 0)
-    micro_batch += t.collective * (both ? host.broadcasts : (host.broadcasts + 1) / 2);
+  if (tp > 1 && host.broadcasts > 0) micro_batch += t.collective * (both ? host.broadcasts : (host.broadcasts + 1) / 2);
   // Who makes samples of masked words decides for each token whether to mask it: workers, beside all else, or the step itself.
   if (plan.model.parts().objective == Objective::masked_words_and_order) {
     const double making =
