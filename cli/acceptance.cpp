@@ -93,11 +93,11 @@ std::string steps_html(const Acceptance& a) {
     const auto share = step_share(s);
     const auto& measured = s.measured.iteration_ms;
     const auto simulated = s.simulated ? s.simulated->iteration_ms : std::nullopt;
-    rows.push_back({s.label, measured ? ms_text(measured->mean) : "n/a",
+    rows.push_back({s.label, step_verdict(s, a), measured ? ms_text(measured->mean) : "n/a",
                     measured ? fmt::format("{:.1f} %", 100 * measured->stddev / measured->mean) : "n/a",
                     simulated ? ms_text(simulated->mean) : "n/a", share ? difference_text(*share, false) : "n/a",
                     s.measured.energy_joules ? fmt::format("{:.4g} J", *s.measured.energy_joules) : "n/a",
-                    step_verdict(s, a), disturbed_text(s)});
+                    disturbed_text(s)});
   }
   return html_grid({"Point", "Measured step", "Spread", "Simulated step", "Measured against it", "Energy", "Verdict",
                     "Disturbed by"},
@@ -286,9 +286,9 @@ std::string acceptance_page(const Acceptance& a) {
   Rows worst;
   const std::vector<Compared> all = compared(a);
   for (std::size_t i = 0; i < std::min(kWorst, all.size()); ++i)
-    worst.push_back({all[i].what, all[i].measured, all[i].reference, difference_text(all[i].share, all[i].rate),
-                     difference_text(all[i].allowed, all[i].rate), all[i].failed() ? "FAIL" : "ok"});
-  body += html_grid({"What", "Measured", "Against", "It is", "Allowed", "Verdict"}, worst) + "</section>\n";
+    worst.push_back({all[i].what, all[i].failed() ? "FAIL" : "ok", all[i].measured, all[i].reference,
+                     difference_text(all[i].share, all[i].rate), difference_text(all[i].allowed, all[i].rate)});
+  body += html_grid({"What", "Verdict", "Measured", "Against", "It is", "Allowed"}, worst) + "</section>\n";
   body += "<section><h2>Steps</h2>\n" + steps_html(a) +
           fmt::format(
               "<p class=small>Simulated on {}. A step fails whose rate is {:.4g} % below the simulated one: {}.</p>"

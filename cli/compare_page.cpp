@@ -44,13 +44,13 @@ std::string verdicts(const reports::Comparison& comparison) {
     for (const reports::MetricComparison& c : point.metrics) {
       const auto figure = [](const std::optional<double>& x) { return x ? fmt::format("{:.5g}", *x) : std::string(); };
       const double ratio = c.mean ? c.mean->ratio : c.ratio.value_or(0);
-      rows.push_back({point.label, c.metric, figure(c.mean ? std::optional(c.mean->baseline) : c.baseline),
-                      figure(c.mean ? std::optional(c.mean->now) : c.now),
-                      ratio > 0 ? fmt::format("{:+.1f} %", 100 * (ratio - 1)) : "",
+      rows.push_back({point.label, c.metric,
                       comparison.options.fails(c.verdict) ? "FAIL: " + name_of(c.verdict) : name_of(c.verdict),
-                      c.reason});
+                      ratio > 0 ? fmt::format("{:+.1f} %", 100 * (ratio - 1)) : "",
+                      figure(c.mean ? std::optional(c.mean->baseline) : c.baseline),
+                      figure(c.mean ? std::optional(c.mean->now) : c.now), c.reason});
     }
-  return html_grid({"Point", "Metric", "Baseline", "New", "Change", "Verdict", "Why"}, rows);
+  return html_grid({"Point", "Metric", "Verdict", "Change", "Baseline", "New", "Why"}, rows);
 }
 
 std::string anatomy(const reports::PointComparison& point, const ResultFile& now, const ResultFile& baseline) {
