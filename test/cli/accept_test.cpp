@@ -62,8 +62,7 @@ TEST_CASE("accept: what a machine's file says and is not reached fails, with its
       "--data-sheet 5% --out a");
   INFO(run.err);
   CHECK(run.code == 1);
-  CHECK_THAT(run.out, Contains("FAIL: ") && Contains("below what H100-SXM5-80GB says") &&
-                          Contains("all_reduce of 4.00 KiB over all reaches "));
+  CHECK_THAT(run.out, Contains("FAIL: ") && Contains("below what H100-SXM5-80GB says"));
   CHECK_THAT(run.out, Contains(": a step takes ") && Contains(" % longer than the "));
   const json verdict = json::parse(read_text_file(room / "a/accept.json"));
   CHECK(verdict.at("verdict") == "FAIL");
