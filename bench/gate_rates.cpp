@@ -18,13 +18,13 @@ std::string percent(const Rates& rates, int count) {
   return fmt::format("{:.1f}", 100 * rates.share(count));
 }
 
-void table(const std::vector<Shape>& shapes, int runs) {
+void table(const std::vector<Shape>& shapes, int runs, int measurements = 1) {
   fmt::print(
       "| shape | samples | slower | faster | ambiguous | same | overlooked | hidden |\n"
       "|---|---:|---:|---:|---:|---:|---:|---:|\n");
   for (const Shape& shape : shapes)
     for (const int samples : kSamples) {
-      const Rates r = rates_of(shape, runs, samples, kThreshold);
+      const Rates r = rates_of(shape, runs, samples, kThreshold, measurements);
       fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} |\n", samples == kSamples[0] ? shape.name : "", samples,
                  percent(r, r.slower), percent(r, r.faster), percent(r, r.ambiguous), percent(r, r.same),
                  percent(r, r.overlooked), percent(r, r.hidden));
@@ -52,6 +52,11 @@ int main(int argc, char** argv) {
   table(of_no_change(), runs);
   fmt::print("\n## Nothing changed, and what disturbs lasts as long as a short run\n\n");
   table(of_long_memory(), runs);
+  fmt::print(
+      "\n## The same and 5 % in every step, where both sides are measured twice: --confirm, --confirm-baseline\n\n");
+  std::vector<Shape> twice = of_long_memory();
+  twice.push_back(of_longer(0.05).front());
+  table(twice, runs, 2);
   for (const double by : {0.05, 0.10}) {
     fmt::print("\n## The mean step became {:.0f} % longer\n\n", by * 100);
     table(of_longer(by), runs);

@@ -12,6 +12,7 @@
 #include "health/signature.h"
 #include "reports/page/html.h"
 #include "reports/page/html_text.h"
+#include "reports/records/flags.h"
 #include "reports/records/soak_findings.h"
 #include "reports/records/stragglers.h"
 
@@ -26,8 +27,23 @@ constexpr std::size_t kWorst = 5;
 std::string ms_text(double ms) {
   return ms >= 1000 ? fmt::format("{:.4g} s", ms / 1000) : fmt::format("{:.4g} ms", ms);
 }
-std::string percent(double share) {
-  return fmt::format("{:.1f} % {}", 100 * std::abs(share), share > 0 ? "worse" : "better");
+// A share of what is done in a time, as the figure shows it: a rate is below its reference, a time is longer.
+std::string difference_text(double share, bool rate) {
+  const double by = rate ? -share : 1 / (1 - share) - 1;
+  return fmt::format("{:.1f} % {}", 100 * std::abs(by),
+                     rate     ? by > 0 ? "above" : "below"
+                     : by > 0 ? "longer"
+                              : "shorter");
+}
+std::string number_of(double value, const std::string& unit, double as_of) {
+  return fmt::format("{:.4g}", value * health::printed_as(unit, as_of).factor);
+}
+
+// What made all steps of a point longer, such as another program on its cores; empty: nothing is known.
+std::string disturbed_text(const AcceptedStep& s) {
+  std::string text;
+  for (const std::string& what : reports::what_disturbed(s.measured)) text += (text.empty() ? "" : "; ") + what;
+  return text;
 }
 
 // The findings of one check: worse than peers by one tolerance, than the machine's file by the other.
@@ -50,8 +66,9 @@ void compare_check(const health::Health& check, const char* when, const Acceptan
       const auto add = [&](const std::optional<double>& reference, const std::string& whose, double allowed) {
         if (!reference || !(*reference > 0) || !(m.value > 0)) return;
         all.push_back({fmt::format("{}: {}, {}", health::ranks_text(check, m.ranks), health::label_of(f), when),
-                       fmt::format("{:.4g} {}", m.value, f.unit), fmt::format("{:.4g} {}", *reference, whose),
-                       health::shortfall(f, m.value, *reference), allowed});
+                       number_of(m.value, f.unit, *reference) + " " + health::printed_as(f.unit, *reference).unit,
+                       number_of(*reference, f.unit, *reference) + " " + whose,
+                       health::shortfall(f, m.value, *reference), allowed, f.rate});
       };
       add(peers[i], "of its peers", a.peers);
       add(m.expected, "by " + a.machine, a.data_sheet);
@@ -76,13 +93,14 @@ std::string steps_html(const Acceptance& a) {
     const auto share = step_share(s);
     const auto& measured = s.measured.iteration_ms;
     const auto simulated = s.simulated ? s.simulated->iteration_ms : std::nullopt;
-    rows.push_back({s.label, measured ? ms_text(measured->mean) : "n/a",
+    rows.push_back({s.label, step_verdict(s, a), measured ? ms_text(measured->mean) : "n/a",
                     measured ? fmt::format("{:.1f} %", 100 * measured->stddev / measured->mean) : "n/a",
-                    simulated ? ms_text(simulated->mean) : "n/a", share ? percent(*share) : "n/a",
+                    simulated ? ms_text(simulated->mean) : "n/a", share ? difference_text(*share, false) : "n/a",
                     s.measured.energy_joules ? fmt::format("{:.4g} J", *s.measured.energy_joules) : "n/a",
-                    step_verdict(s, a)});
+                    disturbed_text(s)});
   }
-  return html_grid({"Point", "Measured step", "Spread", "Simulated step", "Measured against it", "Energy", "Verdict"},
+  return html_grid({"Point", "Measured step", "Spread", "Simulated step", "Measured against it", "Energy", "Verdict",
+                    "Disturbed by"},
                    rows);
 }
 
@@ -104,17 +122,19 @@ std::string figures_html(const Acceptance& a) {
   for (std::size_t f = 0; f < a.before.figures.size(); ++f) {
     const health::Figure& figure = a.before.figures[f];
     if (!figure.judged || figure.of.empty()) continue;
+    const double as_of = figure.of.front().value;
     const auto extremes = [&](const health::Figure& g) {
       const auto [least, most] =
           std::minmax_element(g.of.begin(), g.of.end(),
                               [](const health::Measured& x, const health::Measured& y) { return x.value < y.value; });
-      return g.of.size() == 1 ? fmt::format("{:.4g}", least->value)
-                              : fmt::format("{:.4g} to {:.4g}", least->value, most->value);
+      const std::string first = number_of(least->value, g.unit, as_of);
+      return g.of.size() == 1 ? first : first + " to " + number_of(most->value, g.unit, as_of);
     };
     const auto& expected = figure.of.front().expected;
     const bool again = f < a.after.figures.size() && !a.after.figures[f].of.empty();
-    rows.push_back({health::label_of(figure), figure.unit, std::to_string(figure.of.size()), extremes(figure),
-                    again ? extremes(a.after.figures[f]) : "n/a", expected ? fmt::format("{:.4g}", *expected) : "n/a"});
+    rows.push_back({health::label_of(figure), health::printed_as(figure.unit, as_of).unit,
+                    std::to_string(figure.of.size()), extremes(figure), again ? extremes(a.after.figures[f]) : "n/a",
+                    expected ? number_of(*expected, figure.unit, as_of) : "n/a"});
   }
   return html_grid({"Figure", "Unit", "Ranks or groups", "Before training", "After it", "By " + a.machine}, rows);
 }
@@ -178,7 +198,7 @@ std::vector<Compared> compared(const Acceptance& a) {
   for (const AcceptedStep& s : a.steps)
     if (const auto share = step_share(s))
       all.push_back({"step of " + s.label, ms_text(s.measured.iteration_ms->mean),
-                     ms_text(s.simulated->iteration_ms->mean) + " simulated", *share, a.data_sheet});
+                     ms_text(s.simulated->iteration_ms->mean) + " simulated", *share, a.data_sheet, false});
   std::stable_sort(all.begin(), all.end(),
                    [](const Compared& x, const Compared& y) { return x.share / x.allowed > y.share / y.allowed; });
   return all;
@@ -199,10 +219,13 @@ std::vector<std::string> reasons_to_fail(const Acceptance& a) {
                                     s.measured.reason.empty() ? "" : ", " + s.measured.reason));
       continue;
     }
-    if (const auto share = step_share(s); share && *share > a.data_sheet)
-      reasons.push_back(fmt::format("{}: a step takes {}, {:.0f} % longer than the {} simulated on {}", s.label,
-                                    ms_text(s.measured.iteration_ms->mean), 100 * (1 / (1 - *share) - 1),
-                                    ms_text(s.simulated->iteration_ms->mean), a.machine));
+    if (const auto share = step_share(s); share && *share > a.data_sheet) {
+      const std::string disturbed = disturbed_text(s);
+      reasons.push_back(fmt::format("{}: a step takes {}, {} than the {} simulated on {}{}", s.label,
+                                    ms_text(s.measured.iteration_ms->mean), difference_text(*share, false),
+                                    ms_text(s.simulated->iteration_ms->mean), a.machine,
+                                    disturbed.empty() ? "" : " (" + disturbed + ")"));
+    }
     if (const std::string straggler = reports::straggler_text(s.measured); !straggler.empty())
       reasons.push_back(s.label + ": " + straggler);
     if (!s.measured.device_faults.empty())
@@ -231,7 +254,8 @@ ordered_json acceptance_to_json(const Acceptance& a) {
                      {"outcome", name_of(s.measured.outcome)},
                      {"measured_ms", ms(s.measured.iteration_ms)},
                      {"simulated_ms", s.simulated ? ms(s.simulated->iteration_ms) : ordered_json(nullptr)},
-                     {"verdict", step_verdict(s, a)}});
+                     {"verdict", step_verdict(s, a)},
+                     {"disturbed_by", reports::what_disturbed(s.measured)}});
   }
   return {{"schema", "mbench.accept/1"},
           {"verdict", reasons.empty() ? "PASS" : "FAIL"},
@@ -262,14 +286,14 @@ std::string acceptance_page(const Acceptance& a) {
   Rows worst;
   const std::vector<Compared> all = compared(a);
   for (std::size_t i = 0; i < std::min(kWorst, all.size()); ++i)
-    worst.push_back({all[i].what, all[i].measured, all[i].reference, percent(all[i].share),
-                     fmt::format("{:.4g} %", 100 * all[i].allowed), all[i].failed() ? "FAIL" : "ok"});
-  body += html_grid({"What", "Measured", "Against", "It is", "Allowed", "Verdict"}, worst) + "</section>\n";
+    worst.push_back({all[i].what, all[i].failed() ? "FAIL" : "ok", all[i].measured, all[i].reference,
+                     difference_text(all[i].share, all[i].rate), difference_text(all[i].allowed, all[i].rate)});
+  body += html_grid({"What", "Verdict", "Measured", "Against", "It is", "Allowed"}, worst) + "</section>\n";
   body += "<section><h2>Steps</h2>\n" + steps_html(a) +
           fmt::format(
-              "<p class=small>Simulated on {}. A step fails that takes more than {:.4g} % of its time beyond the "
-              "simulated one.</p></section>\n",
-              escape_html(a.machine), a.data_sheet * 100);
+              "<p class=small>Simulated on {}. A step fails whose rate is {:.4g} % below the simulated one: {}.</p>"
+              "</section>\n",
+              escape_html(a.machine), a.data_sheet * 100, difference_text(a.data_sheet, false));
   body += soak_html(a);
   body +=
       "<section><h2>Devices and links</h2>\n" + figures_html(a) +

@@ -30,8 +30,9 @@ struct Acceptance {
 // One figure and its expected value.
 struct Compared {
   std::string what, measured, reference;
-  double share = 0;  // by how much it is worse; negative: better
+  double share = 0;  // by how much less it does in a time; negative: more
   double allowed = 0;
+  bool rate = true;  // else a time
   bool failed() const { return share > allowed; }
 };
 // Each figure of each rank or group in both checks, and each step, the worst first by share over allowed.

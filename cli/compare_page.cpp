@@ -6,6 +6,7 @@
 
 #include "cli/html_grid.h"
 #include "engine/base/category.h"
+#include "engine/base/printed_part.h"
 #include "engine/base/time_part.h"
 #include "engine/point/result.h"
 #include "reports/gate/headline.h"
@@ -38,19 +39,25 @@ Rows parts_of(const Names& names, const Values& now, const Values& base) {
   return rows;
 }
 
+std::vector<std::string> printed_time_parts() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kTimePartNames.size(); ++i) names.push_back(printed_name(static_cast<TimePart>(i)));
+  return names;
+}
+
 std::string verdicts(const reports::Comparison& comparison) {
   Rows rows;
   for (const reports::PointComparison& point : comparison.points)
     for (const reports::MetricComparison& c : point.metrics) {
       const auto figure = [](const std::optional<double>& x) { return x ? fmt::format("{:.5g}", *x) : std::string(); };
       const double ratio = c.mean ? c.mean->ratio : c.ratio.value_or(0);
-      rows.push_back({point.label, c.metric, figure(c.mean ? std::optional(c.mean->baseline) : c.baseline),
-                      figure(c.mean ? std::optional(c.mean->now) : c.now),
-                      ratio > 0 ? fmt::format("{:+.1f} %", 100 * (ratio - 1)) : "",
+      rows.push_back({point.label, c.metric,
                       comparison.options.fails(c.verdict) ? "FAIL: " + name_of(c.verdict) : name_of(c.verdict),
-                      c.reason});
+                      ratio > 0 ? fmt::format("{:+.1f} %", 100 * (ratio - 1)) : "",
+                      figure(c.mean ? std::optional(c.mean->baseline) : c.baseline),
+                      figure(c.mean ? std::optional(c.mean->now) : c.now), c.reason});
     }
-  return html_grid({"Point", "Metric", "Baseline", "New", "Change", "Verdict", "Why"}, rows);
+  return html_grid({"Point", "Metric", "Verdict", "Change", "Baseline", "New", "Why"}, rows);
 }
 
 std::string anatomy(const reports::PointComparison& point, const ResultFile& now, const ResultFile& baseline) {
@@ -60,7 +67,7 @@ std::string anatomy(const reports::PointComparison& point, const ResultFile& now
   std::string out;
   if (n->time_anatomy_ms && b->time_anatomy_ms)
     out += "<h3>Step, ms</h3>\n" +
-           html_grid(columns, parts_of(kTimePartNames, n->time_anatomy_ms->ms, b->time_anatomy_ms->ms));
+           html_grid(columns, parts_of(printed_time_parts(), n->time_anatomy_ms->ms, b->time_anatomy_ms->ms));
   if (n->memory_anatomy_mib && b->memory_anatomy_mib)
     out += "<h3>Peak memory, MiB</h3>\n" +
            html_grid(columns, parts_of(kCategoryNames, n->memory_anatomy_mib->mib, b->memory_anatomy_mib->mib));

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/find_spec.h"
 #include "cli/plan_memory.h"
+#include "cli/preflight.h"
 #include "cli/sensitivity.h"
 #include "cli/trace_file.h"
 #include "engine/base/text.h"
@@ -192,11 +193,23 @@ void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::si
 
 constexpr std::string_view kHostMemory = "peak of host memory";
 
+// Of all ranks, which share a CPU's memory.
+std::uint64_t reserved_together(const MemoryForecast& f, int world) {
+  std::uint64_t bytes = 0;
+  for (const auto* stages : {&f.reserved_by_stage, &f.host_reserved_by_stage})
+    for (const std::size_t of_rank : *stages) bytes += of_rank * static_cast<std::size_t>(world) / stages->size();
+  return bytes;
+}
+
 void print_forecast(const Point& point, const Plan& plan, api::PointSimulator& simulator, const Options& options) {
   if (!point.simulated()) {
     const MemoryForecast f = forecast_memory(plan, point.memory_limit);
     print_memory(f.peak_by_stage, f.reserved_by_stage, plan.mesh.world());
     print_memory(f.host_peak_by_stage, f.host_reserved_by_stage, plan.mesh.world(), kHostMemory);
+    if (point.device == "cpu")
+      if (const std::string why = does_not_fit(plan.mesh.world(), reserved_together(f, plan.mesh.world()));
+          !why.empty())
+        fmt::print("  does not fit {}\n", why);
     return;
   }
   const Simulation s = simulator.simulate(point);

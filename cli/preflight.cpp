@@ -72,7 +72,22 @@ sweeps::Forecast preflight_on_gpus(const Point& point, const Plan& plan, const s
   return {{}, {}, seconds_of(point, step)};
 }
 
+std::string need_text(std::int64_t ranks, std::uint64_t bytes, const char* on, std::uint64_t got,
+                      const std::string& of) {
+  return fmt::format("[memory] {} of memory on {}, got {} {}",
+                     ranks == 1 ? "one rank needs " + format_bytes(bytes)
+                                : fmt::format("the {} ranks need {}", ranks, format_bytes(bytes)),
+                     on, format_bytes(got), of);
+}
+
 }  // namespace
+
+std::string does_not_fit(std::int64_t ranks, std::uint64_t bytes) {
+  const std::uint64_t available = available_memory();
+  if (bytes <= available) return "";
+  const auto group = group_memory();
+  return need_text(ranks, bytes, "this machine", available, group ? "left of " + text_of(*group) : "available");
+}
 
 sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher) {
   try {
@@ -89,17 +104,11 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
     const Simulation simulation = simulate_point(here, plan, machine, static_cast<int>(here.world()));
     const auto on_this_node =
         simulation.total_reserved / static_cast<std::uint64_t>(sweeps::spread_of(launcher, point).nodes);
-    const bool elsewhere = launcher.memory_bytes > 0;
-    const std::uint64_t available = elsewhere ? launcher.memory_bytes : available_memory();
-    const auto group = elsewhere ? std::nullopt : group_memory();
-    if (on_this_node > available)
-      return {Outcome::oom,
-              fmt::format("[memory] the {} ranks need {} of memory on {}, got {} {}", point.world(),
-                          format_bytes(on_this_node), elsewhere ? "each node" : "this machine", format_bytes(available),
-                          group       ? "left of " + text_of(*group)
-                          : elsewhere ? "of it"
-                                      : "available"),
-              {}};
+    const std::string why = launcher.memory_bytes == 0 ? does_not_fit(point.world(), on_this_node)
+                            : on_this_node > launcher.memory_bytes
+                                ? need_text(point.world(), on_this_node, "each node", launcher.memory_bytes, "of it")
+                                : "";
+    if (!why.empty()) return {Outcome::oom, why, {}};
     return {{}, {}, seconds_of(point, simulation.result.iteration_ms->mean * 1e-3)};
   } catch (const Error& e) {
     const auto outcome = outcome_of(e.kind());

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/base/json_reader.h"
+#include "engine/base/text.h"
 #include "health/median.h"
 #include "health/signature.h"
 
@@ -54,7 +55,13 @@ double shortfall(const Figure& f, double value, double reference) {
 }
 
 std::string label_of(const Figure& f) {
-  return f.bytes > 0 ? fmt::format("{} of {} bytes over {}", f.what, f.bytes, f.scope) : f.what;
+  return f.bytes > 0
+             ? fmt::format("{} of {} over {}", f.what, format_bytes(static_cast<std::uint64_t>(f.bytes)), f.scope)
+             : f.what;
+}
+
+Printed printed_as(const std::string& unit, double value) {
+  return unit == "TFLOP/s" && value < 1 ? Printed{"GFLOP/s", 1000} : Printed{unit};
 }
 
 Health merge_repeats(const std::vector<Health>& checks) {
@@ -158,9 +165,11 @@ std::vector<Finding> judge(const Health& health, double tolerance) {
         for (std::size_t r = 0; r < repeats; ++r)
           if (is_out(m.repeats[r], kind == Finding::Kind::slow ? peers_in_each[r][i] : reference)) ++out;
         if (!reference || !(repeats > 1 ? out >= needed_of(repeats) : is_out(m.value, reference))) return;
-        add(kind, fmt::format("{:.4g} {}, {:.0f} % {} {} {:.4g}{}", m.value, figure.unit,
-                              100 * std::abs(1 - m.value / *reference), figure.rate ? "below" : "above", whose,
-                              *reference, repeats > 1 ? fmt::format(", in {} of {} repeats", out, repeats) : ""));
+        const Printed as = printed_as(figure.unit, *reference);
+        add(kind,
+            fmt::format("{}{:.4g} {}, {:.0f} % {} {} {:.4g}{}", figure.bytes > 0 ? "reaches " : "", m.value * as.factor,
+                        as.unit, 100 * std::abs(1 - m.value / *reference), figure.rate ? "below" : "above", whose,
+                        *reference * as.factor, repeats > 1 ? fmt::format(", in {} of {} repeats", out, repeats) : ""));
       };
       against(Finding::Kind::slow, peers[i], "the median of its peers,");
       against(Finding::Kind::below, m.expected, fmt::format("what {} says,", health.machine).c_str());

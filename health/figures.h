@@ -53,8 +53,15 @@ constexpr std::size_t needed_of(std::size_t repeats) {
 }
 // By what share it does less in a time than `reference` does; negative if it does more.
 double shortfall(const Figure& figure, double value, double reference);
-// "all_reduce of 1024 bytes over tp", "memory".
+// "all_reduce of 1.00 KiB over tp", "memory".
 std::string label_of(const Figure& figure);
+
+// How a figure prints: rates of CPUs are fractions of a TFLOP/s, and print as GFLOP/s.
+struct Printed {
+  std::string unit;
+  double factor = 1;
+};
+Printed printed_as(const std::string& unit, double value);
 
 // Names a rank with its host and device: "rank 3 on h2 (NVIDIA H200 at 0000:1b:00.0)". Names several ranks by their numbers with their
 // hosts: "ranks 2 3 on h2".

@@ -99,10 +99,6 @@ Section collective_grid(const Health& health) {
 
 }  // namespace
 
-Printed printed_as(const std::string& unit, double median) {
-  return unit == "TFLOP/s" && median < 1 ? Printed{"GFLOP/s", 1000} : Printed{unit};
-}
-
 std::vector<std::string> found_in(const Health& health, double tolerance) {
   std::vector<std::string> lines;
   for (const std::string& line : differences_of(health.hosts)) lines.push_back("Not alike: " + line);

@@ -8,13 +8,6 @@
 
 namespace mbench::health {
 
-// How a figure prints: rates of CPUs are fractions of a TFLOP/s, and print as GFLOP/s.
-struct Printed {
-  std::string unit;
-  double factor = 1;
-};
-Printed printed_as(const std::string& unit, double median);
-
 // What was found, a line each; empty: nothing.
 std::vector<std::string> found_in(const Health& health, double tolerance);
 // That nothing was, in a sentence.

@@ -21,11 +21,13 @@ constexpr double kDecides = 3, kEpisodesDecide = 8;
 MeanOf worth_of(const std::vector<double>& judged, const std::vector<double>& body, const SlowSteps& slow, double tau) {
   MeanOf mean = mean_of(judged, tau);
   if (slow.period == 0) return mean;
-  // Slow steps come as by the clock: what varies is each kind of step by itself, and where in the period the run began and ended.
+  // Slow steps come as by the clock: what varies is each kind of step by itself, and where in the period the run began. A run of 30
+  // steps holds seven or eight of a stall every 4th step.
   const double excess = (slow.size - 1) * slow.body, n = static_cast<double>(judged.size());
+  const double period = static_cast<double>(slow.period), part = std::fmod(n, period) / period;
   std::vector<double> within = body;
   for (const std::size_t i : slow.at) within.push_back(judged[i - slow.warm_up] - excess);
-  mean.variance = mean_of(within).variance + excess * excess / (12 * n);
+  mean.variance = mean_of(within).variance + excess * excess * part * (1 - part) / n;
   return mean;
 }
 

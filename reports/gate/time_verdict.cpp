@@ -87,9 +87,9 @@ TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<d
   // Needed only where something may have changed.
   e.shift = e.interval.low > 1 || e.interval.high < 1 ? shift_ratio(x, y) : e.ratio;
   e.mean = weigh_means({paid_now, tau_now, doubted(tau_now)}, {paid_baseline, tau_base, doubted(tau_base)});
-  const Wander of_now = wander_of(paid_now, e.mean->now), of_base = wander_of(paid_baseline, e.mean->baseline);
-  e.wander = std::max(of_now.by, of_base.by);
-  e.doubt = doubt_of(of_now, of_base);
+  const Wanders wanders = wanders_of(paid_now, e.mean->now, paid_baseline, e.mean->baseline);
+  e.wander = std::max(wanders.one.by, wanders.other.by);
+  e.doubt = doubt_of(wanders.one, wanders.other);
   return e;
 }
 
@@ -157,12 +157,12 @@ std::string joined(const std::string& first, const std::string& second) {
   return first.empty() || second.empty() ? first + second : first + "; " + second;
 }
 
-// Both decide, and not alike.
-TimeJudgement in_conflict(const TimeEvidence& e, const std::string& pattern) {
+// The median and the mean, or the mean of all steps, do not go the same way.
+TimeJudgement in_conflict(const TimeEvidence& e, double mean_ratio) {
   return {TimeVerdict::ambiguous,
           joined(fmt::format("the median step is {}, the mean {}: steps of one kind became slower, others faster",
-                             signed_percent(e.ratio), signed_percent(e.mean->all.ratio)),
-                 pattern)};
+                             signed_percent(e.ratio), signed_percent(mean_ratio)),
+                 difference_in_pattern(*e.mean))};
 }
 
 // Where the medians are the same.
@@ -171,11 +171,8 @@ TimeJudgement judge_same(TimeJudgement median, const MeanEvidence& mean, double 
   return {slow.ambiguous ? TimeVerdict::ambiguous : TimeVerdict::same, joined(median.reason, slow.reason)};
 }
 
-}  // namespace
-
-TimeJudgement judge_time(const TimeEvidence& e, double p_value, double mean_p, double threshold) {
+TimeJudgement judge_both(const TimeEvidence& e, double p_value, double mean_p, double threshold) {
   TimeJudgement median = judge_median(e, p_value, threshold);
-  if (!e.mean) return median;
   const double correction = e.p_value > 0 ? p_value / e.p_value : 1;
   const bool enough = e.least_p_value * correction < kLevel;
   const bool drifts = e.drifts && e.independent < TimeEvidence::kLeastIndependent;
@@ -189,7 +186,8 @@ TimeJudgement judge_time(const TimeEvidence& e, double p_value, double mean_p, d
       if (mean == MeanVerdict::slower && median.verdict == TimeVerdict::faster)
         return {TimeVerdict::slower,
                 joined(pattern, fmt::format("the mean step; the median is {}", signed_percent(e.ratio)))};
-      if (mean == MeanVerdict::same || (mean_decides && by_mean != median.verdict)) return in_conflict(e, pattern);
+      if (mean == MeanVerdict::same || (mean_decides && by_mean != median.verdict))
+        return in_conflict(e, e.mean->all.ratio);
       return {median.verdict, joined(median.reason, pattern)};
     case TimeVerdict::same:
       if (mean_decides)
@@ -203,6 +201,15 @@ TimeJudgement judge_time(const TimeEvidence& e, double p_value, double mean_p, d
       return {TimeVerdict::ambiguous, joined(pattern, median.reason)};
   }
   return median;
+}
+
+}  // namespace
+
+TimeJudgement judge_time(const TimeEvidence& e, double p_value, double mean_p, double threshold) {
+  if (!e.mean) return judge_median(e, p_value, threshold);
+  const TimeJudgement judged = judge_both(e, p_value, mean_p, threshold);
+  const bool paid_more = e.mean->total >= 1 + kLeastShift * threshold;
+  return judged.verdict == TimeVerdict::faster && paid_more ? in_conflict(e, e.mean->total) : judged;
 }
 
 TimeJudgement judge_time(const TimeEvidence& e, double threshold) {

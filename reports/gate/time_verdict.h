@@ -26,6 +26,8 @@
 //
 // * "same" if the mean is worth 20 independent samples and the medians differ by less than t. Of two states a median holds one or the
 // other, while a mean holds still. The mean decides nothing where samples drift, or are too few for the rank test to say anything.
+//
+// No run is "faster" whose own mean, of all its steps, is longer by 2/3 t: a few stalls may cost more than the other steps save.
 #pragma once
 #include <cstddef>
 #include <optional>

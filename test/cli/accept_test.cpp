@@ -31,6 +31,7 @@ TEST_CASE("accept: what stays within its tolerances passes, with a page, a verdi
   CHECK(verdict.at("steps").size() == 1);
   CHECK(verdict.at("steps")[0].at("measured_ms").get<double>() > 0);
   CHECK(verdict.at("steps")[0].at("simulated_ms").get<double>() > 0);
+  CHECK(verdict.at("steps")[0].at("disturbed_by").is_array());
   CHECK(verdict.at("worst").size() == 5);
   const double first = verdict.at("worst")[0].at("worse_by"), last = verdict.at("worst")[4].at("worse_by");
   CHECK(first >= last);
@@ -62,10 +63,11 @@ TEST_CASE("accept: what a machine's file says and is not reached fails, with its
   INFO(run.err);
   CHECK(run.code == 1);
   CHECK_THAT(run.out, Contains("FAIL: ") && Contains("below what H100-SXM5-80GB says"));
+  CHECK_THAT(run.out, Contains(": a step takes ") && Contains(" % longer than the "));
   const json verdict = json::parse(read_text_file(room / "a/accept.json"));
   CHECK(verdict.at("verdict") == "FAIL");
   CHECK_FALSE(verdict.at("reasons").empty());
-  CHECK_THAT(read_text_file(room / "a/accept.html"), Contains("<strong>FAIL</strong>"));
+  CHECK_THAT(read_text_file(room / "a/accept.html"), Contains("<strong>FAIL</strong>") && Contains("<td>GFLOP/s</td>"));
 }
 
 TEST_CASE("accept: bad input is refused before anything is measured") {

@@ -275,3 +275,13 @@ TEST_CASE("one size of the model is set, swept and filtered by its name") {
   CHECK_THAT(room.shell("$M plan tiny.json --set model.layerz=3").err, Contains("layerz") && Contains("layers"));
   CHECK_THAT(room.shell("$M plan tiny.json --set model.family=llama").err, Contains("need the whole of \"model\""));
 }
+
+TEST_CASE("plan says what does not fit this machine, with what is needed and what is there") {
+  const Room room;
+  room.put("big.json", R"({"model": "gpt2-124m", "seq": 512, "micro_batch": 16384, "global_batch": 32768, "dp": 2})");
+  const Run big = room.shell("$M plan big.json");
+  CHECK(big.code == 0);
+  CHECK_THAT(big.out,
+             Contains("does not fit [memory] the 2 ranks need") && Contains("TiB of memory on this machine, got "));
+  CHECK_THAT(room.shell("$M plan tiny.json").out, !Contains("does not fit"));
+}

@@ -165,7 +165,7 @@ TEST_CASE("check: groups are compared with those over as many hosts, wrong data 
   const auto found = judge(of(pairs), 0.1);
   REQUIRE(found.size() == 1);
   CHECK(found[0].kind == Finding::Kind::wrong);
-  CHECK(found[0].text == "ranks 2 3 on h2: send of 4096 bytes over pairs gave 3 wrong elements");
+  CHECK(found[0].text == "ranks 2 3 on h2: send of 4.00 KiB over pairs gave 3 wrong elements");
   pairs.of[2].value = 10, pairs.of[2].wrong = 0;
   CHECK(judge(of(pairs), 0.1).size() == 1);
   pairs.judged = false;

@@ -309,6 +309,30 @@ TEST_CASE("a short name that several machines share is the one that is known by 
     }
 }
 
+TEST_CASE("what people call the machines of their reports is found, or the choices are named") {
+  const std::pair<const char*, const char*> names[] = {{"A100-80GB", "A100-SXM4-80GB"},
+                                                       {"A100", "A100-SXM4-80GB"},
+                                                       {"H100", "H100-SXM5-80GB"},
+                                                       {"A800", "A800-SXM4-80GB"},
+                                                       {"H20", "H20-SXM5-96GB"},
+                                                       {"H100-NVL", "H100-NVL-94GB"},
+                                                       {"3090", "RTX-3090"},
+                                                       {"RTX 4090", "RTX-4090"},
+                                                       {"5090", "RTX-5090"},
+                                                       {"A6000", "RTX-A6000"},
+                                                       {"L20", "L20"},
+                                                       {"L4", "L4"},
+                                                       {"A10G", "A10G"},
+                                                       {"H200", "H200-SXM5-141GB"},
+                                                       {"MI300X", "MI300X"}};
+  for (const auto& [said, meant] : names) {
+    INFO(said);
+    CHECK(full_machine_name(said, "--on") == meant);
+    CHECK(full_device_name(std::string("sim:8x") + said, "--on") == std::string("sim:8x") + meant);
+  }
+  CHECK_THAT(refusal([] { full_machine_name("GH200", "--on"); }), Contains("GH200-144GB, GH200-96GB"));
+}
+
 TEST_CASE("a simulated device is a count and a machine") {
   const SimulatedDevices eight = parse_simulated("sim:8xV100-SXM2-16GB", "--on");
   CHECK(eight.count == 8);

@@ -103,6 +103,24 @@ TEST_CASE("paid: stalls that a faster step hides are slower, and a slower step t
   CHECK_THAT(conflict.reason, Contains("the median step is +") && Contains("the mean -"));
 }
 
+TEST_CASE("paid: no run is faster whose steps together take longer") {
+  // Most steps are 6 % faster; three at random cost all of it and 10 % more, too few to say more than that.
+  const auto hidden = [](int i) { return i == 4 || i == 13 || i == 27 ? 2.54 : 0.94; };
+  const MetricComparison c = time_of(steps(7, 30, hidden), steps(8, 30, level));
+  CHECK(c.verdict == Verdict::ambiguous);
+  CHECK_THAT(c.reason, Contains("steps of one kind became slower, others faster") &&
+                           Contains("10 % of steps at 2.6x, none in the baseline"));
+  // One spike that costs less than the others gain is no reason.
+  const auto spike = [](int i) { return i == 13 ? 1.9 : 0.94; };
+  CHECK(time_of(steps(7, 30, spike), steps(8, 30, level)).verdict == Verdict::faster);
+}
+
+TEST_CASE("paid: a stall every 4th step in both is no change, wherever in it a run begins") {
+  const auto from = [](int first) { return [first](int i) { return (i + first) % 4 == 0 ? 3.0 : 1.0; }; };
+  for (unsigned seed = 0; seed < 20; ++seed)  // eight stalls in 30 steps, and seven
+    CHECK_FALSE(is_regression(time_of(steps(seed, 30, from(0)), steps(seed + 100, 30, from(2))).verdict));
+}
+
 TEST_CASE("paid: one long episode is left open, with its pattern and a number of samples") {
   struct Episode {
     int from, to;

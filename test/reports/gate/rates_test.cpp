@@ -42,6 +42,18 @@ TEST_CASE("rates: states that last raise at most 1 % of false alarms in runs of 
   }
 }
 
+TEST_CASE("rates: states as long as the run raise at most 1 % of alarms where both sides are measured twice") {
+  for (const Shape& shape : of_long_memory()) {
+    const Rates r = rates_of(shape, kRuns, 30, kThreshold, 2);
+    INFO(text(shape, r, 30));
+    CHECK(r.slower <= percent_of_runs(1));
+  }
+  const Shape slower = of_longer(0.05).front();
+  const Rates r = rates_of(slower, kRuns, 30, kThreshold, 2);
+  INFO(text(slower, r, 30));
+  CHECK(r.slower >= kRuns - percent_of_runs(5));
+}
+
 TEST_CASE("rates: a single spike is no regression, and no reason to measure again") {
   for (const Shape& shape : of_no_change())
     if (std::string(shape.name).starts_with("one spike")) {
@@ -87,6 +99,24 @@ TEST_CASE("rates: a tenth more is found or left open, however it hides") {
     CHECK(r.hidden == 0);
     CHECK(r.same + r.faster <= percent_of_runs(1));
   }
+}
+
+TEST_CASE("rates: an author who hides a tenth in any steps, and makes the others faster, is slower or ambiguous") {
+  Random random(20261127);
+  mbench::reports::TimeTest test;
+  int slower = 0, hidden = 0, longer = 0;
+  for (int run = 0; run < 10 * kRuns; ++run)
+    for (const int samples : {12, 30, 60}) {
+      const Steps base = normal()(random, samples), now = hide(random, samples, 0.10);
+      if (reports::mean_of(now).mean < (1 + 1.5 * kThreshold) * reports::mean_of(base).mean) continue;  // chance
+      const reports::TimeVerdict verdict = judge_time(test.weigh(now, base), kThreshold).verdict;
+      ++longer;
+      slower += verdict == reports::TimeVerdict::slower;
+      hidden += verdict == reports::TimeVerdict::same || verdict == reports::TimeVerdict::faster;
+    }
+  CHECK(hidden == 0);
+  CHECK(longer > 28 * kRuns);
+  CHECK(slower > longer / 10);  // and not all is left open
 }
 
 TEST_CASE("rates: what recurs as by the clock is slower, in 30 samples") {

@@ -64,6 +64,27 @@ inline Draw lasting_states(double low, double high, double noise, double stay = 
   };
 }
 
+// The level changes once, up or down, after any step.
+inline Draw change_of_level(double by, double noise) {
+  return [=](Random& random, int n) {
+    Steps steps;
+    const int at = static_cast<int>(uniform(random) * n);
+    const bool high_first = uniform(random) < 0.5;
+    for (int i = 0; i < n; ++i) steps.push_back(((i < at) == high_first ? 1 + by : 1) * (1 + noise * gauss(random)));
+    return steps;
+  };
+}
+
+// Every so many-th step is slow, from any of the first on.
+inline Draw stalls_of(int period, double size) {
+  return [=](Random& random, int n) {
+    Steps steps;
+    const int first = static_cast<int>(uniform(random) * period);
+    for (int i = 0; i < n; ++i) steps.push_back(noisy(random) * ((i + first) % period == 0 ? size : 1));
+    return steps;
+  };
+}
+
 inline Draw autoregressive(double memory) {
   return [=](Random& random, int n) {
     Steps steps;
@@ -105,6 +126,10 @@ inline std::vector<Shape> of_no_change() {
            })),
       both("two states 4 % apart, eight steps each", lasting_states(0.98, 1.02, 0.003)),
       both("two states 4 % apart, forty steps each", lasting_states(0.98, 1.02, 0.003, 40)),
+      both("two states 10 % apart, four steps each", lasting_states(1, 1.1, 0.003, 4)),
+      both("two states 10 % apart, eight steps each", lasting_states(1, 1.1, 0.003)),
+      both("two states 50 % apart, eight steps each", lasting_states(1, 1.5, kNoise)),
+      both("one change of level by 10 %, at any step", change_of_level(0.1, kNoise)),
       {"one spike of 1.5 to 3 times, new run alone", normal(), spike(1, 1.5, 3)},
       {"one spike of 1.5 to 3 times, baseline alone", spike(1, 1.5, 3), normal()},
       both("a spike of 5 to 10 times in half of all runs", spike(0.5, 5, 10)),
@@ -121,6 +146,7 @@ inline std::vector<Shape> of_no_change() {
            factor([](Random& random, int, int) { return uniform(random) < 0.05 ? 2 : 1; })),
       both("25 % of steps at 1.5x in both",
            factor([](Random& random, int, int) { return uniform(random) < 0.25 ? 1.5 : 1; })),
+      both("every 4th step at 3x in both, from any step on", stalls_of(4, 3)),
   };
 }
 
@@ -130,7 +156,6 @@ inline std::vector<Shape> of_long_memory() {
   const auto both = [](const char* name, const Draw& draw) { return Shape{name, draw, draw}; };
   return {
       both("two states 4 % apart, forty steps each, 2 % noise", lasting_states(0.98, 1.02, kNoise, 40)),
-      both("two states 10 % apart, eight steps each", lasting_states(1, 1.1, 0.003)),
       both("two states 10 % apart, forty steps each", lasting_states(1, 1.1, 0.003, 40)),
       both("two states 20 % apart, forty steps each, 2 % noise", lasting_states(1, 1.2, kNoise, 40)),
       both("half of the noise autocorrelated, 0.95",
@@ -181,6 +206,13 @@ inline std::vector<Shape> of_longer(double by) {
            factor([=](Random&, int i, int n) { return 1 + 2 * by * (1 - (i + 0.5) / n); })),
       made("most steps 5 % faster, every 5th slower",
            factor([=](Random&, int i, int) { return i % 5 == 4 ? 5 * (1 + by - 0.8 * 0.95) : 0.95; })),
+      made("most steps 5 % faster, one slower in each ten",
+           [=](Random& random, int n) {
+             Steps steps = factor([](Random&, int, int) { return 0.95; })(random, n);
+             for (int ten = 0; ten + 10 <= n; ten += 10)
+               steps[static_cast<std::size_t>(ten + uniform(random) * 10)] += 10 * (by + 0.05);
+             return steps;
+           }),
       made("one spike",
            [=](Random& random, int n) {
              Steps steps = normal()(random, n);
@@ -193,6 +225,31 @@ inline std::vector<Shape> of_longer(double by) {
   };
 }
 
+// What an author does who hides that a run became longer by a share of it: some steps bear all of it, and what is gained on the others.
+// Which, and how much each, is drawn from the kinds of the shapes above.
+inline Steps hide(Random& random, int n, double by) {
+  const auto below = [&](int count) { return static_cast<int>(uniform(random) * count); };
+  const double gains[] = {0, 0.02, 0.04, 0.06, 0.1}, noises[] = {0.003, 0.01, kNoise};
+  const double gain = gains[below(5)], noise = noises[below(3)];
+  const int kind = below(6), some = 1 + below(n / 2), first = below(n), period = 2 + below(n / 2);
+  Steps bears(static_cast<std::size_t>(n), 0);
+  const auto at = [&](int i) -> double& { return bears[static_cast<std::size_t>(i)]; };
+  for (int i = 0; i < n; ++i) {
+    if (kind == 0 && i < some) at(below(n)) = 1;                                   // steps at random
+    if (kind == 1 && i < some) at((first + i) % n) = 1;                            // an episode
+    if (kind == 2 && i % period == first % period) at(i) = 1;                      // by the clock
+    if (kind == 3 && i >= first) at(i) = i - first + 1;                            // a ramp
+    if (kind == 4 && i % period == first % period) at(i) = i + 1;                  // stalls that grow
+    if (kind == 5 && uniform(random) * n < some) at(i) = std::exp(gauss(random));  // stalls of any length
+  }
+  double all = 0;
+  for (const double x : bears) all += x;
+  if (all == 0) at(first) = all = 1;
+  Steps steps;
+  for (const double x : bears) steps.push_back(1 + noise * gauss(random) - gain + (by + gain) * n * x / all);
+  return steps;
+}
+
 struct Rates {
   int runs = 0, slower = 0, faster = 0, ambiguous = 0, same = 0;
   // Neither slower nor ambiguous, though the mean of this very run is longer by the threshold; by 3/2 of it.
@@ -200,14 +257,20 @@ struct Rates {
   double share(int count) const { return static_cast<double>(count) / runs; }
 };
 
-// What the gate says of so many pairs of runs, each by itself.
-inline Rates rates_of(const Shape& shape, int runs, int samples, double threshold) {
+// What the gate says of so many pairs of runs, each by itself. Measured more than once a pair is slower only if it is so each time
+// (compare --confirm, --confirm-baseline).
+inline Rates rates_of(const Shape& shape, int runs, int samples, double threshold, int measurements = 1) {
   Random random(20261126);
   reports::TimeTest test;
   Rates rates;
   for (rates.runs = 0; rates.runs < runs; ++rates.runs) {
     const Steps base = shape.base(random, samples), now = shape.now(random, samples);
-    const reports::TimeVerdict verdict = judge_time(test.weigh(now, base), threshold).verdict;
+    reports::TimeVerdict verdict = judge_time(test.weigh(now, base), threshold).verdict;
+    for (int again = 1; again < measurements && verdict == reports::TimeVerdict::slower; ++again) {
+      const Steps base_again = shape.base(random, samples), now_again = shape.now(random, samples);
+      if (judge_time(test.weigh(now_again, base_again), threshold).verdict != reports::TimeVerdict::slower)
+        verdict = reports::TimeVerdict::ambiguous;
+    }
     rates.slower += verdict == reports::TimeVerdict::slower;
     rates.faster += verdict == reports::TimeVerdict::faster;
     rates.ambiguous += verdict == reports::TimeVerdict::ambiguous;
