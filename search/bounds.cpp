@@ -458,7 +458,10 @@ double Bounds::seconds(const Point& asked) const {
     for (const ChunkPlan& c : stage) all = all + work->both_ways(c);
     all = all * micro_batches;
     least = std::max({least, before + all.chained(immediate), all.host});
-    before += work->both_ways(stage.front()).chained(immediate);
+    // Where backward is split, gradients of weights are a stage's last action, behind which no other stage has to do anything.
+    const ChunkPlan& front = stage.front();
+    before +=
+        (splits_backward(point.schedule) ? work->of(front, &Work::forward) : work->both_ways(front)).chained(immediate);
   }
   return least * (1 - 1e-9);  // sums are rounded in another order
 }

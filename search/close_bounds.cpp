@@ -373,10 +373,12 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
       home = std::max({samples[0][0].fewest_tail, samples[0][0].host[0], samples[0][0].host[1], samples[0][0].host[2]});
     double lead = s == 0 ? mine[0].lead : 0;
     if (!whole_step) tail = home = lead = 0;
+    if (splits_backward(point.schedule)) home = 0;
     const double seconds = lead + there + work * micro_batches + std::max(tail, back + home);
     closer.seconds = std::max(closer.seconds, seconds * (1 - kSlack));
     there += lead + (s > 0 ? message(s - 1, s) : 0) + mine[0].forward;
-    back += mine[0].backward + message(s + 1, s);
+    // Where backward is split, gradients of weights are a stage's last action: no other waits for it.
+    if (!splits_backward(point.schedule)) back += mine[0].backward + message(s + 1, s);
   }
 
   for (const int s : bounds.fuller_stages(point)) {
@@ -391,7 +393,9 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
       const Change& change = a.kind == Kind::forward ? chunk.up : chunk.down;
       Bytes then = now;
       for (std::size_t i = 0; i < now.size(); ++i) then[i] += change.most[i], now[i] += change.all[i];
-      if (sum(then) > sum(most)) most = then;
+      // The recorded backward is whole. The peak of one that is split may be lower, and what it leaves is no less.
+      const bool known = a.kind == Kind::forward || !splits_backward(point.schedule);
+      if (known && sum(then) > sum(most)) most = then;
     }
     for (double& bytes : most) bytes *= 1 - kSlack;
     if (sum(most) > closer.total_bytes()) {

@@ -2,7 +2,8 @@
 // 2019): all forwards, then all backwards. 1F1B (Narayanan et al. 2019): after a warm-up of as many forwards
 // as there are stages behind, one forward and one backward in turn. Interleaved 1F1B (Narayanan et al. 2021):
 // a stage holds several chunks of layers, stage s the chunks s, s + p, s + 2p, ..., which shortens the
-// bubble; it runs a group of micro batches through one chunk, then through the next.
+// bubble; it runs a group of micro batches through one chunk, then through the next. Schedules that split backward are in
+// split_schedule.cpp.
 #include <algorithm>
 #include <utility>
 
@@ -14,84 +15,6 @@ namespace mbench::strategies {
 namespace {
 
 using nlohmann::json;
-
-struct Step {  // one forward or backward
-  bool forward;
-  int chunk, micro;
-};
-
-// The order in which a stage goes through chunks and micro batches, forward; backward the chunks are turned round. The last
-// group has what is left of the micro batches.
-struct InterleavedOrder {
-  int chunks, micro_batches, group;
-
-  Step at(bool forward, int index) const {
-    const int first = index / (group * chunks) * group, size = std::min(group, micro_batches - first);
-    const int within = index - first * chunks, chunk = within / size;
-    return {forward, forward ? chunk : chunks - 1 - chunk, first + within % size};
-  }
-};
-
-std::vector<Step> steps_of(ScheduleKind kind, int stages, int stage, const InterleavedOrder& order) {
-  std::vector<Step> steps;
-  const int total = order.micro_batches * order.chunks;
-  int warmup = total;  // forwards before the first backward
-  if (kind == ScheduleKind::one_f_one_b) warmup = std::min(stages - stage - 1, total);
-  if (kind == ScheduleKind::interleaved)
-    warmup = std::min((stages - stage - 1) * 2 + (order.chunks - 1) * order.group, total);
-  const auto step = [&](bool forward, int index) {
-    return kind == ScheduleKind::interleaved ? order.at(forward, index) : Step{forward, 0, index};
-  };
-  for (int i = 0; i < warmup; ++i) steps.push_back(step(true, i));
-  for (int i = warmup; i < total; ++i) {
-    steps.push_back(step(true, i));
-    steps.push_back(step(false, i - warmup));
-  }
-  for (int i = total - warmup; i < total; ++i) steps.push_back(step(false, i));
-  return steps;
-}
-
-}  // namespace
-
-Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int micro_batches, int group) {
-  const InterleavedOrder order{chunks, micro_batches, group > 0 ? group : stages};
-  const int last = stages * chunks - 1;
-  Schedule schedule;
-  const auto add = [&](Action::Kind k, int chunk, int micro) { schedule.push_back({k, chunk, micro}); };
-  // What goes round from the last stage to the first, and back, is received when it comes: `stages` steps after its sender
-  // began it, before the step that wants it where a group is larger than that. Left with its sender until then, it would hold
-  // up all stages behind each other.
-  const auto receive_round = [&](bool forward, int index) {
-    if (index < stages) return;
-    const Step from = order.at(forward, index - stages);
-    if (forward && from.chunk + 1 < chunks) add(Action::Kind::receive_activation, from.chunk + 1, from.micro);
-    if (!forward && from.chunk > 0) add(Action::Kind::receive_gradient, from.chunk - 1, from.micro);
-  };
-  int forwards = 0, backwards = 0;
-  for (const Step& s : steps_of(kind, stages, stage, order)) {
-    const int position = s.chunk * stages + stage;
-    if (s.forward) {
-      if (stage > 0)
-        add(Action::Kind::receive_activation, s.chunk, s.micro);
-      else if (chunks > 1)
-        receive_round(true, forwards);
-      ++forwards;
-      add(Action::Kind::forward, s.chunk, s.micro);
-      if (position < last) add(Action::Kind::send_activation, s.chunk, s.micro);
-    } else {
-      if (stage < stages - 1)
-        add(Action::Kind::receive_gradient, s.chunk, s.micro);
-      else if (chunks > 1)
-        receive_round(false, backwards);
-      ++backwards;
-      add(Action::Kind::backward, s.chunk, s.micro);
-      if (position > 0) add(Action::Kind::send_gradient, s.chunk, s.micro);
-    }
-  }
-  return schedule;
-}
-
-namespace {
 
 // Groups of so many: all full, or the last one with a micro batch for every stage at least, so that none waits for another
 // in the midst of a step.
@@ -120,7 +43,41 @@ MaybeFault bad_group(const Point& p) {
 
 constexpr Way kInterleaved = one_of("schedule", "interleaved"), kOneByOne = one_of("schedule", "1f1b");
 
+// Zero bubble and its kin.
+MaybeFault bad_split(const Point& p) {
+  const std::string_view name = name_of(p.schedule);
+  if (p.pp == 1) return infeasible({within("pp", 2, p.model.layers), kOneByOne}, "schedule {} with pp 1", name);
+  const std::int64_t chunks = is_v_shaped(p.schedule) ? kChunksOfV : 1;
+  if (p.virtual_stages != chunks)
+    return infeasible({exactly("virtual_stages", chunks), kInterleaved}, "virtual_stages {} with schedule {}",
+                      p.virtual_stages, name);
+  if (p.micro_batch_group > 0)
+    return infeasible({exactly("micro_batch_group", 0), kInterleaved}, "micro_batch_group {} with schedule {}",
+                      p.micro_batch_group, name);
+  if (p.schedule == ScheduleKind::dualpipev && p.micro_batches() < 2 * p.pp)
+    return infeasible({multiple("global_batch", 2 * p.pp * p.micro_batch * p.dp), one_of("schedule", "zbv")},
+                      "schedule dualpipev with {} micro batches and pp {}: it needs two for each stage",
+                      p.micro_batches(), p.pp);
+  if (is_v_shaped(p.schedule) && (p.first_stage_layers > 0 || p.last_stage_layers > 0))
+    return infeasible(
+        {exactly("first_stage_layers", 0), exactly("last_stage_layers", 0), kOneByOne},
+        "first_stage_layers {} and last_stage_layers {} with schedule {}, whose first stage has both ends",
+        p.first_stage_layers, p.last_stage_layers, name);
+  // Gradients that each micro batch reduces and drops, or sends away.
+  if (p.zero == Zero::stage_2 || p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.zero == Zero::oss_sdp)
+    return not_built_in({one_of("zero", "0|1|oss"), kOneByOne}, "schedule {} with zero {}", name, name_of(p.zero));
+  if (offloads_gradients(p.offload))
+    return not_built_in({one_of("offload", "none|optimizer"), kOneByOne}, "schedule {} with offload {}", name,
+                        name_of(p.offload));
+  if (p.adapter.on()) return not_built_in({one_of("adapter", "none"), kOneByOne}, "schedule {} with an adapter", name);
+  if (p.defer_embedding_wgrad)
+    return infeasible({one_of("defer_embedding_wgrad", "false"), kOneByOne},
+                      "defer_embedding_wgrad true with schedule {}, which defers the gradients of all weights", name);
+  return std::nullopt;
+}
+
 MaybeFault bad_schedule(const Point& p) {
+  if (splits_backward(p.schedule)) return bad_split(p);
   if (p.schedule != ScheduleKind::interleaved) {
     if (p.virtual_stages > 1)
       return infeasible({kInterleaved, exactly("virtual_stages", 1)}, "virtual_stages {} with schedule {}",
@@ -205,13 +162,14 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
     if (!refuse(other)) pp.values.push_back(n);
   }
   // Of a single stage all are the same.
-  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::gpipe})
+  using enum ScheduleKind;
+  for (const ScheduleKind kind : {one_f_one_b, interleaved, gpipe, zb_h1, zbv, v_half, v_min, dualpipev})
     for (std::int64_t n = 1; n <= p.model.layers / p.pp; ++n) {
       Point other = p;
       other.schedule = kind;
       other.virtual_stages = n;
       if (!refuse(other)) schedule.values.push_back({name_of(kind), n});
-      if (kind != ScheduleKind::interleaved) break;
+      if (kind != interleaved && n == kChunksOfV) break;
     }
   if (p.pp == 1) schedule.values.resize(1);
   return {pp, schedule, choices_of_group(p), choices_of_stages(p), choices_of_layout(p)};
@@ -270,18 +228,19 @@ void write(const Point& point, Plan& plan) {
     const int received = ahead ? 1 + static_cast<int>(point.model.mtp_layers) : 1;
     ahead = (ahead || parts.depths > 0) && !parts.loss;
     const int sent = ahead ? 1 + static_cast<int>(point.model.mtp_layers) : 1;
-    in_order.push_back({position % stages, position, first_layer, parts.layers, parts.embedding, parts.loss,
-                        position == norm_at, parts.depths, received, sent});
+    in_order.push_back({0, position, first_layer, parts.layers, parts.embedding, parts.loss, position == norm_at,
+                        parts.depths, received, sent});
     first_layer += parts.layers;
   }
   plan.chunks.assign(stages, {});
-  for (int stage = 0; stage < stages; ++stage) {
-    for (int c = 0; c < chunks; ++c)
-      plan.chunks[stage].push_back(in_order[static_cast<std::size_t>(c * stages + stage)]);
-    plan.schedule.push_back(make_schedule(point.schedule, stages, stage, chunks,
-                                          static_cast<int>(point.micro_batches()),
-                                          static_cast<int>(point.micro_batch_group)));
-  }
+  for (int stage = 0; stage < stages; ++stage)
+    for (int c = 0; c < chunks; ++c) {
+      ChunkPlan& chunk = in_order[static_cast<std::size_t>(position_of(point.schedule, stages, stage, c))];
+      chunk.stage = stage;
+      plan.chunks[stage].push_back(chunk);
+    }
+  plan.schedule = make_schedules(point.schedule, stages, chunks, static_cast<int>(point.micro_batches()),
+                                 static_cast<int>(point.micro_batch_group));
   if (point.defer_embedding_wgrad)
     plan.deferred_gemms = point.wgrad_deferral_limit == 0 ? point.micro_batches()
                                                           : std::min(point.wgrad_deferral_limit, point.micro_batches());

@@ -154,6 +154,14 @@ Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x,
   return Tensor();
 }
 
+// What a part leaves to the action that makes gradients of weights: one piece of work, since it needs the part's gradients.
+std::function<void()> ModelChunk::in_part(std::size_t part, std::vector<std::function<void()>> gemms) const {
+  return [this, part, gemms = std::move(gemms)]() mutable {
+    const auto used = use(part, ParameterStore::Gradients::yes, parts_.size());
+    for (std::function<void()>& gemm : gemms) std::exchange(gemm, {})();  // what it held goes with it
+  };
+}
+
 Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const {
   // Through the parts from the last to the first; before the first there is none.
   std::size_t part = parts_.size();
@@ -162,7 +170,11 @@ Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Save
     {
       const auto used = use(part, ParameterStore::Gradients::yes, part - 1);
       const InPart here(c.device.memory(), names_[part]);
+      std::vector<std::function<void()>> gemms, *const all = c.later;
+      if (all) c.later = &gemms;
       run();
+      c.later = all;
+      if (!gemms.empty()) all->push_back(in_part(part, std::move(gemms)));
     }
     ready(parts_[part].front());
   };

@@ -48,6 +48,7 @@ class ModelChunk {
   Parameter* word() const { return embedding_ ? embedding_->word() : nullptr; }
 
  private:
+  std::function<void()> in_part(std::size_t part, std::vector<std::function<void()>> gemms) const;
   void add_end(const Plan& plan, const ChunkPlan& chunk, Parameter* word);
   // Depths whose head is elsewhere. depths_forward() returns the hidden activations of the model and of each depth, one
   // after the other along the first dim. depth_backward() takes the gradient back through one depth; the last call

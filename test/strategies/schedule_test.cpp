@@ -25,10 +25,21 @@ struct Pipeline {
 
   Pipeline(ScheduleKind kind, int stages, int chunks, int micro_batches, int group = 0)
       : kind(kind), stages(stages), chunks(chunks), micro_batches(micro_batches), group(group > 0 ? group : stages) {
-    for (int s = 0; s < stages; ++s)
-      schedule.push_back(strategies::make_schedule(kind, stages, s, chunks, micro_batches, group));
+    schedule = strategies::make_schedules(kind, stages, chunks, micro_batches, group);
   }
-  int position(int stage, const Action& a) const { return a.chunk * stages + stage; }
+  int position(int stage, const Action& a) const { return strategies::position_of(kind, stages, stage, a.chunk); }
+  int stage_at(int position) const {
+    for (int s = 0; s < stages; ++s)
+      for (int c = 0; c < chunks; ++c)
+        if (strategies::position_of(kind, stages, s, c) == position) return s;
+    return -1;
+  }
+  // Whether a micro batch goes from that place to the next by a message.
+  bool leaves(int position) const {
+    const int next = stage_at(position + 1);
+    return next >= 0 && next != stage_at(position);
+  }
+  bool comes(int position) const { return position > 0 && leaves(position - 1); }
   std::string str() const {
     return fmt::format("{}, {} stages, {} chunks, {} micro batches, groups of {}", name_of(kind), stages, chunks,
                        micro_batches, group);
@@ -49,6 +60,13 @@ std::vector<Pipeline> all_pipelines() {
       for (int m = p; m <= 5 * p; ++m)
         for (int g = p; g <= m; ++g)
           if (m % g == 0 || m % g >= p) all.emplace_back(ScheduleKind::interleaved, p, v, m, g);
+  for (int p = 2; p <= 9; ++p)
+    for (int m = 1; m <= 3 * p; ++m) {
+      all.emplace_back(ScheduleKind::zb_h1, p, 1, m);
+      for (const ScheduleKind kind : {ScheduleKind::zbv, ScheduleKind::v_half, ScheduleKind::v_min})
+        all.emplace_back(kind, p, 2, m);
+      if (m >= 2 * p) all.emplace_back(ScheduleKind::dualpipev, p, 2, m);
+    }
   return all;
 }
 
@@ -69,7 +87,7 @@ struct Message {
 
 // The message of an action of `stage`: sent up to the next position or down to the one before.
 Message message_of(const Pipeline& p, int stage, const Action& a) {
-  const int up = (stage + 1) % p.stages, down = (stage + p.stages - 1) % p.stages, at = p.position(stage, a);
+  const int at = p.position(stage, a), up = p.stage_at(at + 1), down = p.stage_at(at - 1);
   switch (a.kind) {
     case Kind::send_activation:
       return {stage, up, at + 1, a.micro, false};
@@ -122,8 +140,8 @@ std::optional<std::string> deadlock(const Pipeline& p) {
   return std::nullopt;
 }
 
-// Steps until all is done, where a forward of a chunk takes 1/chunks, a backward twice that and messages
-// nothing.
+// Steps until all is done, where a forward of a chunk takes 1/chunks, a backward twice that and messages nothing. A backward
+// that is split takes as long as a forward, and so do the gradients of weights.
 double makespan(const Pipeline& p) {
   std::map<std::tuple<int, int, bool>, double> done;  // by position, micro batch, backward
   std::vector<std::size_t> next(static_cast<std::size_t>(p.stages), 0);
@@ -135,6 +153,8 @@ double makespan(const Pipeline& p) {
     for (int s = 0; s < p.stages; ++s) {
       for (; next[s] < p.schedule[s].size(); ++next[s], moved = true) {
         const Action& a = p.schedule[s][next[s]];
+        const double one = 1.0 / p.chunks;
+        if (a.kind == Kind::weight_gradient) clock[s] += one;
         if (a.kind != Kind::forward && a.kind != Kind::backward) continue;
         const bool back = a.kind == Kind::backward;
         const int at = p.position(s, a);
@@ -144,7 +164,7 @@ double makespan(const Pipeline& p) {
           if (it == done.end()) break;
           ready = it->second;
         }
-        clock[s] = std::max(clock[s], ready) + (back ? 2.0 : 1.0) / p.chunks;
+        clock[s] = std::max(clock[s], ready) + (back && !splits_backward(p.kind) ? 2 * one : one);
         done[{at, a.micro, back}] = clock[s];
       }
     }
@@ -202,6 +222,8 @@ TEST_CASE("an input arrives before its forward, an output leaves after it, and m
   for (const Pipeline& p : all_pipelines()) {
     INFO(p.str());
     const int last = p.stages * p.chunks - 1;
+    int links = 0;  // between places on different stages
+    for (int at = 0; at < last; ++at) links += p.leaves(at) ? 1 : 0;
     std::map<Message, std::pair<int, int>> ends;  // sends, receives
     bool placed = true;
     for (int s = 0; s < p.stages; ++s) {
@@ -220,19 +242,36 @@ TEST_CASE("an input arrives before its forward, an output leaves after it, and m
           placed = placed && both == exists && (!both || x->second < y->second);
         };
         if (a.kind == Kind::forward) {
-          check_order(Kind::receive_activation, Kind::forward, at > 0);
-          check_order(Kind::forward, Kind::send_activation, at < last);
+          check_order(Kind::receive_activation, Kind::forward, p.comes(at));
+          check_order(Kind::forward, Kind::send_activation, p.leaves(at));
         }
         if (a.kind == Kind::backward) {
-          check_order(Kind::receive_gradient, Kind::backward, at < last);
-          check_order(Kind::backward, Kind::send_gradient, at > 0);
+          check_order(Kind::receive_gradient, Kind::backward, p.leaves(at));
+          check_order(Kind::backward, Kind::send_gradient, p.comes(at));
         }
       }
     }
     CHECK(placed);
-    CHECK(static_cast<int>(ends.size()) == 2 * last * p.micro_batches);
+    CHECK(static_cast<int>(ends.size()) == 2 * links * p.micro_batches);
     CHECK(std::all_of(ends.begin(), ends.end(),
                       [](const auto& e) { return e.second == std::make_pair(1, 1) && e.first.from != e.first.to; }));
+  }
+}
+
+TEST_CASE("where backward is split, the gradients of weights follow each backward once, in its order") {
+  for (const Pipeline& p : all_pipelines()) {
+    INFO(p.str());
+    for (const Schedule& schedule : p.schedule) {
+      std::vector<int> back(static_cast<std::size_t>(p.chunks), 0), weights = back;
+      bool in_order = true;
+      for (const Action& a : schedule) {
+        if (a.kind == Kind::backward) ++back[a.chunk];
+        if (a.kind != Kind::weight_gradient) continue;
+        in_order = in_order && a.micro == weights[a.chunk]++ && weights[a.chunk] <= back[a.chunk];
+      }
+      CHECK(in_order);
+      for (const int n : weights) CHECK(n == (splits_backward(p.kind) ? p.micro_batches : 0));
+    }
   }
 }
 
@@ -300,6 +339,46 @@ TEST_CASE("a step takes as long as the schedule's paper says") {
   for (const Pipeline& p : all_pipelines()) {
     INFO(p.str());
     const double micro = 3;  // forward and backward of one micro batch on one stage
+    if (splits_backward(p.kind)) continue;
     CHECK(makespan(p) == Approx(micro * (p.micro_batches + static_cast<double>(p.stages - 1) / p.chunks)));
+  }
+}
+
+// Qi et al. 2023: the bubble of ZB-H1 is (p - 1)(F + B - W), and ZB-V has none. Counted from the first forward of all, the last stage's
+// starts p - 1 chunks later. DualPipe-V has the bubble of ZB-V where micro batches are twice the stages.
+TEST_CASE("a step whose backward is split takes as long as its paper says") {
+  for (const Pipeline& p : all_pipelines()) {
+    INFO(p.str());
+    const double bubble = (makespan(p) - 3.0 * p.micro_batches) * p.chunks;  // in forwards of a chunk
+    const int other = p.stages - 1;
+    if (p.kind == ScheduleKind::zb_h1 && p.micro_batches >= p.stages) CHECK(bubble == Approx(other));
+    if (p.kind == ScheduleKind::zbv && p.micro_batches >= 2 * p.stages - 1) CHECK(bubble == Approx(other));
+    if (p.kind == ScheduleKind::dualpipev) CHECK(bubble == Approx(other));
+    // No closed form: half and two thirds of 1F1B's 6 (p - 1) at most, once there are as many micro batches as stages.
+    if (p.micro_batches < p.stages) continue;
+    const int half = 3 * p.stages - (p.stages % 2 == 0 && p.stages > 2 ? 7 : 4);
+    if (p.kind == ScheduleKind::v_half) CHECK(bubble <= half + 1e-9);
+    if (p.kind == ScheduleKind::v_min) CHECK(bubble <= 4 * p.stages - 5 + 1e-9);
+  }
+}
+
+// Chunks of micro batches whose inputs or gradients a stage still needs: p of ZB-H1, 2p half as large of ZB-V, as 1F1B's first stage has.
+TEST_CASE("micro batches in memory where backward is split") {
+  for (const Pipeline& p : all_pipelines()) {
+    if (!splits_backward(p.kind)) continue;
+    INFO(p.str());
+    for (const Schedule& schedule : p.schedule) {
+      int now = 0, most = 0;
+      for (const Action& a : schedule) {
+        now += (a.kind == Kind::forward) - (a.kind == Kind::weight_gradient);
+        most = std::max(most, now);
+      }
+      CHECK(now == 0);
+      if (p.kind == ScheduleKind::zb_h1) CHECK(most <= p.stages);
+      if (p.kind == ScheduleKind::zbv) CHECK(most <= 2 * p.stages);
+      if (p.kind == ScheduleKind::v_half) CHECK(most <= p.stages + 2);
+      if (p.kind == ScheduleKind::v_min) CHECK(most <= 2 * ((p.stages + 1) / 3) + 2);
+      if (p.kind == ScheduleKind::dualpipev) CHECK(most <= 2 * p.stages + 1);
+    }
   }
 }
