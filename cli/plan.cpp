@@ -296,7 +296,7 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->type_name("FILE");
   command->add_flag("--schedule", options->schedule, "Print every stage's forwards and backwards in order");
   command
-      ->add_option("--on", options->on, "Device: cpu, cuda (the memory is the same) or sim:<N>x<MACHINE>; default cpu")
+      ->add_option("--on", options->on, "Device: cpu, cuda (counted as on the CPU) or sim:<N>x<MACHINE>; default cpu")
       ->type_name("DEVICE");
   command->callback([options, &exit] {
     options->spec.device = device_asked(options->on);

@@ -171,13 +171,17 @@ cublasStatus_t check_fp8(const Gemm& p) {
       return no(CUBLAS_STATUS_NOT_SUPPORTED, "dims of an FP8 product: no multiples of 16");
   if (e.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return no(CUBLAS_STATUS_NOT_SUPPORTED, "epilogue of an FP8 product");
   const auto blocks = [](std::int32_t mode) { return mode == 4 || mode == 5; };
-  if ((e.mode_a != 0 && !blocks(e.mode_a)) || (e.mode_b != 0 && !blocks(e.mode_b)))
+  const auto emulated = [&](std::int32_t mode) { return mode == 0 || mode == 3 || blocks(mode); };
+  if (!emulated(e.mode_a) || !emulated(e.mode_b))
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "this mode of scales is not emulated");
-  if (blocks(e.mode_a) != blocks(e.mode_b) || (e.mode_a == 5 && e.mode_b == 5))
+  if ((e.mode_a != 0 || e.mode_b != 0) && settings().capability != 90)
+    return no(CUBLAS_STATUS_NOT_SUPPORTED, "scales of rows or blocks on this GPU");
+  if (blocks(e.mode_a) != blocks(e.mode_b) || (!blocks(e.mode_a) && e.mode_a != e.mode_b) ||
+      (e.mode_a == 5 && e.mode_b == 5))
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "combination of modes of scales");
   const auto there = [](const void* scales, std::int32_t mode, const Layout& l) {
     const std::size_t k = (l.rows + 127) / 128, outer = (l.cols + 127) / 128;
-    const std::size_t count = mode == 4 ? k * l.cols : mode == 5 ? outer * ((k + 3) / 4 * 4) : 1;
+    const std::size_t count = mode == 3 ? l.cols : mode == 4 ? k * l.cols : mode == 5 ? outer * ((k + 3) / 4 * 4) : 1;
     return scales != nullptr && Memory::get().kind_of(scales, count * sizeof(float)) == Kind::device;
   };
   if (!there(e.scale_a, e.mode_a, p.a) || !there(e.scale_b, e.mode_b, p.b))

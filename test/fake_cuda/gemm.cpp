@@ -17,6 +17,7 @@ bool is_fp8(cudaDataType_t type) {
 float scale_at(const void* scales, std::int32_t mode, const Layout& l, std::uint64_t inner, std::uint64_t outer) {
   const auto* all = static_cast<const float*>(scales);
   const std::uint64_t blocks = (l.rows + 127) / 128;
+  if (mode == 3) return all[outer];                                               // OUTER_VEC_32F
   if (mode == 4) return all[inner / 128 * l.cols + outer];                        // VEC128_32F
   if (mode == 5) return all[outer / 128 * ((blocks + 3) / 4 * 4) + inner / 128];  // BLK128x128_32F
   return *all;

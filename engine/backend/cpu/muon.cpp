@@ -10,20 +10,20 @@ namespace mbench::cpu {
 
 template <>
 void compute(CpuOps&, const ops::MuonMomentum& op) {
-  const float mu = op.mu, mine = 1 - op.mu, scale = op.grad_scale;
   with_type(op.grad.dtype(), [&](auto grad_type) {
     with_type(op.update.dtype(), [&](auto update_type) {
       using TG = decltype(grad_type);
       using TU = decltype(update_type);
       parallel_tiles(op.grad.numel(), [&](std::int64_t begin, std::int64_t n) {
         float gb[kTile], ub[kTile];
+        const float mu = op.mu, mine = 1 - op.mu, scale = op.grad_scale;  // here: what is captured, m might alias
         const float* grad = load(static_cast<const TG*>(op.grad.as<TG>()) + begin, gb, n);
         float *m = op.momentum.as<float>() + begin, *u = target(op.update.as<TU>() + begin, ub);
 #pragma omp simd
         for (std::int64_t i = 0; i < n; ++i) {
-          const float g = mine * (scale * grad[i]);
-          m[i] = mu * m[i] + g;
-          u[i] = mu * m[i] + g;
+          const float g = mine * (scale * grad[i]), now = mu * m[i] + g;
+          m[i] = now;
+          u[i] = mu * now + g;
         }
         store(u, op.update.as<TU>() + begin, n);
       });

@@ -62,8 +62,8 @@ inline std::optional<std::string> why_no_fp8(int capability, ops::Fp8Blocks by) 
   if (capability < 89) return need("precision fp8", "8.9 or more", "precision bf16");
   switch (by) {
     case ops::Fp8Blocks::whole_rows:
-      if (capability >= 90) return std::nullopt;
-      return need("fp8_recipe rowwise", "9.0 or more, for which cuBLASLt has scales of rows", "fp8_recipe tensorwise");
+      if (capability == 90) return std::nullopt;
+      return need("fp8_recipe rowwise", "9.0, for which cuBLASLt has scales of rows", "fp8_recipe tensorwise");
     case ops::Fp8Blocks::rows:
     case ops::Fp8Blocks::squares:
       if (capability == 90) return std::nullopt;

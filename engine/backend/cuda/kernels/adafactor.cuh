@@ -77,9 +77,16 @@ __global__ void __launch_bounds__(kFlatThreads)
   const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   const float inverse = 1.0f / *mean;
   double sum = 0;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += threads) {
-    const float u = scale * to_f32(grad[i]) / (sqrtf(row[i / cols] * inverse) * sqrtf(column[i % cols]));
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  // Row and column go along: a division of 64 bits for each element would take longer than the rest.
+  const std::int64_t first = i / cols;
+  const int rows_on = static_cast<int>(threads / cols), cols_on = static_cast<int>(threads % cols);
+  const float* of_row = row + first;
+  for (int c = static_cast<int>(i - first * cols); i < n; i += threads) {
+    const float u = scale * to_f32(grad[i]) / (sqrtf(*of_row * inverse) * sqrtf(column[c]));
     sum += static_cast<double>(u) * u;
+    of_row += rows_on, c += cols_on;
+    if (c >= cols) ++of_row, c -= static_cast<int>(cols);
   }
   sum = row_reduce(sum, 0.0, parts, Sum());
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;

@@ -63,6 +63,7 @@ struct CastPlace {
     col0 = tile % across * kCastTile;
   }
   __device__ int word(int pass) const { return pass * (kCastWords / kCastPasses) + strip; }
+  __device__ int tile_row(int pass, int r) const { return kCastRows * word(pass) + r; }
   __device__ std::int64_t row(int pass, int r) const { return row0 + kCastRows * word(pass) + r; }
   __device__ std::int64_t col() const { return col0 + kCastWidth * group; }
 };
@@ -164,6 +165,11 @@ __device__ inline void store_codes(std::uint8_t* y, const CastPlace& p, std::int
 // The position of word `word` of column `col` of the tile.
 __device__ inline int place_of_word(int col, int word) {
   return col * kCastWords + (word ^ (2 * (col / kCastWidth)));
+}
+
+// Where the scale of a block of a tile's row stands among the 512 of the tile's rows and 4 blocks (ops::QuantiseBlocks::place).
+__device__ inline int place_of_scale(int row, int block) {
+  return row % 32 * 16 + row / 32 * 4 + block;
 }
 
 // Puts a thread's 4 rows of codes where store_turned() reads them.

@@ -21,7 +21,8 @@ __device__ inline Codes mx_codes(Floats<kCastWidth> z, const Floats<kCastWidth>&
 }
 
 // MX: one scale for 32 elements along the inner dim of each operand. A tile of elements has a tile of scales both ways, which
-// its threads write whole: what is beyond the matrix has largest values, and so scales, of zero.
+// its threads write whole: what is beyond the matrix has largest values, and so scales, of zero. A thread's rows and columns start at a multiple
+// of their number, so that the places of their scales add up.
 template <class T, bool Wide>
 __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_mx(MxArguments<T> a) {
   using Op = ops::QuantiseBlocks;
@@ -34,19 +35,23 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_mx(MxArgum
   for (std::int64_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
     const CastPlace p(tile, a.rows, a.cols);
     const CastPart<T, Wide> part(a.x, p);
-    if (a.y != nullptr)
+    if (a.y != nullptr) {
+      std::uint8_t* const scales = a.scales + Op::mx_place(p.row0, p.col0 / Op::kMxBlock, a.cols) +
+                                   place_of_scale(p.tile_row(0, 0), p.group / kThreads);
 #pragma unroll
       for (int pass = 0; pass < kCastPasses; ++pass)
 #pragma unroll
         for (int r = 0; r < kCastRows; ++r) {
           const float most = row_most<kThreads>(part, pass, r);
           const std::uint8_t scale = ops::mx_scale(most, largest);
-          const std::int64_t row = p.row(pass, r);
-          store_codes<Wide>(a.y, p, row,
+          store_codes<Wide>(a.y, p, p.row(pass, r),
                             mx_codes(floats_of(part.x[pass][r]), filled<kCastWidth>(ops::mx_multiplier(scale))));
-          if (p.group % kThreads == 0) a.scales[Op::mx_place(row, p.col() / Op::kMxBlock, a.cols)] = scale;
+          if (p.group % kThreads == 0) scales[place_of_scale(kCastTile / kCastPasses * pass + r, 0)] = scale;
         }
+    }
     if (a.transposed == nullptr) continue;
+    std::uint8_t* const turned_scales = a.transposed_scales + Op::mx_place(p.col0, p.row0 / Op::kMxBlock, a.rows) +
+                                        place_of_scale(kCastWidth * p.group, p.strip / kStrips);
     const int warp = static_cast<int>(threadIdx.x) / kWarp, first = warp / kWarps * kWarps;
 #pragma unroll
     for (int pass = 0; pass < kCastPasses; ++pass) {
@@ -71,8 +76,7 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_mx(MxArgum
         for (int w = first; w < first + kWarps; ++w) all = Max()(all, parts[w * kCastTile + kCastWidth * p.group + k]);
         const std::uint8_t scale = ops::mx_scale(all, largest);
         up.v[k] = ops::mx_multiplier(scale);
-        if (p.strip % kStrips == 0)
-          a.transposed_scales[Op::mx_place(p.col() + k, p.row(pass, 0) / Op::kMxBlock, a.rows)] = scale;
+        if (p.strip % kStrips == 0) turned_scales[place_of_scale(k, kCastWords / kCastPasses / kStrips * pass)] = scale;
       }
       Codes codes[kCastRows];
 #pragma unroll

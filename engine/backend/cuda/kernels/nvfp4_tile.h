@@ -3,6 +3,7 @@
 // one. A column of 129 floats keeps the threads of a warp in different banks.
 #pragma once
 #include "engine/backend/cuda/kernels/cast_tile.h"
+#include "engine/backend/cuda/kernels/e2m1.h"
 #include "engine/backend/cuda/kernels/philox.h"
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/ops/quantise.h"
@@ -51,12 +52,10 @@ __device__ inline void store_nv_block(std::uint8_t* codes, std::int64_t first, c
     std::uint32_t word[kNv];
     draw<kNv>(key, static_cast<std::uint64_t>(first), word);
 #pragma unroll
-    for (int i = 0; i < kNv; ++i)
-      words[i / 8] |= static_cast<std::uint32_t>(e2m1_from_float(v[i] * multiplier, word[i])) << (4 * (i % 8));
+    for (int i = 0; i < kNv; ++i) words[i / 8] |= e2m1_drawn(v[i] * multiplier, word[i]) << (4 * (i % 8));
   } else {
 #pragma unroll
-    for (int i = 0; i < kNv; ++i)
-      words[i / 8] |= static_cast<std::uint32_t>(e2m1_from_float(v[i] * multiplier)) << (4 * (i % 8));
+    for (int i = 0; i < kNv; ++i) words[i / 8] |= e2m1_nearest(v[i] * multiplier) << (4 * (i % 8));
   }
   std::uint8_t* to = codes + first / 2;
   if (reinterpret_cast<std::uintptr_t>(to) % 8 == 0) {
@@ -65,6 +64,11 @@ __device__ inline void store_nv_block(std::uint8_t* codes, std::int64_t first, c
 #pragma unroll
     for (int i = 0; i < kNv / 2; ++i) to[i] = static_cast<std::uint8_t>(words[i / 4] >> (8 * (i % 4)) & 0xFF);
   }
+}
+
+// Where the scale of a block of 16 of a tile's row stands among those of the tile, which are two of 512.
+__device__ inline int nv_place_in(int row, int block) {
+  return block / 4 * static_cast<int>(ops::QuantiseBlocks::kTile) + place_of_scale(row, block % 4);
 }
 
 template <class T, bool Wide>
@@ -104,7 +108,9 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_nvfp4(NvAr
           const int row = b / kNvAcross, across = b % kNvAcross;
           const std::int64_t outer = row0 + row, block = p.col0 / kNv + across;
           const ops::NvScale scale = ops::nv_scale(a.squares ? square(row / kNv, across) : maxima[b], amax);
-          if (block < 4 * Op::blocks(2 * a.cols)) a.scales[Op::nv_place(outer, block, a.cols)] = scale.code;
+          if (block < 4 * Op::blocks(2 * a.cols))
+            a.scales[Op::nv_place(p.row0, p.col0 / kNv, a.cols) + nv_place_in(pass * kNvRows + row, across)] =
+                scale.code;
           if (outer >= a.rows || block * kNv >= a.cols) continue;
 #pragma unroll
           for (int i = 0; i < kNv; ++i) v[i] = tile[row * kNvPitch + across * kNv + i];
@@ -118,7 +124,9 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) quantise_nvfp4(NvAr
         for (int i = 0; i < kNv; ++i) v[i] = tile[(down * kNv + i) * kNvPitch + col];
         if (a.hadamard) ops::Hadamard16::apply(v);
         const ops::NvScale scale = ops::nv_scale(a.squares ? square(down, col / kNv) : nv_most(v), turned_amax);
-        if (block < 4 * Op::blocks(2 * a.rows)) a.transposed_scales[Op::nv_place(outer, block, a.rows)] = scale.code;
+        if (block < 4 * Op::blocks(2 * a.rows))
+          a.transposed_scales[Op::nv_place(p.col0, p.row0 / kNv, a.rows) +
+                              nv_place_in(col, pass * (kNvRows / kNv) + down)] = scale.code;
         if (outer >= a.cols || block * kNv >= a.rows) continue;
         store_nv_block(a.transposed, outer * a.rows + block * kNv, v, scale.multiplier, a.draws, turned_key);
       }

@@ -299,9 +299,12 @@ void enqueue_whole_rows(Stream& stream, const ops::QuantiseBlocks& op) {
                                   tiles};
     with_wide(cast_is_wide(a.x, a.y, a.transposed, rows, cols), [&](auto wide) {
       stream.launch(op.name, cast_shape(tiles), find_row_maxima<T, wide()>, a);
-      if (op.y) launch_flat(stream, op.name, rows, InverseOfMaxima{a.row_maxima, a.inverse, across, rows});
+      if (op.y)
+        stream.launch(op.name, inverse_shape(rows), inverse_of_maxima<kInverseThreads>, a.row_maxima, across, rows,
+                      a.inverse);
       if (op.transposed)
-        launch_flat(stream, op.name, cols, InverseOfMaxima{a.col_maxima, a.transposed_inverse, down, cols});
+        stream.launch(op.name, inverse_shape(cols), inverse_of_maxima<kInverseThreads>, a.col_maxima, down, cols,
+                      a.transposed_inverse);
       stream.launch(op.name, cast_shape(tiles), quantise_whole_rows<T, wide()>, a);
     });
   });

@@ -1,7 +1,10 @@
 // Casts a matrix to FP8 by a scale for each row of each operand (ops/quantise.h, whole_rows). Three kernels find the largest
 // values of rows and columns of each tile, scales from these, and codes.
 #pragma once
+#include <algorithm>
+
 #include "engine/backend/cuda/kernels/cast_tile.h"
+#include "engine/backend/cuda/kernels/each.h"
 #include "engine/backend/cuda/kernels/row.h"
 #include "engine/ops/quantise.h"
 
@@ -39,20 +42,36 @@ __global__ void __launch_bounds__(kCastThreads, kCastBlocks) find_row_maxima(Who
   }
 }
 
-// inverse[i] of the largest of `parts` maxima, [parts, n].
-struct InverseOfMaxima {
-  static constexpr int kWidth = 1;
-  const float* maxima;
-  float* inverse;
-  std::int64_t parts, n;
-  bool aligned() const { return true; }
-  template <int V>
-  __device__ void apply(std::int64_t i) const {
+// inverse[i] of the largest of `parts` maxima, [parts, n]. A block has 32 columns, and each of its warps every eighth part: there are few
+// columns, so one thread to each would leave most multiprocessors idle.
+inline constexpr int kInverseThreads = 256;
+template <int Threads>
+__global__ void __launch_bounds__(Threads)
+    inverse_of_maxima(const float* maxima, std::int64_t parts, std::int64_t n, float* inverse) {
+  constexpr int kWarps = Threads / kWarp;
+  __shared__ SharedArray<float, Threads> found;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kWarp; first < n;
+       first += static_cast<std::int64_t>(gridDim.x) * kWarp) {
+    const std::int64_t i = first + lane;
     float most = 0;
-    for (std::int64_t p = 0; p < parts; ++p) most = Max()(most, maxima[p * n + i]);
+    if (i < n)
+#pragma unroll 4
+      for (std::int64_t p = warp; p < parts; p += kWarps) most = Max()(most, maxima[p * n + i]);
+    __syncthreads();  // the columns before have been read
+    found[warp * kWarp + lane] = most;
+    __syncthreads();
+    if (warp != 0 || i >= n) continue;
+    for (int w = 1; w < kWarps; ++w) most = Max()(most, found[w * kWarp + lane]);
     inverse[i] = 1.0f / ops::fp8_scale(most, largest_of(DType::e4m3), true);
   }
-};
+}
+inline Launch inverse_shape(std::int64_t n) {
+  Launch shape;
+  shape.grid_x = static_cast<unsigned>(std::min((n + kWarp - 1) / kWarp, kEnoughBlocks));
+  shape.block_x = kInverseThreads;
+  return shape;
+}
 
 // Scales are powers of two, and so are their inverses: to divide by one is exact.
 template <class T, bool Wide>

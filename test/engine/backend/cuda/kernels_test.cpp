@@ -3,6 +3,7 @@
 #include "engine/backend/cuda/kernels/bias_add.cuh"
 #include "engine/backend/cuda/kernels/copy.cuh"
 #include "engine/backend/cuda/kernels/dropout.cuh"
+#include "engine/backend/cuda/kernels/e2m1.h"
 #include "engine/backend/cuda/kernels/layer_norm.cuh"
 #include "test/engine/backend/cuda/kernel_test.h"
 
@@ -70,6 +71,22 @@ TEST_CASE("a vector's words are those of its elements, wherever it starts") {
     for (std::uint64_t i = 0; i < 4; ++i) CHECK(four[i] == Philox::word(kKey, first + i));
     CHECK(one[0] == Philox::word(kKey, first));
   }
+}
+
+TEST_CASE("a kernel's codes of e2m1 are those of the CPU, for floats of every exponent and around every border") {
+  std::int64_t off = 0;
+  const auto compare = [&](std::uint32_t bits) {
+    const auto x = std::bit_cast<float>(bits);
+    off += cuda::e2m1_nearest(x) != e2m1_from_float(x);
+    for (const std::uint32_t word : {0u, 1u, bits * 2654435761u, 0x7FFFFFFFu, 0x80000000u, 0xFFFFFFFFu})
+      off += cuda::e2m1_drawn(x, word) != e2m1_from_float(x, word);
+  };
+  for (std::uint64_t bits = 0; bits <= 0xFFFFFFFFull; bits += 65537) compare(static_cast<std::uint32_t>(bits));
+  for (int quarters = 0; quarters <= 28; ++quarters)  // values and midpoints are multiples of a quarter
+    for (const float x : {0.25f * static_cast<float>(quarters), -0.25f * static_cast<float>(quarters)})
+      for (std::uint32_t near = 0; near < 5; ++near) compare(std::bit_cast<std::uint32_t>(x) + near - 2);
+  for (const std::uint32_t bits : {0x7F800000u, 0xFF800000u, 0x7F800001u, 0x7FC00000u, 0xFFFFFFFFu}) compare(bits);
+  CHECK(off == 0);
 }
 
 TEST_CASE("dropout refuses a shape that its map does not describe") {

@@ -1,0 +1,73 @@
+// FP8 and FP4 GEMMs with scales of rows or blocks, which only some GPUs have: there they agree with the CPU's, elsewhere they say what they need.
+// On the fake GPU, one of compute capability 9.0, those of rows, of 1 x 128 and of 128 x 128 run.
+#include "engine/backend/cuda/cuda.h"
+#include "test/gpu/twin.h"
+
+using namespace mbench;
+using namespace mbench::test;
+using ops::Fp8Blocks;
+
+namespace {
+
+// Tensor cores keep some 13 bits of a block's sum, which is then added in f32.
+constexpr double kLooser = 10;
+
+Fp8Blocks blocks_of(const Case& c) {
+  for (const auto& [name, by] : {std::pair{"by blocks", Fp8Blocks::rows},
+                                 {"by rows", Fp8Blocks::whole_rows},
+                                 {"by MX", Fp8Blocks::mx},
+                                 {"of NVFP4", Fp8Blocks::nv}})
+    if (c.name.find(name) != std::string::npos) return by;
+  FAIL("[scaled GEMMs] case " << c.name << ", got no kind of scales, need one of those above");
+  return Fp8Blocks::tensor;
+}
+
+// Empty where it ran.
+std::string refusal_of(const Case& c, Device& gpu) {
+  Tensors tensors(gpu, {});
+  try {
+    c.make(tensors)->run(gpu);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("products with scales of rows or blocks agree with the CPU's, or the GPU lacks them and says so") {
+  Twin twin;
+  const Gpu gpu = gpus().at(0);
+  int compared = 0, lacking = 0, old = 0;
+  for (const OpCases& op : all_op_cases())
+    if (op.op == ops::Fp8Matmul::name)
+      for (Case c : op.unemulated) {
+        if (c.within.gpu > 0) continue;  // cases_test.cpp has these
+        CAPTURE(c.name);
+        c.within.gpu = kLooser;
+        const std::string refusal = refusal_of(c, twin.gpu());
+        if (refusal.find("need a binary built with CUDA 12.9") != std::string::npos) {
+          ++old;
+        } else if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor, blocks_of(c))) {
+          CHECK_THAT(refusal, Catch::Contains(*why));
+          ++lacking;
+        } else {
+          CHECK(refusal == "");
+          twin.compare(c);
+          ++compared;
+        }
+      }
+  CHECK(compared + lacking + old == 12);
+  if (gpu.major >= 9 && old == 0) CHECK(compared >= 6);
+}
+
+TEST_CASE("scales of rows and of blocks of 128 are for compute capability 9.0, those of MX and NVFP4 from 10.0 on") {
+  for (const Fp8Blocks by : {Fp8Blocks::whole_rows, Fp8Blocks::rows, Fp8Blocks::squares}) {
+    CHECK_FALSE(cuda::why_no_fp8(90, by));
+    for (const int capability : {80, 89, 100, 120}) CHECK(cuda::why_no_fp8(capability, by));
+  }
+  for (const Fp8Blocks by : {Fp8Blocks::mx, Fp8Blocks::nv, Fp8Blocks::nv_squares}) {
+    for (const int capability : {100, 103, 120}) CHECK_FALSE(cuda::why_no_fp8(capability, by));
+    for (const int capability : {80, 89, 90}) CHECK(cuda::why_no_fp8(capability, by));
+  }
+}
