@@ -142,8 +142,11 @@ template <>
 std::span<const NamedChoice<Offload>> choices_of() {
   static constexpr NamedChoice<Offload> all[] = {
       {"none", Offload::none, "Nothing."},
-      {"moments", Offload::moments, "Adam's moments alone, which come to the device for the update."},
-      {"optimizer", Offload::optimizer, "Optimizer state, which the host's processor updates."},
+      {"moments", Offload::moments,
+       "Adam's moments. The device keeps its f32 main weights, and the host updates a copy of them (Megatron-Core's "
+       "`--optimizer-cpu-offload` without `--use-precision-aware-optimizer`)."},
+      {"optimizer", Offload::optimizer,
+       "Optimizer state with the f32 main weights, which the host's processor updates."},
       {"all", Offload::all, "With `zero` 3 or `fsdp`: weights too."},
       {"optimizer+gradients", Offload::optimizer_and_gradients,
        "With `zero` 2, 3 or `fsdp`: gradients too, in f32, as they are reduced (DeepSpeed's `offload_optimizer`)."},
