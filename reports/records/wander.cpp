@@ -8,10 +8,10 @@
 namespace mbench::reports {
 namespace {
 
-constexpr double kLeastApart = 1.01;  // of two states, as a factor
-constexpr std::size_t kLeast = 10;    // samples of which anything is said
-constexpr double kPersists = 3;       // spreads below the number of stays that chance would have: 0.13 %
-constexpr double kReach = 2.576;      // of the normal distribution, 99 %
+constexpr double kLeastApart = 1.01;       // of two states, as a factor
+constexpr std::size_t kLeastSamples = 10;  // samples of which anything is said
+constexpr double kPersists = 3;            // spreads below the number of stays that chance would have: 0.13 %
+constexpr double kReach = 2.576;           // of the normal distribution, 99 %
 constexpr double kOfChange = 2, kShows = 8;
 
 Wander states_of(const std::vector<double>& samples) {
@@ -47,7 +47,7 @@ double share(const Wander& wander) {
 
 Wander wander_of(const std::vector<double>& samples, const SlowSteps& slow) {
   const std::vector<double> body = body_of(samples, slow);
-  if (body.size() < kLeast) return {};
+  if (body.size() < kLeastSamples) return {};
   const Wander states = states_of(slow.is_spike() ? body : without_warm_up(samples, slow));
   const Wander change = change_of_level(body);
   return share(states) > share(change) ? states : change;
