@@ -29,6 +29,7 @@ using sim::TensorsAtPeak;
 
 constexpr double kMib = 1048576;
 constexpr std::string_view kOption = "--memory";
+const std::string kOthers = "all others";  // of a row: the sum of what it does not name
 
 // What is known of the tensors of one run.
 struct Side {
@@ -99,7 +100,7 @@ bool are_those_of(const std::vector<PeakTensor>& row, const PeakByTensor& peak) 
   for (const PeakTensor& t : row) {
     sum += t.mib * kMib;
     const auto found = bytes.find(t.name);
-    if (t.name != "all others" &&
+    if (t.name != kOthers &&
         (found == bytes.end() || std::abs(static_cast<double>(found->second) - t.mib * kMib) > 0.5))
       return false;
   }
@@ -139,13 +140,17 @@ Side side_of(const std::string& path, const MemoryComparison& args, const std::v
   return side;
 }
 
-// All tensors of a name as one, for a side of which no more is known.
-void keep_names(Side& side) {
+// All tensors of a name as one, held against a side of which no more is known. What that sums as others is summed here too.
+void keep_names(Side& side, const Side& recorded) {
   if (side.by_name) return;
+  const auto known = bytes_by_name(recorded.peak);
+  std::map<std::string, std::size_t> bytes;
+  for (const auto& [name, size] : bytes_by_name(side.peak))
+    bytes[known.contains(kOthers) && !known.contains(name) ? kOthers : name] += size;
   PeakByTensor peak{side.peak.total, side.peak.during, {}};
-  for (const auto& [name, bytes] : bytes_by_name(side.peak)) {
+  for (const auto& [name, size] : bytes) {
     TensorsAtPeak each;
-    each.what = name, each.bytes = bytes;
+    each.what = name, each.bytes = size;
     peak.tensors.push_back(std::move(each));
   }
   side.peak = std::move(peak), side.by_name = true;
@@ -253,7 +258,8 @@ std::string compare_memory(const MemoryComparison& args) {
   if (args.format != "md" && args.format != "json")
     fail(ErrorKind::bad_input, "--format", "of --memory, got \"{}\", need md or json", args.format);
   Side from = side_of(args.from, args, {}), to = side_of(args.to, args, args.set);
-  if (from.by_name || to.by_name) keep_names(from), keep_names(to);
+  if (from.by_name) keep_names(to, from);
+  if (to.by_name) keep_names(from, to);
   const auto changes = explain::changed_tensors(from.peak, to.peak);
   return args.format == "json" ? json_text(from, to, changes) : markdown(from, to, changes);
 }
