@@ -11,6 +11,7 @@
 
 #include "cli/check_files.h"
 #include "cli/cli.h"
+#include "cli/compare_memory.h"
 #include "engine/base/text.h"
 #include "engine/point/fields.h"
 #include "engine/point/result_file.h"
@@ -25,6 +26,8 @@ namespace {
 struct Arguments {
   std::string result, baseline, revision, against = "newest", format = "md";
   std::vector<std::string> thresholds, metrics, fail_on, again, old_again, budgets, allow_different;
+  std::vector<std::string> memory;  // A and B
+  MemoryComparison memories;
 };
 
 bool is_stored_folder(const std::string& baseline) {
@@ -126,8 +129,28 @@ constexpr const char* kFooter =
     "Exit codes: 0 no regression; 1 regression, or a verdict of --fail-on; 2 bad usage, or nothing can be "
     "compared.";
 
+void print_memory(Arguments args) {
+  if (!args.result.empty() || !args.baseline.empty())
+    fail(ErrorKind::bad_input, "--memory", "compares A with B, got {} too, need neither NEW nor --baseline",
+         args.result.empty() ? "--baseline" : "NEW");
+  args.memories.from = args.memory[0], args.memories.to = args.memory[1], args.memories.format = args.format;
+  const std::string out = compare_memory(args.memories);
+  std::fwrite(out.data(), 1, out.size(), stdout);
+}
+
+void check_sides(const Arguments& args) {
+  if (args.result.empty()) fail(ErrorKind::bad_input, "NEW", "nothing to judge, need a result file or --memory A B");
+  if (args.baseline.empty())
+    fail(ErrorKind::bad_input, "--baseline", "nothing to judge {} by, need a result or a folder of baselines",
+         args.result);
+  for (const auto& [option, given] :
+       {std::pair("--filter", !args.memories.filter.empty()), std::pair("--set", !args.memories.set.empty())})
+    if (given) fail(ErrorKind::bad_input, option, "is of --memory A B, got NEW {}", args.result);
+}
+
 // Prints the comparison; whether it fails.
 bool compare(const Arguments& args) {
+  check_sides(args);
   reports::CompareOptions options;
   for (const std::string& text : args.thresholds) reports::set_threshold(options.thresholds, text);
   reports::check_metrics(args.metrics);
@@ -168,15 +191,12 @@ bool compare(const Arguments& args) {
 void add_compare(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("compare", "Compare results with a baseline; exit 1 on a regression");
   auto args = std::make_shared<Arguments>();
-  command
-      ->add_option("NEW", args->result,
-                   "Result file to judge, or the folder of its sweep; or a check file of mbench check")
-      ->required();
-  command
-      ->add_option("--baseline", args->baseline,
-                   "Result file to judge it by, or the folder of its sweep, or a folder of stored baselines: the "
-                   "newest of this machine")
-      ->required();
+  command->add_option(
+      "NEW", args->result,
+      "Result file to judge, or the folder of its sweep; or a check file of mbench check; needs --baseline");
+  command->add_option("--baseline", args->baseline,
+                      "Result file to judge it by, or the folder of its sweep, or a folder of stored baselines: the "
+                      "newest of this machine");
   command->add_option("--at", args->revision, "Of stored baselines those of this revision, not the newest");
   command
       ->add_option("--against", args->against,
@@ -223,9 +243,26 @@ void add_compare(CLI::App& app, Exit& exit) {
           "A second measurement of OLD, to hold the one of --confirm against; default OLD itself. As many as of "
           "--confirm, in their order. Where sweeps took turns, all measurements are weighed together")
       ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--memory", args->memory,
+          "Instead of NEW: two runs A and B, specs or results. Prints which tensors at the peak came, went and "
+          "grew from A to B; md or json")
+      ->type_name("A B")
+      ->expected(2);
+  command
+      ->add_option("--filter", args->memories.filter,
+                   "Of --memory: field=value that the point of A and of B has; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--set", args->memories.set,
+                   "Of --memory: field=value that B has, so that one spec may be A and B; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--on", args->memories.on, "Of --memory: the device of specs; default cpu")->type_name("DEVICE");
   command->add_option("--format", args->format, "md (for a pull request), json or junit")->capture_default_str();
   command->footer(kFooter);
   command->callback([args, &exit] {
+    if (!args->memory.empty()) return print_memory(*args);
     if (compare(*args)) exit.code = Exit::kRegression;
   });
 }

@@ -18,26 +18,6 @@ namespace {
 constexpr double kMib = 1048576;
 constexpr std::size_t kTensors = 15;  // that are printed; the others are summed
 
-// The recorded step, and of which class of ranks most is handed out.
-struct Fullest {
-  sim::Recording recording;
-  const sim::RankClasses::Class* ranks = nullptr;
-};
-
-Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator, std::string_view option) {
-  const int devices_per_node = point.simulated() ? simulator.machine_of(point).node.devices : 0;
-  auto recording = sim::record(plan, devices_per_node, nullptr, nullptr);
-  if (!recording)
-    fail(ErrorKind::unsupported, option, "the tensors of this step are not recorded{}",
-         plan.deferred_gemms > 0 ? ", got weight gradients that are deferred, need defer_embedding_wgrad false" : "");
-  Fullest fullest{std::move(*recording)};
-  const auto peaks = sim::count_memory(plan, fullest.recording);
-  const auto most = std::max_element(peaks.begin(), peaks.end(),
-                                     [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
-  fullest.ranks = &fullest.recording.classes.classes[static_cast<std::size_t>(most - peaks.begin())];
-  return fullest;
-}
-
 std::string mib(double bytes) {
   return fmt::format("{:.1f}", bytes / kMib);
 }
@@ -84,6 +64,20 @@ std::string table_of(const std::vector<search::LessMemory>& changes, bool simula
 }
 
 }  // namespace
+
+Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator, std::string_view option) {
+  const int devices_per_node = point.simulated() ? simulator.machine_of(point).node.devices : 0;
+  auto recording = sim::record(plan, devices_per_node, nullptr, nullptr);
+  if (!recording)
+    fail(ErrorKind::unsupported, option, "the tensors of this step are not recorded{}",
+         plan.deferred_gemms > 0 ? ", got weight gradients that are deferred, need defer_embedding_wgrad false" : "");
+  Fullest fullest{std::move(*recording)};
+  const auto peaks = sim::count_memory(plan, fullest.recording);
+  const auto most = std::max_element(peaks.begin(), peaks.end(),
+                                     [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
+  fullest.ranks = &fullest.recording.classes.classes[static_cast<std::size_t>(most - peaks.begin())];
+  return fullest;
+}
 
 std::string memory_by_tensor(const Point& point, const Plan& plan, api::PointSimulator& simulator) {
   const Fullest fullest = fullest_of(point, plan, simulator, "--memory");

@@ -1,11 +1,21 @@
-// mbench plan --memory and --memory-snapshot: what the fullest rank of a point holds, tensor by tensor.
+// mbench plan --memory and --memory-snapshot: what the fullest rank of a point holds, tensor by tensor. Others read that too.
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "api/point_simulator.h"
 #include "engine/plan/plan.h"
+#include "engine/sim/recorder.h"
 
 namespace mbench::cli {
+
+// The recorded step, and the class of ranks that has most handed out.
+struct Fullest {
+  sim::Recording recording;
+  const sim::RankClasses::Class* ranks = nullptr;
+};
+// Throws unsupported at `option` where the step has no recording.
+Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator, std::string_view option);
 
 // The tensors at the peak, the largest first, and what would free memory: two tables. Also for a point that does not fit the machine.
 // Throws unsupported where the step has no recording.

@@ -10,6 +10,7 @@
 #include "cli/check_files.h"
 #include "cli/cli.h"
 #include "cli/compare_page.h"
+#include "cli/memory_over_step.h"
 #include "engine/base/atomic_file.h"
 #include "engine/point/result_file.h"
 #include "reports/page/html.h"
@@ -26,6 +27,7 @@ struct Arguments {
   reports::ReportOptions options;
   std::vector<std::string> compared;  // NEW and OLD
   std::string out, plots, trace;
+  bool memory_timeline = false;
 };
 
 void say(const std::vector<std::string>& notes) {
@@ -42,6 +44,9 @@ void check(const Arguments& args) {
     fail(ErrorKind::bad_input, "report", "nothing to report, got no result file, need RESULT or --trace FILE");
   if (!args.trace.empty() && args.plots.empty() && args.options.format != "html")
     fail(ErrorKind::bad_input, "--trace",
+         "is drawn, got --format {} without --plots, need --plots DIR or --format html", args.options.format);
+  if (args.memory_timeline && args.plots.empty() && args.options.format != "html")
+    fail(ErrorKind::bad_input, "--memory-timeline",
          "is drawn, got --format {} without --plots, need --plots DIR or --format html", args.options.format);
   if (args.options.format == "json" && args.results.size() > 1)
     fail(ErrorKind::bad_input, "report", "--format json holds one result file, got {}, need one call for each",
@@ -94,6 +99,13 @@ void run(const Arguments& args) {
   }
   std::vector<reports::HtmlSource> sources;
   for (const std::string& path : args.results) sources.push_back({path, read_result_file(sweeps::results_file(path))});
+  if (args.memory_timeline)
+    for (const reports::HtmlSource& source : sources) {
+      std::vector<std::string> notes;
+      for (reports::Plot& plot : memory_timelines(source.file, args.options, notes))
+        timelines.push_back(std::move(plot));
+      say(notes);
+    }
   if (args.options.format == "html") {
     reports::HtmlReport report = reports::html_report(sources, args.options, timelines);
     say(report.notes);
@@ -141,6 +153,9 @@ void add_report(CLI::App& app, Exit&) {
       ->add_option("--trace", args->trace,
                    "Also draw the timeline of this Chrome trace, with --plots DIR or --format html; needs no RESULT")
       ->type_name("FILE");
+  command->add_flag("--memory-timeline", args->memory_timeline,
+                    "Also draw what the fullest rank holds over a step, by category and with its peak: of the first "
+                    "four points, with --plots DIR or --format html");
   command
       ->add_option(
           "--table", args->options.tables,

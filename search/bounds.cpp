@@ -173,9 +173,13 @@ struct Bounds::Memo {
 
   std::optional<Parts<Bytes>> count(const Point& point, bool dense, Asked asked) const {
     const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Bytes> {
-      const Point p = small_model(point, layers, stages, dense);
+      Point p = small_model(point, layers, stages, dense);
+      // Gradients go to the host where there is one stage, and small models have several.
+      const bool on_host = offloads_gradients(p.offload);
+      if (on_host) p.offload = offloads_weights(p.offload) ? Offload::all : Offload::optimizer;
       if (!strategies::can_be(p)) return std::nullopt;
       Plan plan = strategies::make_plan(p);
+      if (on_host) plan.state.gradients_at = Residence::host;
       // Whole parameters go to ranks as they come; no rank's room is less than an even part.
       plan.state.cut = StatePlan::Cut::even;
       return as_doubles(count_state(plan, stage).by_category);

@@ -39,11 +39,13 @@ std::vector<Saving> changes_of(const Point& p) {
       setting("zero 1", &Point::zero, Zero::stage_1),
       setting("zero 2", &Point::zero, Zero::stage_2),
       setting("zero 3", &Point::zero, Zero::stage_3),
-      setting("offload optimizer", &Point::offload, Offload::optimizer),
       {"half the micro_batch", [](Point& q) { return q.micro_batch % 2 == 0 && (q.micro_batch /= 2) > 0; }},
       instead_of_dp(fmt::format("tp {} with dp {}", p.tp * 2, p.dp / 2), &Point::tp),
       instead_of_dp(fmt::format("pp {} with dp {}", p.pp * 2, p.dp / 2), &Point::pp),
       instead_of_dp(fmt::format("cp {} with dp {}", p.cp * 2, p.dp / 2), &Point::cp)};
+  for (const auto& choice : choices_of<Offload>())
+    if (choice.value != Offload::none)
+      all.push_back(setting(fmt::format("offload {}", choice.name), &Point::offload, choice.value));
   if (p.tp > 1) all.push_back(setting("sequence_parallel true", &Point::sequence_parallel, true));
   // Where more is dropped or split already, less of it is no way to memory.
   std::erase_if(all, [&](const Saving& c) {

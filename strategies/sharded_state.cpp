@@ -83,6 +83,25 @@ MaybeFault refuse_gradients_on_host(const Point& p) {
   return std::nullopt;
 }
 
+MaybeFault refuse_offload(const Point& p) {
+  const std::string_view offload = name_of(p.offload);
+  if (offloads_weights(p.offload) && !weights_are_sharded(p))
+    return infeasible({one_of("zero", "3|fsdp"), one_of("offload", "optimizer")},
+                      "offload {} with zero {}, whose weights are all there", offload, name_of(p.zero));
+  if (offloads_gradients(p.offload))
+    if (const MaybeFault refusal = refuse_gradients_on_host(p)) return refusal;
+  if (p.offload == Offload::moments && !precision_plan(p).main_weights())
+    return infeasible({one_of("precision", "bf16|fp16"), one_of("offload", "optimizer")},
+                      "offload moments with precision {}, whose weights have no f32 originals", name_of(p.precision));
+  if (p.capture)
+    return infeasible({one_of("capture", "false"), kNotOffloaded},
+                      "offload {} with capture true, where no device replays what its host does", offload);
+  if (p.optimizer != OptimizerKind::adamw)
+    return not_built_in({one_of("optimizer", "adamw"), kNotOffloaded}, "offload {} with optimizer {}", offload,
+                        name_of(p.optimizer));
+  return std::nullopt;
+}
+
 MaybeFault refuse(const Point& p) {
   if (const MaybeFault refusal = refuse_instances(p)) return refusal;
   if (p.fsdp_no_sync && p.zero != Zero::fsdp)
@@ -97,20 +116,19 @@ MaybeFault refuse(const Point& p) {
     return infeasible({one_of("zero", "1|2|oss|oss+sdp"), one_of("overlap_param_gather", "true")},
                       "overlap_param_gather false with zero {}, which fetches no updated weights for a step",
                       name_of(p.zero));
-  if (p.offload == Offload::none) return std::nullopt;
-  const std::string_view offload = name_of(p.offload);
-  if (offloads_weights(p.offload) && !weights_are_sharded(p))
-    return infeasible({one_of("zero", "3|fsdp"), one_of("offload", "optimizer")},
-                      "offload {} with zero {}, whose weights are all there", offload, name_of(p.zero));
-  if (offloads_gradients(p.offload))
-    if (const MaybeFault refusal = refuse_gradients_on_host(p)) return refusal;
-  if (p.capture)
-    return infeasible({one_of("capture", "false"), kNotOffloaded},
-                      "offload {} with capture true, where no device replays what its host does", offload);
-  if (p.optimizer != OptimizerKind::adamw)
-    return not_built_in({one_of("optimizer", "adamw"), kNotOffloaded}, "offload {} with optimizer {}", offload,
-                        name_of(p.optimizer));
-  return std::nullopt;
+  return p.offload == Offload::none ? std::nullopt : refuse_offload(p);
+}
+
+// Least in host memory first.
+Choice offloads(const Point& p) {
+  Choice offload{"offload", {"none"}};
+  if (precision_plan(p).main_weights()) offload.values.push_back("moments");
+  offload.values.push_back("optimizer");
+  const bool gradients = !refuse_gradients_on_host(p);
+  if (gradients) offload.values.push_back("optimizer+gradients");
+  if (weights_are_sharded(p)) offload.values.push_back("all");
+  if (weights_are_sharded(p) && gradients) offload.values.push_back("all+gradients");
+  return offload;
 }
 
 // Where no rank replicates another's weights there is nothing to shard, and every stage is stage 0. fsdp without no_sync is
@@ -133,9 +151,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
       const bool divides_experts = p.model.experts == 0 || (ranks_of_experts(p) > 0 && ranks_of_experts(p) % n == 0);
       if (divides_experts) instances.values.push_back(n);
     }
-  Choice offload{"offload", {"none", "optimizer"}};
-  if (weights_are_sharded(p)) offload.values.push_back("all");
-  return {zero, instances, offload};
+  return {zero, instances, offloads(p)};
 }
 
 void write(const Point& p, Plan& plan) {
@@ -147,6 +163,7 @@ void write(const Point& p, Plan& plan) {
   }
   plan.state = plan_of(p);
   if (p.offload != Offload::none) plan.state.optimizer_at = Residence::host;
+  plan.state.main_on_device = p.offload == Offload::moments;
   if (offloads_weights(p.offload)) plan.state.weights_at = Residence::host;
   if (offloads_gradients(p.offload)) plan.state.gradients_at = Residence::host;
 }

@@ -264,8 +264,12 @@ void ParameterStore::allocate_and_initialise() {
   main_ = main_separate() ? optimizer_home.empty(elements(state().optimizer), precision.main, Category::optimizer,
                                                  "f32 main weights")
                           : weights_;
+  if (state().main_on_device)
+    main_on_device_ =
+        device_.empty(elements(state().optimizer), precision.main, Category::optimizer, "f32 main weights");
   fp8_.allocate(device_, plan_, layout_, main_, scales_);
   run(optimizer_home, ops::Fill{main_, 0});
+  if (main_on_device_) run(device_, ops::Fill{main_on_device_, 0});
   run(at(state().gradients_at), ops::Fill{gradients_, 0});
   // Where the f32 originals are all on the device, and in one place, values are drawn there.
   const bool whole = main_.numel() == layout_.size() && !state().weights.sharded() &&
@@ -304,6 +308,7 @@ void ParameterStore::keep_block(const Tensor& block, const Parameter& p, std::in
     const Tensor values = block.part(from - begin, {to - from});
     const auto place = [&](const Tensor& flat) { return flat.part(own.at + from - own.begin, {to - from}); };
     const bool on_device = state().weights_at == Residence::device;
+    if (main_on_device_) run(device_, ops::Copy{values, place(main_on_device_)});
     if (state().weights.sharded() && on_device && !in_fp8) run(device_, ops::Copy{values, place(weights_)});
     if (state().optimizer_at == Residence::host)
       device_.start_copy(CopyWay::to_host, values, place(main_))->wait_on_host();

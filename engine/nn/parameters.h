@@ -119,6 +119,8 @@ class ParameterStore {
   const Tensor& gradients() const { return gradients_; }
   // What the optimizer updates: f32, or the weights themselves where those have its type and are in the same memory.
   const Tensor& main() const { return main_; }
+  // The device's f32 originals, which the host's updated ones are copied to (StatePlan::main_on_device); else empty.
+  const Tensor& main_on_device() const { return main_on_device_; }
   bool main_separate() const { return plan_.precision.main_weights() || state().weights_at != state().optimizer_at; }
   // The device that has memory of that residence.
   Device& at(Residence where) const { return where == Residence::host ? device_.host() : device_; }
@@ -191,7 +193,7 @@ class ParameterStore {
   StateLayout layout_;
   std::vector<Bucket> buckets_;
   std::vector<int> bucket_of_;  // [parameter], where anything is sharded
-  Tensor weights_, gradients_, main_;
+  Tensor weights_, gradients_, main_, main_on_device_;
   ScaleHistory scales_;
   Fp8Parameters fp8_;
   InitialValues initial_;

@@ -1,6 +1,7 @@
 // Where weights, gradients and optimizer state lie over the ranks that replicate a weight (ZeRO: Rajbhandari et al. 2020). Those are cp and
 // dp for a dense weight, edp for an expert's. Optimizer state is what the optimizer declares (optimizer_plan.h) and the f32 originals of
-// 16-bit weights. If it lives in host memory and 32-bit weights do not, it also has a copy of these weights there.
+// 16-bit weights. If it lives in host memory and 32-bit weights do not, it also has a copy of these weights there. So it has where the
+// device keeps the f32 originals: the host updates its copy, and the device makes its 16-bit weights of what comes back.
 #pragma once
 #include <string_view>
 
@@ -26,6 +27,8 @@ struct StatePlan {
   // Whose memory they lie in between their uses. Weights and gradients in host memory are sharded, and optimizer state is then in host
   // memory too. Gradients there are f32, and go there as they are reduced.
   Residence weights_at = Residence::device, optimizer_at = Residence::device, gradients_at = Residence::device;
+  // With optimizer state in host memory and 16-bit weights on the device: the device keeps f32 originals too.
+  bool main_on_device = false;
 
   bool sharded() const { return optimizer.sharded(); }
   bool operator==(const StatePlan&) const = default;

@@ -30,7 +30,8 @@ std::span<const NamedChoice<ScheduleKind>> choices_of() {
       {"v-half", ScheduleKind::v_half, "As `zbv`, with about half of 1F1B's activations (Qi et al. 2024)."},
       {"v-min", ScheduleKind::v_min, "As `zbv`, with about a third of 1F1B's activations (Qi et al. 2024)."},
       {"dualpipev", ScheduleKind::dualpipev,
-       "Backward split, two chunks a stage in a V, a forward next to each backward (DeepSeek's DualPipe cut in half)."}};
+       "Backward split, two chunks a stage in a V, a forward next to each backward (DeepSeek's DualPipe cut in "
+       "half)."}};
   return all;
 }
 
@@ -142,8 +143,11 @@ template <>
 std::span<const NamedChoice<Offload>> choices_of() {
   static constexpr NamedChoice<Offload> all[] = {
       {"none", Offload::none, "Nothing."},
-      {"moments", Offload::moments, "Adam's moments without the f32 weights; they come to the device for the update."},
-      {"optimizer", Offload::optimizer, "Optimizer state, which the host's processor updates."},
+      {"moments", Offload::moments,
+       "Adam's moments. The device keeps its f32 main weights, and the host updates a copy of them (Megatron-Core's "
+       "`--optimizer-cpu-offload` without `--use-precision-aware-optimizer`)."},
+      {"optimizer", Offload::optimizer,
+       "Optimizer state with the f32 main weights, which the host's processor updates."},
       {"all", Offload::all, "With `zero` 3 or `fsdp`: weights too."},
       {"optimizer+gradients", Offload::optimizer_and_gradients,
        "With `zero` 2, 3 or `fsdp`: gradients too, in f32, as they are reduced (DeepSpeed's `offload_optimizer`)."},

@@ -150,6 +150,69 @@ class Trace final : public MemoryListener {
   json entries_ = json::array();
 };
 
+// Sums by category over the last step.
+class OverStep final : public MemoryListener {
+ public:
+  void step(int) override {
+    over_ = {};
+    part_.reset();
+    in_step_ = true;
+  }
+  void taken(std::size_t block, std::size_t bytes, Category category, const TensorName&,
+             const Action* action) override {
+    if (in_step_) enter(action);
+    sizes_[block] = {bytes, category};
+    now_[static_cast<std::size_t>(category)] += bytes;
+    note();
+  }
+  void given(std::size_t block) override {
+    if (in_step_ && over_.parts.empty()) enter(nullptr);
+    const auto [bytes, category] = sizes_.at(block);
+    now_[static_cast<std::size_t>(category)] -= bytes;
+    sizes_.erase(block);
+    note();
+  }
+
+  MemoryOverStep take() {
+    std::vector<double> moments(over_.parts.size());
+    for (const MemoryOverStep::Moment& m : over_.moments) ++moments[static_cast<std::size_t>(m.at)];
+    std::size_t in_part = 0, part = 0;
+    for (MemoryOverStep::Moment& m : over_.moments) {
+      if (const auto of = static_cast<std::size_t>(m.at); of != part) part = of, in_part = 0;
+      m.at += static_cast<double>(in_part++) / moments[part];
+    }
+    over_.moments.push_back({static_cast<double>(over_.parts.size()), now_});
+    return std::move(over_);
+  }
+
+ private:
+  // What is sent or received belongs to the part that it follows.
+  void enter(const Action* action) {
+    if (!action) {
+      if (part_) enter("optimizer", std::nullopt);
+      if (over_.parts.empty()) enter("begin", std::nullopt);
+      return;
+    }
+    const bool computes = action->kind == Action::Kind::forward || action->kind == Action::Kind::backward ||
+                          action->kind == Action::Kind::weight_gradient;
+    if ((computes || over_.parts.empty()) && part_ != *action) enter(phase_name(*action), *action);
+  }
+  void enter(const std::string& name, const std::optional<Action>& action) {
+    over_.parts.push_back(name);
+    part_ = action;
+    if (over_.parts.size() == 1) note();  // as the step finds it
+  }
+  void note() {
+    if (in_step_) over_.moments.push_back({static_cast<double>(over_.parts.size() - 1), now_});
+  }
+
+  MemoryOverStep over_;
+  bool in_step_ = false;
+  std::optional<Action> part_;  // none before the first and after the last
+  std::array<std::size_t, kCategories> now_{};
+  std::unordered_map<std::size_t, std::pair<std::size_t, Category>> sizes_;
+};
+
 json block_of(std::size_t address, std::size_t size, std::size_t requested, bool used, const json& frames) {
   return {{"address", address},
           {"size", size},
@@ -245,6 +308,13 @@ PeakByTensor peak_by_tensor(const Plan& plan, const Recording& recording, const 
   std::stable_sort(peak.tensors.begin(), peak.tensors.end(),
                    [](const TensorsAtPeak& a, const TensorsAtPeak& b) { return a.bytes > b.bytes; });
   return peak;
+}
+
+MemoryOverStep memory_over_step(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
+                                const std::optional<CachingSettings>& caching) {
+  OverStep listener;
+  with_memory(caching, [&](auto& memory) { return replay_memory_of(plan, recording, of, memory, &listener); });
+  return listener.take();
 }
 
 json memory_snapshot(const Plan& plan, const Recording& recording, const RankClasses::Class& of,

@@ -1,6 +1,7 @@
 // What a rank's memory holds, tensor by tensor: at its peak, and over a step as PyTorch's memory viewer shows it. It comes from a
 // recording and the allocator of the plan's framework.
 #pragma once
+#include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -26,6 +27,21 @@ struct PeakByTensor {
 };
 PeakByTensor peak_by_tensor(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
                             const std::optional<CachingSettings>& caching);
+
+// What a rank has handed out over the last replayed step, by category: at its begin, after each block that came or went, and at its end. A
+// forward or backward is a part of the step. So are blocks that come before the first, and after the last ("optimizer"). Micro batches that
+// come and go as the one before did are left out, as MemoryListener says.
+struct MemoryOverStep {
+  struct Moment {
+    double at =
+        0;  // the number of its part, and the share of the part's blocks that came or went before; at the end the number of parts
+    std::array<std::size_t, kCategories> bytes{};
+  };
+  std::vector<std::string> parts;  // "backward 3"
+  std::vector<Moment> moments;
+};
+MemoryOverStep memory_over_step(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
+                                const std::optional<CachingSettings>& caching);
 
 // The allocations of the last replayed step, and all that is in memory at its end. The form is as in torch.cuda.memory._snapshot():
 // segments with their blocks, and a trace. Frames name the part of the model and the tensor. Sizes in bytes.

@@ -92,6 +92,7 @@ Optimizer::Piece Optimizer::piece_at(std::int64_t at, std::int64_t begin, std::i
   // What lives in FP8 has originals alone, of which a step makes it (Fp8Parameters).
   if (begin < store_.layout().fp8_begin()) piece.main = part_of(store_.weights(), state.weights);
   if (store_.main_separate()) piece.model = std::exchange(piece.main, part_of(store_.main(), state.optimizer));
+  if (store_.main_on_device()) piece.main_on_device = part_of(store_.main_on_device(), state.optimizer);
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const StateExtent extent = plan_.optimizer.states[i].extent;
     if (plan_.optimizer.states[i].of != StateOf::all) continue;
@@ -208,6 +209,12 @@ void Optimizer::sum_squares(const std::vector<Tensor>& gradients) {
   norm_group_.all_reduce(norm_);
 }
 
+// What the host updates by comes over as it is, but where the device keeps f32 originals it has f32 gradients for them too.
+bool Optimizer::copies_gradients() const {
+  return plan_.keeps().gradient_copy_in_f32 && store_.gradients().dtype() != DType::f32 &&
+         (plan_.state.optimizer_at == Residence::device || plan_.state.main_on_device);
+}
+
 std::vector<Tensor> Optimizer::in_f32(float scale) {
   std::vector<Tensor> gradients;
   const Tensor copy =
@@ -230,7 +237,7 @@ Optimizer::Outcome Optimizer::step() {
   const TrainingPlan& p = plan_.training;
   float scale = 1 / scaler_.scale();
   std::vector<Tensor> gradients;  // by piece
-  if (plan_.keeps().gradient_copy_in_f32 && !host_update_ && store_.gradients().dtype() != DType::f32) {
+  if (copies_gradients()) {
     gradients = in_f32(scale);
     scale = 1;
   } else {
@@ -251,7 +258,7 @@ Optimizer::Outcome Optimizer::step() {
   ++steps_taken_;
   const Update how{lr, static_cast<float>(p.weight_decay), scale, steps_taken_};
   if (host_update_) {
-    update_on_host(how);
+    update_on_host(gradients, how);
   } else if (plan_.optimizer.kind == OptimizerKind::adafactor) {
     update_matrices(gradients, how);
   } else if (plan_.optimizer.kind == OptimizerKind::muon) {
@@ -264,17 +271,23 @@ Optimizer::Outcome Optimizer::step() {
 
 void Optimizer::open_host_update() {
   // What is owned, which is as much on every rank, not the largest piece.
-  const bool converted = plan_.precision.main_weights() && plan_.state.weights_at == Residence::device;
-  const bool gradients_come = plan_.state.gradients_at == Residence::device;
-  host_update_.emplace(device_, store_.layout().owned(),
-                       gradients_come ? std::optional(store_.gradients().dtype()) : std::nullopt,
+  const bool converted =
+      plan_.precision.main_weights() && plan_.state.weights_at == Residence::device && !plan_.state.main_on_device;
+  std::optional<DType> come;
+  if (plan_.state.gradients_at == Residence::device)
+    come = copies_gradients() ? DType::f32 : store_.gradients().dtype();
+  host_update_.emplace(device_, store_.layout().owned(), come,
                        converted ? std::optional(plan_.precision.model) : std::nullopt);
 }
 
-void Optimizer::update_on_host(const Update& how) {
+void Optimizer::update_on_host(const std::vector<Tensor>& gradients, const Update& how) {
   const bool weights_on_host = plan_.state.weights_at == Residence::host;
   std::vector<HostUpdate::Piece> pieces;
-  for (const Piece& piece : pieces_) pieces.push_back({piece.gradients, weights_on_host ? Tensor() : piece.model});
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    const Tensor& to = piece.main_on_device ? piece.main_on_device : piece.model;
+    pieces.push_back({gradients[i], weights_on_host ? Tensor() : to});
+  }
   host_update_->run(pieces, [&](const HostUpdate::Chunk& c) {
     const Piece& piece = pieces_[c.piece];
     const auto part = [&](const Tensor& all) { return all ? all.part(c.begin, {c.size}) : Tensor(); };
@@ -289,6 +302,8 @@ void Optimizer::update_on_host(const Update& how) {
     mbench::run(device_.host(), adam);
     return c.converted ? c.converted : adam.param;
   });
+  for (const Piece& piece : pieces_)
+    if (piece.main_on_device && piece.model) run(device_, ops::Copy{piece.main_on_device, piece.model});
 }
 
 void Optimizer::update(const Piece& piece, const Tensor& gradients, const Update& how) {

@@ -48,6 +48,7 @@ class Optimizer {
   struct Piece {
     Tensor main, gradients;
     Tensor model;                              // the model's weights, where main is separate
+    Tensor main_on_device;                     // the device's f32 originals, where main is the host's
     std::vector<Tensor> states;                // as the plan declares them
     std::int64_t at = 0;                       // where it begins in the tensors of what is owned
     std::vector<ops::ElementRange> counted;    // what this rank counts in the norm
@@ -68,9 +69,10 @@ class Optimizer {
   bool counts(const Parameter& p) const;
   void mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const;
   void open_host_update();
-  void update_on_host(const Update& how);
-  void sum_squares(const std::vector<Tensor>& gradients);  // [piece], of the whole model
-  std::vector<Tensor> in_f32(float scale);                 // the gradients times that: of each piece
+  void update_on_host(const std::vector<Tensor>& gradients, const Update& how);  // [piece]
+  void sum_squares(const std::vector<Tensor>& gradients);                        // [piece], of the whole model
+  bool copies_gradients() const;                                                 // in_f32() comes before an update
+  std::vector<Tensor> in_f32(float scale);  // the gradients times that: of each piece
   float learning_rate() const;
   std::int64_t own_tensors(const Parameter& p) const;
   void update(const Piece& piece, const Tensor& gradients, const Update& how);

@@ -39,6 +39,7 @@ void read_offload(Reading& r) {
 }
 void write_offload(Writing& w) {
   const json what = w.at("offload"), zero = w.at("zero");
+  if (what == "moments") return w.cannot("offload", "the f32 weights go with the moments there");
   if (what == "all" || (what == "optimizer" && zero != 0 && zero != 1))
     return w.cannot("offload", "gradients stay on the device, which DeepSpeed has with stage 0 and 1 only");
   if (what != "none") w.put("zero_optimization.offload_optimizer.device", "cpu");

@@ -105,6 +105,11 @@ std::string write_megatron(const Point& point) {
   Writing writing(megatron_table(), flat);
   writing.write();
   std::vector<std::string> faults = writing.faults();
+  if (point.offload == Offload::moments)
+    faults.push_back(
+        "offload \"moments\": its parser takes --optimizer-cpu-offload with --use-precision-aware-optimizer only, "
+        "which "
+        "is offload optimizer. Megatron-Bridge's YAML says it");
   std::string text;
   if (faults.empty()) {
     text = script_text(point, writing);

@@ -260,15 +260,28 @@ void read_state(Reading& r) {
   const bool sharded = r.flag("--use-distributed-optimizer"), fetched = r.flag("--overlap-param-gather");
   r.set("zero", sharded ? 1 : 0);
   if (sharded) r.set("overlap_param_gather", fetched);
-  r.set("offload", r.flag("--optimizer-cpu-offload") ? "optimizer" : "none");
+  // Only the precision-aware optimizer leaves the f32 main weights to the one that is offloaded. Else the device has them too.
+  const bool sixteen = r.flag("--bf16") || r.flag("--fp16"), precise = r.flag("--use-precision-aware-optimizer");
+  r.set("offload", !r.flag("--optimizer-cpu-offload") ? "none" : sixteen && !precise ? "moments" : "optimizer");
+}
+void write_offload(Writing& w, bool sharded) {
+  const json what = w.at("offload");
+  if (what == "none") return;
+  if (what != "optimizer" && what != "moments") return w.cannot("offload");
+  const bool precise = w.at("precision.moments") == "bf16";  // whose flag is written
+  if (what == "moments" && precise)
+    return w.cannot("offload", "with moments in bf16 the device keeps no f32 main weights");
+  if (what == "optimizer" && !sharded) return w.cannot("offload", "that takes the distributed optimizer, zero 1");
+  w.put("--optimizer-cpu-offload", true);
+  w.put("--optimizer-offload-fraction", 1);
+  if (what == "optimizer" && !precise) w.put("--use-precision-aware-optimizer", true);
 }
 void write_state(Writing& w) {
   const json zero = w.at("zero");
   if (zero != 0 && zero != 1) w.cannot("zero");
   if (zero == 1) w.put("--use-distributed-optimizer", true);
   if (zero == 1 && w.at("overlap_param_gather") == true) w.put("--overlap-param-gather", true);
-  if (w.at("offload") == "optimizer") w.put("--optimizer-cpu-offload", true);
-  if (w.at("offload") != "none" && w.at("offload") != "optimizer") w.cannot("offload");
+  write_offload(w, zero == 1);
 }
 
 constexpr std::pair<const char*, const char*> kDispatchers[] = {

@@ -79,15 +79,22 @@ class Page {
     if (title.empty()) title = "Timeline";
     std::string body;
     for (std::size_t i = 0; i < sources_.size(); ++i) body += file_section(i);
-    if (!timelines.empty()) {
-      body += "<section>\n<h2>Timeline</h2>\n";
-      figures(body, timelines, "t", "Spans as the trace has them.");
-      body += "</section>\n";
-    }
+    std::vector<Plot> traces, memories;
+    for (const Plot& plot : timelines) (plot.shape == PlotShape::areas ? memories : traces).push_back(plot);
+    extra_section(body, "Timeline", traces, "t", "Spans as the trace has them.");
+    extra_section(body, "Memory", memories, "m", "Counted from the plan of the point.");
     return {html_document(title, body), std::move(notes_)};
   }
 
  private:
+  void extra_section(std::string& body, const char* title, const std::vector<Plot>& plots, const char* prefix,
+                     const char* source) {
+    if (plots.empty()) return;
+    body += fmt::format("<section>\n<h2>{}</h2>\n", title);
+    figures(body, plots, prefix, source);
+    body += "</section>\n";
+  }
+
   std::string heading(const std::string& text) const {
     return fmt::format("<h{0}>{1}</h{0}>\n", level_, escape_html(text));
   }

@@ -22,7 +22,7 @@ struct HtmlReport {
   std::vector<std::string> notes;  // what is not on the page and why: one line each
 };
 
-// `options`: which tables, as for the other formats. `timelines`: plots in addition to those of the results.
+// `options`: which tables, as for the other formats. `timelines`: plots in addition to those of the results, of traces and of memory over a step.
 HtmlReport html_report(const std::vector<HtmlSource>& sources, const ReportOptions& options,
                        const std::vector<Plot>& timelines = {}, const std::string& gnuplot = "gnuplot");
 

@@ -12,7 +12,8 @@ enum class PlotShape {
   lines,    // y over x, a line for each series
   samples,  // y over x, dots; those that are marked get a ring
   history,  // y over the number of an entry, from zero; upright lines where a level changed
-  boxes     // from x to end in row y: stacked bars, timelines
+  boxes,    // from x to end in row y: stacked bars, timelines
+  areas  // y over x, one series on top of the other, in steps; all have the same x. The marked point of the last has the sum at its side
 };
 
 struct PlotPoint {
@@ -38,11 +39,12 @@ struct Plot {
   std::string x_label, y_label;
   std::string note;                // how to read it
   std::vector<PlotSeries> series;  // at least one
-  std::vector<std::string> rows;   // boxes: the name of each row, the first on top
-  std::vector<double> changes;     // history: where on x a level changed
-  bool x_is_choice = false;        // x has few values, which are to be the ticks
-  bool is_broad = false;           // a timeline
-  bool simulated = false;          // some of it is
+  std::vector<std::string>
+      rows;  // boxes: the name of each row, the first on top; areas: of what lies from x = 0, 1, ... on
+  std::vector<double> changes;  // history: where on x a level changed
+  bool x_is_choice = false;     // x has few values, which are to be the ticks
+  bool is_broad = false;        // a timeline
+  bool simulated = false;       // some of it is
 };
 
 // Makes a name for files from any text.

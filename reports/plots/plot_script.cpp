@@ -22,6 +22,7 @@ constexpr std::array kColours = {"#3b78d0", "#c9702a", "#259068", "#bb5283",
 constexpr std::array kMoreColours = {"#d04a4a", "#5f8f2f", "#777f8a", "#b07a00", "#4f7f7a"};
 constexpr std::array kShapes = {7, 5, 9, 13, 11, 15, 4, 8};
 constexpr int kWidth = 600, kBroad = 1100;
+constexpr std::size_t kMostParts = 12;  // of areas, whose names stand below the axis
 
 struct Range {
   double low = 0, high = 0;
@@ -99,6 +100,10 @@ class Script {
       case PlotShape::boxes:
         row_axis();
         draw_boxes();
+        break;
+      case PlotShape::areas:
+        part_axis();
+        draw_areas();
         break;
     }
     add("set output\n");
@@ -182,6 +187,7 @@ class Script {
 
   // $d0, $d1, ...: one block for each series; $m0, ...: its marked points.
   void data() {
+    if (plot_.shape == PlotShape::areas) return stacked_data();
     for (std::size_t i = 0; i < plot_.series.size(); ++i) {
       add("$d{} << EOD\n", i);
       double before = -INFINITY;
@@ -205,6 +211,27 @@ class Script {
         if (p.marked) add("{:.10g} {:.10g}\n", p.x, p.y);
       add("EOD\n");
     }
+  }
+
+  // From the sum of the series before to that with this one. A value holds up to the next.
+  void stacked_data() {
+    std::vector<double> low(plot_.series.front().points.size(), 0);
+    for (std::size_t s = 0; s < plot_.series.size(); ++s) {
+      const std::vector<PlotPoint>& points = plot_.series[s].points;
+      add("$d{} << EOD\n", s);
+      for (std::size_t i = 0; i < points.size(); ++i) {
+        const double high = low[i] + points[i].y;
+        add("{:.10g} {:.10g} {:.10g}\n", points[i].x, low[i], high);
+        if (i + 1 < points.size()) add("{:.10g} {:.10g} {:.10g}\n", points[i + 1].x, low[i], high);
+        low[i] = high;
+      }
+      add("EOD\n");
+    }
+    const std::vector<PlotPoint>& last = plot_.series.back().points;
+    add("$m << EOD\n");
+    for (std::size_t i = 0; i < last.size(); ++i)
+      if (last[i].marked) add("{:.10g} {:.10g}\n", last[i].x, low[i]);
+    add("EOD\n");
   }
 
   bool marks() const { return target_ == PlotTarget::inline_svg && has_tooltips(plot_); }
@@ -304,6 +331,18 @@ class Script {
     if (y.high >= 1e5) add("set format y '%.0f'\n");
   }
 
+  // The names of parts, as many as have room.
+  void part_axis() {
+    const double end = std::max<double>(static_cast<double>(plot_.rows.size()), range_of(plot_, &PlotPoint::x).high);
+    const std::size_t every = (plot_.rows.size() + kMostParts - 1) / kMostParts;
+    std::string labels;
+    for (std::size_t i = 0; i < plot_.rows.size(); i += every)
+      labels += fmt::format("{}{} {}", labels.empty() ? "" : ", ", tick_label(plot_.rows[i]), i);
+    add("set xrange [0:{:.10g}]\nset xtics left ({})\nset yrange [0:*]\nset offsets 0, 0, graph 0.12, 0\n", end,
+        labels);
+    add("set style fill solid 0.85 noborder\n");
+  }
+
   void row_axis() {
     add("set xrange [0:*]\nset yrange [{}:-0.6]\n", static_cast<double>(plot_.rows.size()) - 0.4);
     std::string labels;
@@ -368,6 +407,17 @@ class Script {
       if (!plot_.series[i].points.empty())
         part(parts, fmt::format("$d{} using 1:2:3:4:5:6 with boxxyerror lc rgb {} title {}", i, box_colour(i),
                                 quoted_for_gnuplot(plot_.series[i].name)));
+    draw(std::move(parts));
+  }
+
+  void draw_areas() {
+    std::string parts;
+    for (std::size_t i = 0; i < plot_.series.size(); ++i)
+      part(parts, fmt::format("$d{} using 1:2:3 with filledcurves lc rgb {} title {}", i, box_colour(i),
+                              quoted_for_gnuplot(plot_.series[i].name)));
+    part(parts, fmt::format("$m using 1:2 with points pt 6 ps 1.3 lw 1.5 lc rgb {} notitle", ink_));
+    part(parts, fmt::format("$m using 1:2:(sprintf('peak %.1f', $2)) with labels offset 0,0.8 textcolor rgb {} notitle",
+                            ink_));
     draw(std::move(parts));
   }
 

@@ -12,6 +12,7 @@ std::string number(double x) {
 }  // namespace
 
 bool has_tooltips(const Plot& plot) {
+  if (plot.shape == PlotShape::areas) return false;  // a point's place is the sum of those below
   std::size_t points = 0;
   for (const PlotSeries& series : plot.series) points += series.points.size();
   return points > 0 && points <= kMostTooltips;

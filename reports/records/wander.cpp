@@ -8,10 +8,10 @@
 namespace mbench::reports {
 namespace {
 
-constexpr double kLeastApart = 1.01;  // of two states, as a factor
-constexpr std::size_t kLeast = 10;    // samples of which anything is said
-constexpr double kPersists = 2.5;     // spreads below the number of stays that chance would have: 0.6 %
-constexpr double kReach = 2.576;      // of the normal distribution, 99 %
+constexpr double kLeastApart = 1.01;       // of two states, as a factor
+constexpr std::size_t kLeastSamples = 10;  // samples of which anything is said
+constexpr double kPersists = 2.5;          // spreads below the number of stays that chance would have: 0.6 %
+constexpr double kReach = 2.576;           // of the normal distribution, 99 %
 constexpr double kOfChange = 2, kShows = 8;
 constexpr double kAlike = 0.5;  // of the other run's levels: what is seen is of the same kind
 
@@ -78,15 +78,16 @@ std::vector<double> in_order(const std::vector<double>& samples, const SlowSteps
 
 Wander wander_of(const std::vector<double>& samples, const SlowSteps& slow) {
   const std::vector<double> judged = in_order(samples, slow), body = body_of(samples, slow);
-  if (judged.size() < kLeast) return {};
+  if (judged.size() < kLeastSamples) return {};
   const Wander states = states_of(judged, {}).one;
-  return body.size() < kLeast ? states : worse(states, change_of_level(body));
+  return body.size() < kLeastSamples ? states : worse(states, change_of_level(body));
 }
 
 Wanders wanders_of(const std::vector<double>& one, const SlowSteps& slow_one, const std::vector<double>& other,
                    const SlowSteps& slow_other) {
   const std::vector<double> x = in_order(one, slow_one), y = in_order(other, slow_other);
-  if (x.size() < kLeast || y.size() < kLeast) return {wander_of(one, slow_one), wander_of(other, slow_other)};
+  if (x.size() < kLeastSamples || y.size() < kLeastSamples)
+    return {wander_of(one, slow_one), wander_of(other, slow_other)};
   const Wanders shared = states_of(x, y);
   return {worse(wander_of(one, slow_one), shared.one), worse(wander_of(other, slow_other), shared.other)};
 }

@@ -36,24 +36,26 @@ TEST_CASE("a rank that dies within a copy to the host ends its point as a row, a
 
 TEST_CASE("plan, sweep and tables tell what lies in host memory") {
   const Room room;
-  room.put("spec.json", kOffloadSpec + R"("sweep": {"offload": ["none", "optimizer", "all"]}})");
+  room.put("spec.json", kOffloadSpec + R"("sweep": {"offload": ["none", "optimizer", "all", "moments"]}})");
   const Run plan = room.shell("$M plan spec.json --on sim:2xA100-SXM4-80GB");
   INFO(plan.out << plan.err);
   CHECK(plan.code == 0);
   CHECK_THAT(plan.out, Contains("offload      optimizer state in host memory, updated there") &&
                            Contains("offload      weights and optimizer state in host memory") &&
+                           Contains("offload      moments and a copy of the f32 weights in host memory") &&
                            Contains("peak of host memory, MiB a rank"));
   const Run swept = room.shell("$M sweep spec.json --out o --quiet --on sim:2xA100-SXM4-80GB");
   INFO(swept.out << swept.err);
   CHECK(swept.code == 0);
   const auto rows = read_result_file(room / "o/results.json").points;
-  REQUIRE(rows.size() == 3);
+  REQUIRE(rows.size() == 4);
   CHECK_FALSE(rows[0].host_memory_mib);
   // Of 3,487,232 parameters a rank has half: f32 weights and two moments; with `all` the weights in bf16 too. The rest of the host's
   // memory is pieces on their way.
   const double half_mib = 3487232.0 / 2 / (1 << 20);
-  for (const int i : {1, 2}) CHECK((*rows[i].host_memory_anatomy_mib)[Category::optimizer] >= 12 * half_mib);
+  for (const int i : {1, 2, 3}) CHECK((*rows[i].host_memory_anatomy_mib)[Category::optimizer] >= 12 * half_mib);
   CHECK((*rows[2].host_memory_anatomy_mib)[Category::weights] >= 2 * half_mib);
   CHECK(*rows[1].peak_memory_mib < *rows[0].peak_memory_mib);
   CHECK(*rows[2].peak_memory_mib < *rows[1].peak_memory_mib);
+  CHECK(*rows[3].peak_memory_mib - *rows[1].peak_memory_mib == Approx(4 * half_mib).epsilon(0.01));
 }

@@ -106,7 +106,9 @@ TEST_CASE("DeepSpeed: a point goes out and comes back, or what no config says is
   other = point;
   other.offload = Offload::optimizer;
   CHECK_THROWS_WITH(write_deepspeed(other), Contains("offload \"optimizer\""));
-  other.zero = Zero::stage_1;
+  other.offload = Offload::moments;
+  CHECK_THROWS_WITH(write_deepspeed(other), Contains("offload \"moments\": the f32 weights go with the moments"));
+  other.offload = Offload::optimizer, other.zero = Zero::stage_1;
   CHECK(write_deepspeed(other).at("zero_optimization").at("offload_optimizer").at("device") == "cpu");
   other = point;
   other.precision = Precision::fp8;

@@ -8,7 +8,10 @@
 #include "engine/base/json_reader.h"
 #include "engine/framework/framework.h"
 #include "engine/point/point.h"
+#include "formats/megatron/bridge.h"
+#include "formats/megatron/config_yaml.h"
 #include "formats/table/flat.h"
+#include "formats/yaml/yaml.h"
 #include "test/catch.h"
 
 using Catch::Contains;
@@ -357,6 +360,37 @@ TEST_CASE("Megatron: every choice of every option of the framework goes out and 
   CHECK(name_of(point_of(kArguments + "--no-rope-fusion --deterministic-mode --no-create-attention-mask-in-dataloader "
                                       "--cross-entropy-loss-fusion --cross-entropy-fusion-impl te")
                     .framework) == "megatron-core, deterministic true, mask_in_batch false, rope_fusion false");
+}
+
+TEST_CASE("Megatron: what of the optimizer is offloaded follows from who keeps the f32 main weights") {
+  const std::string offload = kArguments + "--use-distributed-optimizer --optimizer-cpu-offload ";
+  const auto read = [](const std::string& flags) { return point_of(flags).offload; };
+  CHECK(read(kArguments + "--bf16 --use-precision-aware-optimizer") == Offload::none);
+  CHECK(read(offload + "--bf16 --use-precision-aware-optimizer") == Offload::optimizer);
+  CHECK(read(offload + "--bf16") == Offload::moments);
+  CHECK(read(offload + "--fp16") == Offload::moments);
+  CHECK(read(offload) == Offload::optimizer);  // f32 weights have no others
+  CHECK_THROWS_WITH(read(offload + "--bf16 --optimizer-offload-fraction 0.5"),
+                    Contains("--optimizer-offload-fraction 0.5") && Contains("a part of the optimizer"));
+  CHECK_THROWS_WITH(read(kArguments + "--bf16 --chunked-optimizer-state-offload"),
+                    Contains("comes back to the device for its update"));
+
+  Point point = point_of(offload + "--bf16 --use-precision-aware-optimizer");
+  const std::string script = write_megatron(point);
+  CHECK_THAT(script, Contains("--optimizer-cpu-offload") && Contains("--use-precision-aware-optimizer"));
+  CHECK(read(script) == Offload::optimizer);
+  point.moments_in_bf16 = true;  // whose flag is the same
+  CHECK(read(write_megatron(point)) == Offload::optimizer);
+  point.moments_in_bf16 = false, point.zero = Zero::none;
+  CHECK_THROWS_WITH(write_megatron(point), Contains("offload \"optimizer\": that takes the distributed optimizer"));
+  point.zero = Zero::stage_1, point.offload = Offload::moments;
+  CHECK_THROWS_WITH(write_megatron(point), Contains("with --use-precision-aware-optimizer only"));
+  const std::string yaml = write_megatron_bridge(point);
+  CHECK_THAT(yaml, Contains("optimizer_cpu_offload: true") && Contains("optimizer_offload_fraction: 1"));
+  CHECK(point_from_json(json(read_megatron(parse_yaml(yaml, "b.yaml"), "b.yaml", {}).spec), "spec").offload ==
+        Offload::moments);
+  point.moments_in_bf16 = true;
+  CHECK_THROWS_WITH(write_megatron_bridge(point), Contains("with moments in bf16"));
 }
 
 TEST_CASE("Megatron: what differs in precision goes out and comes back") {

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
+#include "engine/framework/framework.h"
 #include "engine/point/point.h"
 #include "formats/table/flat.h"
 #include "test/catch.h"
@@ -134,6 +135,19 @@ TEST_CASE("torchtitan: schedules that split backward go out and come back") {
     CHECK_THAT(again, Contains(theirs));
     CHECK(titan_point(again).schedule == ours);
   }
+}
+
+TEST_CASE("torchtitan: FSDP2's offload is of weights, gradients and optimizer state") {
+  std::string text = kThen;
+  text.replace(text.find("seq_len"), 0, "enable_cpu_offload = true\n");
+  const Point p = titan_point(text);
+  CHECK(p.offload == Offload::all_and_gradients);
+  CHECK(titan_point(write_torchtitan(p)).offload == Offload::all_and_gradients);
+  Point other = p;
+  other.offload = Offload::all;
+  CHECK_THROWS_WITH(write_torchtitan(other), Contains("offload \"all\""));
+  CHECK(framework_of(p.framework)->can.has("offload", "all+gradients"));
+  CHECK_FALSE(framework_of(p.framework)->can.has("offload", "all"));
 }
 
 TEST_CASE("torchtitan: what is missing or has no part is named") {

@@ -53,8 +53,22 @@ TEST_CASE("each change says what it frees, the most first, and what its step tak
   CHECK(named("zero 1") != said.end());
   CHECK(named("sequence_parallel true") != said.end());
   CHECK(named("zero 3") == said.end());  // not in megatron-core
+  REQUIRE(named("offload moments") != said.end());
+  REQUIRE(named("offload optimizer") != said.end());
+  CHECK(named("offload optimizer")->freed_mib == Approx(1.5 * named("offload moments")->freed_mib).epsilon(0.01));
+  for (const char* elsewhere : {"offload all", "offload optimizer+gradients"}) CHECK(named(elsewhere) == said.end());
   CHECK(
       std::is_sorted(said.begin(), said.end(), [](const auto& a, const auto& b) { return a.freed_mib > b.freed_mib; }));
+}
+
+TEST_CASE("gradients in host memory are a way to memory where the framework has it") {
+  Point p = layout();
+  p.tp = 1, p.zero = Zero::fsdp, p.framework.preset = "torch-eager";
+  const auto said = search::less_memory(p, 100.0, [](const Point& q) { return timed(q, 100); });
+  std::vector<std::string> offloads;
+  for (const auto& s : said)
+    if (s.change.starts_with("offload")) offloads.push_back(s.change);
+  CHECK(offloads == std::vector<std::string>{"offload all+gradients"});
 }
 
 TEST_CASE("what is done already is no change, and what does not fit is said to free memory all the same") {

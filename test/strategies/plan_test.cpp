@@ -458,11 +458,15 @@ TEST_CASE("offload: optimizer state lives with the host, and with all the weight
   point.zero = Zero::stage_3;
   const StatePlan on_device = make_plan(point).state;
   CHECK(on_device.optimizer_at == Residence::device);
+  CHECK_FALSE(on_device.main_on_device);  // not next to others
   point.offload = Offload::optimizer;
   StatePlan expected = on_device;
   expected.optimizer_at = Residence::host;
   CHECK(make_plan(point).state == expected);
-  point.offload = Offload::all;
+  point.precision = Precision::bf16, point.offload = Offload::moments;
+  expected.main_on_device = true;
+  CHECK(make_plan(point).state == expected);
+  expected.main_on_device = false, point.offload = Offload::all;
   expected.weights_at = Residence::host;
   CHECK(make_plan(point).state == expected);
 }

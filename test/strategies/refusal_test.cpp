@@ -448,14 +448,19 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(strategies::context().choices(p, 8).front().values.size() == 4);
   CHECK(count.at("zero,fsdp_no_sync") == 7);
   CHECK(count.at("optimizer_instances") == 1);      // of whole state
-  CHECK(count.at("offload") == 2);                  // all goes with sharded weights
+  CHECK(count.at("offload") == 2);                  // moments with 16-bit weights, the others with sharded state
   CHECK(count.at("schedule,virtual_stages") == 1);  // of a single stage
   CHECK(count.at("micro_batch_group") == 1);
   CHECK(count.at("first_stage_layers,last_stage_layers") == 1);
   p.dp = 1;
   CHECK(strategies::sharded_state().choices(p, 8).front().values.size() == 1);
   p.zero = Zero::stage_3;
-  CHECK(strategies::sharded_state().choices(p, 8).back().values.size() == 3);
+  const auto offloads = [&] { return json(strategies::sharded_state().choices(p, 8).back().values); };
+  CHECK(offloads() == json({"none", "optimizer", "optimizer+gradients", "all", "all+gradients"}));
+  p.precision = Precision::bf16, p.zero = Zero::stage_2;
+  CHECK(offloads() == json({"none", "moments", "optimizer", "optimizer+gradients"}));
+  p.tp = 2, p.zero = Zero::fsdp;
+  CHECK(offloads() == json({"none", "moments", "optimizer", "all"}));
 }
 
 TEST_CASE("how tokens meet the experts of other ranks is offered by name alone, where it can differ") {

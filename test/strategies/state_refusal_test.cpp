@@ -109,6 +109,12 @@ TEST_CASE("offload: weights only where they are sharded, and nothing that a devi
   CHECK_THAT(
       why(R"("offload": "all")"),
       Contains("offload all with zero 0, whose weights are all there, need zero 3 or fsdp, or offload optimizer"));
+  for (const char* zero : {"0", "1", "2", "3", R"("oss")", R"("oss+sdp")", R"("fsdp")"})
+    for (const char* precision : {"bf16", "fp16", "fp8"})
+      CHECK(why(fmt::format(R"("offload": "moments", "precision": "{}", "zero": {})", precision, zero)) == "");
+  CHECK_THAT(why(R"("offload": "moments", "precision": "f32")"),
+             Contains("offload moments with precision f32, whose weights have no f32 originals, need precision "
+                      "bf16 or fp16, or offload optimizer"));
   CHECK_THAT(why(R"("offload": "optimizer", "capture": true)"),
              Contains("offload optimizer") && Contains("need offload none or capture false"));
 }

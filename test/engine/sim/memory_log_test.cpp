@@ -1,8 +1,10 @@
 // What a rank holds, tensor by tensor: sums against the allocator's own, the snapshot against the row's figures.
 #include "engine/sim/memory_log.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "engine/base/pickle.h"
@@ -129,6 +131,45 @@ TEST_CASE(
     }
     CHECK(most == sim::peak_by_tensor(r.plan, r.recording, c, r.caching).total);
   }
+}
+
+TEST_CASE("memory over a step: parts in the schedule's order, their moments within them, and the peak by category") {
+  for (const char* framework : {"mbench", "megatron-core"})
+    for (const std::int64_t pp : {1, 4}) {
+      INFO(framework << ", pp " << pp);
+      const Recorded r = recorded(pipeline(pp, framework));
+      const sim::RankClasses::Class& c = r.recording.classes.classes.front();
+      const sim::MemoryOverStep over = sim::memory_over_step(r.plan, r.recording, c, r.caching);
+      REQUIRE(over.parts.size() > 3);
+      CHECK((over.parts[0] == "forward 0" || over.parts[1] == "forward 0"));
+      CHECK(over.parts.back() == "backward 7");  // the optimizer takes nothing
+      CHECK(std::count(over.parts.begin(), over.parts.end(), "backward 7") == 1);
+      CHECK(std::set<std::string>(over.parts.begin(), over.parts.end()).size() == over.parts.size());
+      std::size_t most = 0;
+      std::array<std::size_t, kCategories> at_most{};
+      double before = 0;
+      for (const auto& moment : over.moments) {
+        CHECK(moment.at >= before);
+        before = moment.at;
+        const std::size_t total = std::accumulate(moment.bytes.begin(), moment.bytes.end(), std::size_t{0});
+        if (total > most) most = total, at_most = moment.bytes;
+      }
+      CHECK(over.moments.front().at == 0);
+      CHECK(before == static_cast<double>(over.parts.size()));
+      CHECK(over.moments.front().bytes == over.moments.back().bytes);  // of steps that are alike
+      const MemoryUse peak = sim::replay_memory(r.plan, r.recording, 0, r.caching).front().peak;
+      CHECK(most == peak.total);
+      CHECK(at_most == peak.by_category);
+    }
+}
+
+TEST_CASE("memory over a step: what the optimizer takes is a part of its own") {
+  Point p = pipeline(1, "megatron-core");
+  p.gradients_in_bf16 = true;  // of which it makes f32 copies
+  const Recorded r = recorded(p);
+  const sim::MemoryOverStep over =
+      sim::memory_over_step(r.plan, r.recording, r.recording.classes.classes.front(), r.caching);
+  CHECK(over.parts.back() == "optimizer");
 }
 
 TEST_CASE("a pickle is what Python's protocol 2 says") {

@@ -101,6 +101,31 @@ TEST_CASE(
       }
 }
 
+// The device keeps f32 main weights. The host has a copy of them next to the moments, which it updates and sends back.
+TEST_CASE("offload of moments: 8 bytes a parameter leave the device, and f32 weights come back") {
+  for (const auto& [zero, sharers] : {std::pair(Zero::none, 1), std::pair(Zero::stage_1, kRanks),
+                                      std::pair(Zero::stage_2, kRanks), std::pair(Zero::fsdp, kRanks)})
+    for (const Precision precision : {Precision::bf16, Precision::fp16})
+      for (const char* framework : {"mbench", "megatron-core"}) {
+        INFO("zero " << name_of(zero) << ", " << name_of(precision) << ", " << framework);
+        Point p = point_of(precision, zero, Offload::moments, 2);
+        p.framework.preset = framework;
+        const Counted c = count(p);
+        p.offload = Offload::none;
+        const Counted none = count(p);
+        const std::int64_t owned = c.parameters / sharers, chunk = std::min(owned, HostUpdate::kChunk);
+        CHECK(of(none.device, Category::optimizer) - of(c.device, Category::optimizer) == 2 * block(4 * owned));
+        for (const Category same : {Category::weights, Category::gradients})
+          CHECK(of(none.device, same) == of(c.device, same));
+        CHECK(of(c.host, Category::optimizer) == 3 * block(4 * owned));
+        CHECK(of(c.host, Category::weights) == 0);
+        // Megatron-Core has f32 gradients made for its main weights before any goes over.
+        const std::int64_t gradient = precision == Precision::fp16 && p.framework.preset == "mbench" ? 2 : 4;
+        CHECK(of(c.host, Category::gradients) == 2 * block(gradient * chunk));
+        CHECK(c.copied == static_cast<double>(owned * (gradient + 4)));
+      }
+}
+
 TEST_CASE("offload changes no bit of a training run on one rank, overflows of fp16 included") {
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
     for (const Graph graph : {Graph::fused, Graph::eager}) {
@@ -113,13 +138,14 @@ TEST_CASE("offload changes no bit of a training run on one rank, overflows of fp
       p.learning_rate = 1e-2;
       const PointResult none = run_serially(p);
       CHECK_FALSE(none.host_memory_mib);
-      for (const Offload offload : {Offload::optimizer, Offload::all}) {
+      for (const Offload offload : {Offload::moments, Offload::optimizer, Offload::all}) {
+        if (offload == Offload::moments && precision == Precision::f32) continue;
         INFO(name_of(precision) << ", graph " << name_of(graph) << ", offload " << name_of(offload));
         p.offload = offload;
         const PointResult there = run_serially(p);
         REQUIRE(there.outcome == Outcome::ok);
         CHECK(there.skipped_steps == none.skipped_steps);
-        if (precision == Precision::fp16 && graph == Graph::eager) {
+        if (precision == Precision::fp16 && graph == Graph::eager && offload != Offload::moments) {
           // On the device fp16 gradients are scaled as they are copied to f32; the host reads them as they are.
           for (std::size_t i = 0; i < none.losses.size(); ++i)
             CHECK(there.losses[i] == Approx(none.losses[i]).epsilon(1e-6));
@@ -200,9 +226,11 @@ TEST_CASE("a larger model fits a limit on the device's memory when its state liv
       }
     }
   };
-  const std::int64_t none = layers_that_fit(Offload::none), optimizer = layers_that_fit(Offload::optimizer),
-                     all = layers_that_fit(Offload::all), gradients = layers_that_fit(Offload::all_and_gradients);
-  CHECK(none < optimizer);
+  const std::int64_t none = layers_that_fit(Offload::none), moments = layers_that_fit(Offload::moments),
+                     optimizer = layers_that_fit(Offload::optimizer), all = layers_that_fit(Offload::all),
+                     gradients = layers_that_fit(Offload::all_and_gradients);
+  CHECK(none < moments);
+  CHECK(moments < optimizer);
   CHECK(optimizer < all);
   CHECK(all < gradients);
 }

@@ -154,12 +154,13 @@ TEST_CASE("state in page-locked memory: what the serial run computes, in the sim
     [2, 1, 1, false, "none", "eager", "fp16", 1, "optimizer"],
     [2, 1, 2, false, "none", "fused", "bf16", 2, "optimizer"],
     [2, 2, 1, true, "none", "fused", "f32", 3, "all"],
-    [4, 1, 1, false, "selective", "fused", "fp16", "fsdp", "all"]]})";
+    [4, 1, 1, false, "selective", "fused", "fp16", "fsdp", "all"],
+    [2, 1, 1, false, "none", "fused", "bf16", 1, "moments"]]})";
   Sweeps sweeps;
   const auto want = serial(sweeps);
   const auto sim = sweeps.good("sim", layouts, "sim:8xA100-SXM4-80GB");
   const auto gpu = sweeps.good("gpu", layouts, "cuda", "FAKE_CUDA_COUNT=8 FAKE_CUDA_SEED=6");
-  REQUIRE(gpu.size() == 6);
+  REQUIRE(gpu.size() == 7);
   for (std::size_t i = 0; i < gpu.size(); ++i) {
     INFO(describe(gpu[i]));
     check_same_training(gpu[i], want.at(gpu[i].point.precision));
