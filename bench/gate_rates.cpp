@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
       runs);
   fmt::print("## Nothing changed\n\n");
   table(of_no_change(), runs);
-  fmt::print("\n## Nothing changed, and what disturbs lasts as long as a short run\n\n");
+  fmt::print("\n## Nothing changed, and what disturbs lasts half of a short run or longer\n\n");
   table(of_long_memory(), runs);
   fmt::print(
       "\n## The same and 5 % in every step, where both sides are measured twice: --confirm, --confirm-baseline\n\n");

@@ -150,11 +150,13 @@ inline std::vector<Shape> of_no_change() {
   };
 }
 
-// Nothing changed either, but what disturbs lasts as long as a short run or longer. Then two runs may lie in different states from end to
+// Nothing changed either, but what disturbs lasts half of a short run or longer. Then two runs may lie in different states from end to
 // end, and no test of them can separate that from a change. Held in runs of five stays and more.
 inline std::vector<Shape> of_long_memory() {
   const auto both = [](const char* name, const Draw& draw) { return Shape{name, draw, draw}; };
   return {
+      both("two states 10 % apart, fifteen steps each", lasting_states(1, 1.1, 0.003, 15)),
+      both("two states 5 % apart, fifteen steps each, 2 % noise", lasting_states(1, 1.05, kNoise, 15)),
       both("two states 4 % apart, forty steps each, 2 % noise", lasting_states(0.98, 1.02, kNoise, 40)),
       both("two states 10 % apart, forty steps each", lasting_states(1, 1.1, 0.003, 40)),
       both("two states 20 % apart, forty steps each, 2 % noise", lasting_states(1, 1.2, kNoise, 40)),
