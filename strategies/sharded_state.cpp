@@ -90,15 +90,15 @@ MaybeFault refuse_offload(const Point& p) {
                       "offload {} with zero {}, whose weights are all there", offload, name_of(p.zero));
   if (offloads_gradients(p.offload))
     if (const MaybeFault refusal = refuse_gradients_on_host(p)) return refusal;
-  if (p.offload == Offload::moments && !precision_plan(p).main_weights())
-    return infeasible({one_of("precision", "bf16|fp16"), one_of("offload", "optimizer")},
-                      "offload moments with precision {}, whose weights have no f32 originals", name_of(p.precision));
   if (p.capture)
     return infeasible({one_of("capture", "false"), kNotOffloaded},
                       "offload {} with capture true, where no device replays what its host does", offload);
   if (p.optimizer != OptimizerKind::adamw)
     return not_built_in({one_of("optimizer", "adamw"), kNotOffloaded}, "offload {} with optimizer {}", offload,
                         name_of(p.optimizer));
+  if (p.offload == Offload::moments && !precision_plan(p).main_weights())
+    return infeasible({one_of("precision", "bf16|fp16"), one_of("offload", "optimizer")},
+                      "offload moments with precision {}, whose weights have no f32 originals", name_of(p.precision));
   return std::nullopt;
 }
 

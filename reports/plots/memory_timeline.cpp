@@ -21,7 +21,7 @@ bool is_fuller(const Moment& a, const Moment& b) {
   return total(a) < total(b);
 }
 
-// Of each stretch of a step the fullest moment and the last.
+// The first moment, and of each stretch of a step the fullest and the last.
 std::vector<Moment> fewer(const std::vector<Moment>& all) {
   if (all.size() <= kMostMoments) return all;
   const double end = all.back().at - all.front().at, stretches = kMostMoments / 2.0;
@@ -34,6 +34,7 @@ std::vector<Moment> fewer(const std::vector<Moment>& all) {
     if (most + 1 != to) kept.push_back(*(to - 1));
     from = to;
   }
+  if (kept.front().at > all.front().at) kept.insert(kept.begin(), all.front());
   return kept;
 }
 

@@ -46,7 +46,8 @@ TEST_CASE("memory over a step: of many moments a plot keeps a few, and the peak 
     const Plot plot = memory_timeline_plot(over_of(count));
     REQUIRE(plot.series.size() == 3);  // of those that hold anything
     const std::vector<PlotPoint>& top = plot.series.back().points;
-    CHECK(top.size() <= 602);
+    CHECK(top.size() <= 603);
+    CHECK(top.front().x == 0);
     CHECK(top.size() >= std::min<std::size_t>(count, 300));
     std::size_t marked = top.size();
     for (std::size_t i = 0; i < top.size(); ++i)
