@@ -90,6 +90,8 @@ struct Backward {
   Gradient op;
   Chain chain;
 };
+template <class Gradient>
+Backward(Gradient, Chain) -> Backward<Gradient>;  // Clang 16 finds it not by itself
 struct BothWays {
   std::unique_ptr<AnyOp> forward, backward;
   Chain chain;
