@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/comm/group.h"
+#include "engine/device/fp64_gemm.h"
 #include "engine/plan/mesh.h"
 #include "health/figures.h"
 
@@ -32,8 +33,7 @@ struct MeasureOptions {
   double seconds = 0.2;                              // for each figure of a rank, about
   std::vector<std::int64_t> sizes;                   // bytes of collectives, ascending
   std::function<void(const std::string&)> progress;  // on rank 0: what is measured next
-  // c = a b of n x n elements in FP64, which no op of the engine does; null: not measured.
-  std::function<void(std::int64_t n, const double* a, const double* b, double* c)> fp64_gemm;
+  MakeFp64Gemm fp64_gemm;                            // null: not measured
 };
 
 // All ranks of the world call it; every one gets all figures.

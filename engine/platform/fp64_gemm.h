@@ -1,14 +1,13 @@
 // FP64 GEMMs outside the engine, which has no such type.
 #pragma once
-#include <cstdint>
-#include <functional>
 #include <string>
+
+#include "engine/device/fp64_gemm.h"
 
 namespace mbench {
 
-// c = a b of n x n elements in this process's memory.
-using Fp64Gemm = std::function<void(std::int64_t n, const double* a, const double* b, double* c)>;
-// The one of a kind of device; null where there is none: cuda.
-Fp64Gemm fp64_gemm_on(const std::string& kind);
+// What makes them on a kind of device; null where there is nothing: a simulated one. On "cuda" the GPU is the one that the calling
+// thread has opened.
+MakeFp64Gemm fp64_gemm_on(const std::string& kind);
 
 }  // namespace mbench

@@ -192,8 +192,10 @@ std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_
   fail(ErrorKind::unsupported, "device", "this binary has no device \"{}\", need cpu or cuda", kind);
 }
 
-Fp64Gemm fp64_gemm_on(const std::string& kind) {
-  return kind == "cpu" ? Fp64Gemm(cpu::fp64_gemm) : nullptr;
+MakeFp64Gemm fp64_gemm_on(const std::string& kind) {
+  if (kind == "cpu") return cpu::fp64_gemm;
+  if (kind == "cuda" && cuda::built_in()) return cuda::fp64_gemm;
+  return nullptr;
 }
 
 double measured_peak_flops(Precision precision, double seconds) {

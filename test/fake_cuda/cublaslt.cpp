@@ -58,7 +58,7 @@ cublasStatus_t no(cublasStatus_t code, std::string_view why) {
 }
 
 bool is_float(cudaDataType_t t) {
-  return t == CUDA_R_32F || t == CUDA_R_16BF || t == CUDA_R_16F;
+  return t == CUDA_R_64F || t == CUDA_R_32F || t == CUDA_R_16BF || t == CUDA_R_16F;
 }
 
 std::uint64_t hash(std::initializer_list<std::uint64_t> words) {
@@ -198,7 +198,10 @@ cublasStatus_t check_problem(const Gemm& p) {
       return no(CUBLAS_STATUS_INVALID_VALUE, "leading dimension below the rows");
     if (l->batch != p.d.batch) return no(CUBLAS_STATUS_INVALID_VALUE, "batch counts differ");
   }
-  if (e.scale != CUDA_R_32F || (e.compute != CUBLAS_COMPUTE_32F && e.compute != CUBLAS_COMPUTE_32F_FAST_TF32))
+  const bool f64 = e.compute == CUBLAS_COMPUTE_64F;
+  if (f64 != (e.scale == CUDA_R_64F) || f64 != (p.a.type == CUDA_R_64F) || f64 != (p.d.type == CUDA_R_64F))
+    return no(CUBLAS_STATUS_NOT_SUPPORTED, "FP64 of some types and not of others");
+  if (!f64 && (e.scale != CUDA_R_32F || (e.compute != CUBLAS_COMPUTE_32F && e.compute != CUBLAS_COMPUTE_32F_FAST_TF32)))
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "compute or scale type");
   if (e.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type != CUDA_R_32F)
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "TF32 of operands that are not f32");
@@ -446,8 +449,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   Gemm p = problem(desc, a, b, c, d);
   if (const cublasStatus_t bad = check_problem(p); bad != CUBLAS_STATUS_SUCCESS) return bad;
   p.A = A, p.B = B, p.C = C, p.D = D;
-  std::memcpy(&p.alpha, alpha, sizeof p.alpha);
-  std::memcpy(&p.beta, beta, sizeof p.beta);
+  if (p.description.scale == CUDA_R_64F) {
+    p.alpha = static_cast<float>(*static_cast<const double*>(alpha));
+    p.beta = static_cast<float>(*static_cast<const double*>(beta));
+  } else {
+    std::memcpy(&p.alpha, alpha, sizeof p.alpha);
+    std::memcpy(&p.beta, beta, sizeof p.beta);
+  }
   if (algo == nullptr)
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "a search for the algorithm in every call is not emulated");
   Algorithm algorithm;

@@ -38,6 +38,8 @@ float get(const void* from, cudaDataType_t type, std::int64_t i) {
       return mbench::to_float(static_cast<const mbench::e4m3*>(from)[i]);
     case CUDA_R_8F_E5M2:
       return mbench::to_float(static_cast<const mbench::e5m2*>(from)[i]);
+    case CUDA_R_64F:  // enough for values that f32 has
+      return static_cast<float>(static_cast<const double*>(from)[i]);
     default:
       return static_cast<const float*>(from)[i];
   }
@@ -50,6 +52,9 @@ void put(void* to, cudaDataType_t type, std::int64_t i, float value) {
       break;
     case CUDA_R_16F:
       static_cast<f16*>(to)[i] = mbench::from_float<f16>(value);
+      break;
+    case CUDA_R_64F:
+      static_cast<double*>(to)[i] = value;
       break;
     default:
       static_cast<float*>(to)[i] = value;
@@ -128,7 +133,7 @@ bool has(const Description& d, std::uint32_t bit) {
 }  // namespace
 
 std::size_t size_of(cudaDataType_t type) {
-  return type == CUDA_R_32F ? 4 : is_fp8(type) ? 1 : 2;
+  return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : is_fp8(type) ? 1 : 2;
 }
 
 void compute(const Gemm& p) {

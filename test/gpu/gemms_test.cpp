@@ -1,5 +1,6 @@
 // Products on the GPU: their bits from device to device, and what tf32 rounds. Needs a GPU.
 #include "engine/device/stream_device.h"
+#include "engine/platform/fp64_gemm.h"
 #include "test/gpu/twin.h"
 
 using namespace mbench;
@@ -20,6 +21,15 @@ Matmul forward(Tensors& t, const Sizes& z, DType type) {
 }
 
 }  // namespace
+
+TEST_CASE("an FP64 GEMM, for the check of a machine") {
+  const auto gpu = open_device("cuda", 0);
+  constexpr std::int64_t kSize = 96;
+  const Fp64Gemm gemm = fp64_gemm_on("cuda")(kSize, 0.5);
+  CHECK(gemm.result() == std::vector<double>(kSize * kSize, 0));
+  for (int i = 0; i < 2; ++i) gemm.run();
+  CHECK(gemm.result() == std::vector<double>(kSize * kSize, 0.25 * kSize));
+}
 
 // The choice of algorithms may change how long a product takes, not what it gives: two devices choose for
 // themselves.

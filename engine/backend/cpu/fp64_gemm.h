@@ -1,10 +1,9 @@
-// A GEMM in FP64, for the check of a machine. The engine has no such type: training needs none.
+// A GEMM in FP64, by the BLAS that f32 GEMMs run in and its threads.
 #pragma once
-#include <cstdint>
+#include "engine/device/fp64_gemm.h"
 
 namespace mbench::cpu {
 
-// c = a b of n x n elements, row by row, by the BLAS that f32 GEMMs run in and its threads.
-void fp64_gemm(std::int64_t n, const double* a, const double* b, double* c);
+Fp64Gemm fp64_gemm(std::int64_t n, double value);
 
 }  // namespace mbench::cpu

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/device/fp64_gemm.h"
 #include "engine/device/gpu.h"
 #include "engine/device/stream_device.h"
 #include "engine/ops/quantise.h"
@@ -77,5 +78,7 @@ inline std::optional<std::string> why_no_fp8(int capability, ops::Fp8Blocks by) 
 }
 // Throws unsupported, saying what is missing, if there is no such GPU or this binary has no CUDA.
 std::unique_ptr<StreamDevice> open_device(const DeviceOptions& options);
+// On the GPU that this thread has opened.
+Fp64Gemm fp64_gemm(std::int64_t n, double value);
 
 }  // namespace mbench::cuda

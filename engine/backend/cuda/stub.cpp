@@ -28,4 +28,8 @@ std::unique_ptr<StreamDevice> open_device(const DeviceOptions&) {
   fail(ErrorKind::unsupported, "cuda", "{}, need one built where CMake finds the CUDA toolkit, 12 or newer", kMissing);
 }
 
+Fp64Gemm fp64_gemm(std::int64_t, double) {
+  fail(ErrorKind::unsupported, "cuda", "{}", kMissing);
+}
+
 }  // namespace mbench::cuda
