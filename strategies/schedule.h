@@ -19,8 +19,7 @@ Schedule make_schedule(ScheduleKind kind, int stages, int stage, int chunks, int
 // The place of a stage's chunk in the order of the layers.
 int position_of(ScheduleKind kind, int stages, int stage, int chunk);
 
-// A stage of a V-shaped schedule has chunks of so many places. Such a schedule runs each micro batch through this many actions on
-// a stage: two forwards, two backwards and the gradients of weights of both.
+// Chunks that a stage of a V-shaped schedule has.
 inline constexpr int kChunksOfV = 2;
 
 // Of schedules that split backward: what each stage computes, in order, without messages. Forwards, backwards and gradients of weights

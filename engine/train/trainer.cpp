@@ -135,8 +135,9 @@ void Trainer::backward(const Action& a, Slot& slot) {
 }
 
 void Trainer::weight_gradient(Slot& slot) {
-  for (std::function<void()>& work : slot.later) std::exchange(work, {})();  // what it held goes with it
-  slot.later.clear();
+  context_.later = &slot.later;
+  context_.make_left();
+  context_.later = nullptr;
   sync_->end_of_micro_batch();
 }
 
