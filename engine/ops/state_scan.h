@@ -31,7 +31,7 @@ struct ScanShape {
   std::int64_t length(std::int64_t c) const { return std::min(chunk, seq() - c * chunk); }
   Shape output() const { return {seq(), batch(), groups(), group_width()}; }
   Shape steps() const { return {batch(), heads(), seq()}; }
-  Shape states() const { return {chunks(), batch(), heads(), state_dim, head_dim}; }
+  Shape states() const { return {chunks(), batch(), heads(), state_dim * head_dim}; }
   void check(std::string_view op) const;
 };
 
@@ -51,7 +51,7 @@ struct StateScan {
   static constexpr TimePart part = TimePart::attention;
   ScanShape shape;
   Tensor steps, sums;  // [batch, heads, seq] f32: dt, and the sum of dt A from the chunk's start
-  Tensor states;       // [chunks, batch, heads, state_dim, head_dim] f32: where a chunk begins
+  Tensor states;       // [chunks, batch, heads, state_dim * head_dim] f32: where a chunk begins
   Tensor y;            // [seq, batch, groups, heads / groups * head_dim]; none where only the states are asked for
   void check() const;
   std::vector<ScanGemm> gemms() const;
