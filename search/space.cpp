@@ -125,11 +125,10 @@ class Reader {
   // Lower bounds know layers of two kinds, dense ones and those with experts.
   static void check_model(const ModelSpec& m, const std::string& where) {
     if (m.has_state_mixers() || !m.hybrid_pattern.empty() || m.moe_latent > 0)
-      fail(
-          ErrorKind::unsupported, where,
-          "a search of layouts for layers of other kinds than attention and a feed-forward block is not built, got {}, "
-          "need a model without state mixers, hybrid_pattern and moe_latent, or `mbench run` of single layouts",
-          m.name);
+      fail(ErrorKind::unsupported, where,
+           "a search knows no layers with state mixers, a hybrid_pattern or moe_latent, got {}, need another model, or "
+           "`mbench run` of single layouts",
+           m.name);
   }
 
   // A value, "any" or a list in the place of what stands there.

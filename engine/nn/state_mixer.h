@@ -1,6 +1,6 @@
-// A mixer with a state: Mamba-2, or Gated DeltaNet. A projection makes gates, inputs, B, C and steps, packed by groups of heads; a
-// causal convolution and a scan go along the sequence; a gated norm and a projection follow. Under tensor parallelism each rank has whole
-// groups.
+// A mixer with a state: Mamba-2, or Gated DeltaNet. A projection makes gates, inputs, B, C and steps, packed by groups of
+// heads. A causal convolution and a scan go along the sequence. A gated norm and a projection follow. Under tensor
+// parallelism each rank has whole groups.
 #pragma once
 #include "engine/nn/linear.h"
 #include "engine/nn/mixer.h"

@@ -1,5 +1,6 @@
-// A causal convolution along the sequence, of each channel by itself, and SiLU: y = silu(bias + sum over k of weight[k] x[t - W + 1 + k]),
-// with zeros before the sequence (Mamba's conv1d). The channels are columns of a wider tensor, where a projection made them.
+// A causal convolution along the sequence and SiLU, of each channel by itself (Mamba's conv1d).
+// y = silu(bias + sum over k of weight[k] x[t - W + 1 + k]), with zeros before the sequence.
+// The channels are columns of a wider tensor, where a projection made them.
 #pragma once
 #include "engine/ops/arguments.h"
 

@@ -181,15 +181,15 @@ ops::StateScanGrad backward_of(Tensors& t, const ScanShape& s, const Tensor& ste
 
 ops::StateScanGrad make_grad(Tensors& t, const Form& f, DType type, DType sum) {
   const ScanShape s = make_shape(t, f, type);
+  if (!t.is_real())
+    return backward_of(t, s, t.in(s.steps(), DType::f32), t.in(s.steps(), DType::f32), t.in(s.states(), DType::f32),
+                       sum);
   Results r(s);
-  if (t.is_real()) {
-    Scan scan(s);
-    Values* inputs[] = {&scan.xbc, &scan.in, &scan.a_log, &scan.dt_bias, &scan.d};
-    for (std::size_t i = 0; i < std::size(inputs); ++i)
-      *inputs[i] = t.before(i);  // in the order in which they were made
-    for (std::int64_t b = 0; b < scan.batch; ++b)
-      for (std::int64_t h = 0; h < scan.heads(); ++h) walk(scan, b, h, r);
-  }
+  Scan scan(s);
+  Values* inputs[] = {&scan.xbc, &scan.in, &scan.a_log, &scan.dt_bias, &scan.d};
+  for (std::size_t i = 0; i < std::size(inputs); ++i) *inputs[i] = t.before(i);  // in the order in which they were made
+  for (std::int64_t b = 0; b < scan.batch; ++b)
+    for (std::int64_t h = 0; h < scan.heads(); ++h) walk(scan, b, h, r);
   const Tensor steps = t.values(s.steps(), DType::f32, r.steps), sums = t.values(s.steps(), DType::f32, r.sums),
                states = t.values(s.states(), DType::f32, r.states);
   return backward_of(t, s, steps, sums, states, sum);

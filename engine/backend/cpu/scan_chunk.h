@@ -30,7 +30,7 @@ class ScanRoom {
   float* next_;
 };
 
-// Rows of `cols` elements, `step` apart, as rows of padded(cols) floats.
+// Rows of `cols` elements, one every `step` elements, as rows of padded(cols) floats.
 template <class T>
 void load_block(const T* from, std::int64_t step, std::int64_t rows, std::int64_t cols, float* to) {
   const std::int64_t wide = padded(cols);
