@@ -13,7 +13,7 @@ namespace {
 // Whether any layer has a block of that kind, so that there is something to drop.
 bool has_dense(const ModelSpec& m) {
   for (std::int64_t i = 0; i < m.layers; ++i)
-    if (!m.has_experts(i)) return true;
+    if (!m.has_experts(i) && (m.hybrid_pattern.empty() || !m.mixer_at(i))) return true;
   return false;
 }
 
@@ -24,6 +24,8 @@ MaybeFault bad_products(const Point& p) {
     return not_built_in({way, one_of("recompute", "selective|full")}, "recompute alternate_products of layers with {}",
                         what);
   };
+  if (p.model.has_state_mixers() || !p.model.hybrid_pattern.empty())
+    return of(one_of("recompute", "full"), "state mixers or a hybrid_pattern");
   if (p.model.experts > 0) return of(one_of("recompute", "moe"), "experts");
   if (parts.attention_form == AttentionForm::latent) return of(one_of("recompute", "mla_up_proj"), "latent attention");
   if (parts.activation != Activation::swiglu)

@@ -63,6 +63,10 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
   if (communication_ == EpCommunication::flex && plan.mesh.size(Axis::ep) > 1) visits_.emplace(plan, spec);
   if (spec.shared) shared_.emplace(store, plan, *spec.shared, drop);
   if (spec.shared_gate) shared_gate_.emplace(store, plan, *spec.shared_gate);
+  if (spec.down) {
+    down_.emplace(store, plan, *spec.down);
+    up_.emplace(store, plan, *spec.up);
+  }
 }
 
 void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
@@ -243,20 +247,23 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
   keep = std::move(owned);
   charge_sending(c);
   const Tensor own_weights = router_.forward(c, batch, x, saved.router);
+  saved.narrowed = down_.has_value();
+  Tensor narrow = down_ ? down_->forward(c, x, saved.down) : x;
   saved.weights = communicate(c, tokens_.forward, own_weights);
   Tensor experts = communicate(c, tokens_.forward, saved.router.experts), visiting;
-  if (visits_) visiting = visitors(c, communicate_briefly(c, tokens_.forward, x), experts, saved);
+  if (visits_) visiting = visitors(c, communicate_briefly(c, tokens_.forward, narrow), experts, saved);
   make_token_map(c, false);
   plan_dispatch(c, experts, saved);
   experts.reset();
   Tensor rows;
   Shape whole;
   {
-    const Tensor tokens = visits_ ? std::exchange(visiting, Tensor()) : communicate_briefly(c, tokens_.forward, x);
+    const Tensor tokens = visits_ ? std::exchange(visiting, Tensor()) : communicate_briefly(c, tokens_.forward, narrow);
     whole = tokens.shape();
     rows = c.activation({saved.pairs.numel(), whole[2]}, "dispatched tokens");
     run(c.device, ops::Dispatch{tokens, saved.pairs, active_, rows});
   }
+  narrow.reset();
   auto travelling = exchange_.send(c, std::move(rows), experts_.count(), saved.way, Towards::experts);
   ExpertExchange::Travelling weights;
   const bool within = c.keeps().weights_within_experts;
@@ -284,7 +291,8 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
     made.push_back(std::exchange(sum, Tensor()));
     sum = visits_->back(c, std::move(made), {own_tokens(saved, whole[2])}, saved.visits, Context::Way::forward).front();
   }
-  const Tensor y = communicate(c, sums_.forward, sum);
+  Tensor y = communicate(c, sums_.forward, sum);
+  if (up_) y = up_->forward(c, y, saved.up);
   if (shared_) run(c.device, ops::Add{y, shared, y});
   return y;
 }
@@ -292,7 +300,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
 Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   charge_sending(c);
-  Tensor dsum = communicate(c, sums_.backward, dy);
+  Tensor dsum = communicate(c, sums_.backward, up_ ? up_->backward(c, dy, saved.up) : dy);
   if (visits_) dsum = visits_->to_ranks(c, dsum, saved.visits);
   const Shape whole = dsum.shape();
   const bool within = c.keeps().weights_within_experts;
@@ -350,6 +358,7 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique
   dweights = communicate(c, tokens_.backward, dweights);
   const Tensor drouter = router_.backward(c, batch, dweights, saved.router);
   dx = tokens.finish();
+  if (down_) dx = down_->backward(c, dx, saved.down);
   run(c.device, ops::Add{dx, drouter, dx});
   if (shared_) run(c.device, ops::Add{dx, dshared, dx});
   return dx;

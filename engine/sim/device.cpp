@@ -11,7 +11,8 @@ namespace {
 template <class Op>
 constexpr bool has_rate =
     std::is_same_v<Op, ops::Matmul> || std::is_same_v<Op, ops::Fp8Matmul> || std::is_same_v<Op, ops::GroupedMatmul> ||
-    std::is_same_v<Op, ops::Attention> || std::is_same_v<Op, ops::AttentionGrad>;
+    std::is_same_v<Op, ops::Attention> || std::is_same_v<Op, ops::AttentionGrad> ||
+    std::is_same_v<Op, ops::StateScan> || std::is_same_v<Op, ops::StateScanGrad>;
 
 // What an op takes on a machine. `parts`: of how many like kernels of one call it is, which run on streams of their own.
 template <class Op>
@@ -61,6 +62,22 @@ double seconds_of(CostModel& costs, const ops::Attention& op, std::int64_t) {
 }
 double seconds_of(CostModel& costs, const ops::AttentionGrad& op, std::int64_t) {
   return attention_seconds(costs, op, true);
+}
+
+// A scan's kernels: its GEMMs, each with what it takes of a machine's units, and the states that pass from chunk to chunk.
+template <class Op>
+double scan_seconds(CostModel& costs, const Op& op) {
+  if (const auto measured = costs.measured_seconds(Op::name, op.cost())) return *measured;
+  double gemms = 0;
+  for (const ops::ScanGemm& g : op.gemms())
+    gemms += g.share * costs.gemm_seconds({g.m, g.n, g.k, g.batch, op.shape.xbc.dtype()}, {g.flops(), 0});
+  return gemms + costs.streaming_seconds({0, op.cost().bytes});
+}
+double seconds_of(CostModel& costs, const ops::StateScan& op) {
+  return scan_seconds(costs, op);
+}
+double seconds_of(CostModel& costs, const ops::StateScanGrad& op) {
+  return scan_seconds(costs, op);
 }
 
 template <class... Op>

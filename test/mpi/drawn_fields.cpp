@@ -298,6 +298,8 @@ const json& drawn_models() {
     {"family": "gpt", "position": "none", "embedding_norm": true, "activation": "relu"},
     {"family": "llama", "kv_heads": 4, "window": 9, "layers_of": [{"every": 2, "window": 0, "position": "none"}]},
     {"family": "llama", "kv_heads": 4, "attention_sinks": true, "attention_softcap": 2},
+    {"family": "llama", "kv_heads": 4, "state_heads": 8, "state_head_dim": 12, "state_groups": 8, "state_dim": 6, "conv_width": 3,
+     "state_chunk": 8, "layers_of": [{"every": 2, "mixer": "mamba2"}]},
     {"family": "gpt", "position": "alibi", "bias": false},
     {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 2, "kv_heads": 4, "bias": ["qkv"], "shared_experts": 1,
      "shared_expert_ffn": 96, "shared_gate": true, "layers_of": [{"every": 2, "experts": 0}]},
