@@ -34,6 +34,7 @@ Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, c
   sim::Player device(step_events, idle_host);
   const std::set<std::uint32_t> waited = waited_for(action_events);
   Busy busy;
+  bool graph = false;
   const auto draws = [&](const ClockEvent& e) {
     if (watts) busy.joules += e.seconds * std::max(0.0, watts_of(e.part, *watts) - watts->idle);
   };
@@ -42,21 +43,21 @@ Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, c
       case ClockEvent::Kind::kernel:
         device.play(e);
         draws(e);
-        busy.host += times.launch * e.times;
+        busy.host += times.kernel_within(graph) * e.times;
         break;
       case ClockEvent::Kind::collective:
       case ClockEvent::Kind::start:
         if (e.kind == ClockEvent::Kind::collective || waited.contains(e.pending)) device.run(e, device.enter(e));
         // What is started may travel while the device waits for its host.
         if (e.kind == ClockEvent::Kind::collective) draws(e);
-        busy.host += times.collective * e.times;
+        busy.host += times.collective_within(graph) * e.times;
         if (step_events.groups[e.group].axes == Axes{Axis::ep}) busy.travelling += e.seconds;
         break;
       case ClockEvent::Kind::wait:
         device.play(e);
         break;
       case ClockEvent::Kind::host_work:
-        busy.host += times.of(e.work) * e.times;
+        busy.host += times.of(e.work, graph) * e.times;
         break;
       default:
         break;

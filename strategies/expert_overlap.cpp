@@ -26,7 +26,7 @@ MaybeFault refuse(const Point& p) {
   if (p.ep_communication == EpCommunication::all_gather)
     return infeasible({one_of("ep_communication", "all_to_all|flex"), kOff},
                       "overlap_moe true with ep_communication all_gather, which sends no tokens to experts");
-  if (p.capture) return not_built_in({one_of("capture", "false"), kOff}, "overlap_moe with capture");
+  if (p.capture.step) return not_built_in({one_of("capture", "false"), kOff}, "overlap_moe with capture");
   if (p.defer_embedding_wgrad)
     return not_built_in({one_of("defer_embedding_wgrad", "false"), kOff}, "overlap_moe with defer_embedding_wgrad");
   if (p.adapter.on() && p.delay_wgrad)

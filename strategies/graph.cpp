@@ -92,8 +92,9 @@ MaybeFault why_only_simulated(const Point& p, const Framework& framework) {
 }
 
 MaybeFault refuse(const Point& p) {
-  if (p.capture)
+  if (p.capture.step)
     if (auto why = why_not_captured(p)) return why;
+  if (p.capture.parts.any()) return not_built_in({kNotCaptured}, "capture {}", name_of(p.capture));
   const auto framework = framework_of(p.framework);
   if (auto why = why_not_chosen(p, *framework)) return why;
   if (auto why = why_not_that_loss(p, framework->keeps)) return why;
@@ -103,7 +104,8 @@ MaybeFault refuse(const Point& p) {
 void write(const Point& p, Plan& plan) {
   plan.framework = framework_of(p.framework);
   plan.attention = p.attention;
-  plan.capture = p.capture;
+  plan.capture = p.capture.step;
+  plan.captured = p.capture.parts;
 }
 
 }  // namespace

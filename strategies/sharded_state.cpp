@@ -99,7 +99,7 @@ MaybeFault refuse_offload(const Point& p) {
                       "offload {} with zero {}, whose weights are all there", offload, name_of(p.zero));
   if (offloads_gradients(p.offload))
     if (const MaybeFault refusal = refuse_gradients_on_host(p)) return refusal;
-  if (p.capture)
+  if (p.capture.step)
     return infeasible({one_of("capture", "false"), kNotOffloaded},
                       "offload {} with capture true, where no device replays what its host does", offload);
   if (p.optimizer != OptimizerKind::adamw)

@@ -8,17 +8,20 @@ namespace mbench {
 
 // Host work that no op or collective stands for. A simulated device charges time for it.
 enum class HostWork : std::uint8_t {
-  micro_batch,  // a micro batch is fetched and unpacked
-  recompute,    // a region of saved activations is computed again
-  replicas,     // what follows is done by all replicas of a process at once, a thread each
-  alone,        // what follows is by one replica again
-  step,         // an optimizer step begins
-  next_step,    // a step has ended, and the inputs of the next are waited for
-  loss,         // the loss of a micro batch has been computed
-  moe,          // an MoE to which rows are sent begins its forward or its backward
-  gemm,         // of a layer's weight, by the framework's own module
-  call,         // a small op that the framework enqueues and the engine does not have
-  parameter     // a weight tensor that is about to be updated
+  micro_batch,    // a micro batch is fetched and unpacked
+  recompute,      // a region of saved activations is computed again
+  replicas,       // what follows is done by all replicas of a process at once, a thread each
+  alone,          // what follows is by one replica again
+  step,           // an optimizer step begins
+  next_step,      // a step has ended, and the inputs of the next are waited for
+  loss,           // the loss of a micro batch has been computed
+  moe,            // an MoE to which rows are sent begins its forward or its backward
+  gemm,           // of a layer's weight, by the framework's own module
+  graph,          // a captured part begins: the host launches its graph, which holds what follows
+  graph_goes_on,  // what follows is of the graph that was launched last
+  graph_end,      // the captured part ends
+  call,           // a small op that the framework enqueues and the engine does not have
+  parameter       // a weight tensor that is about to be updated
 };
 inline constexpr std::size_t kHostWorks = static_cast<std::size_t>(HostWork::parameter) + 1;
 
@@ -35,6 +38,7 @@ inline constexpr HostCost kHostCosts[] = {
     {HostWork::moe, "mixture", false},
     {HostWork::gemm, "product", false},
     {HostWork::parameter, "parameter", false},
+    {HostWork::graph, "graph", false},
 };
 
 // Seconds of each kind of host work.

@@ -62,6 +62,7 @@ class NothingPending final : public Pending {
 // Does it, and adds it to a step that is recorded.
 template <class Call>
 void enqueue(Device& device, const Call& call) {
+  if (!device.enqueues()) return;
   if (CallList* list = device.recording()) list->add(call);
   call();
 }
@@ -93,6 +94,7 @@ Cell cell_of(std::unique_ptr<Pending> pending) {
 
 template <class Start>
 std::unique_ptr<Pending> begin(Device& device, const Start& start) {
+  if (!device.enqueues()) return std::make_unique<NothingPending>();
   if (!device.recording()) return start();
   return std::make_unique<RecordedPending>(device, start);
 }

@@ -47,6 +47,9 @@ class Allocator {
   void describe(const std::byte* block, const Shape& shape, DType dtype) {
     if (observer_) observer_->described(block, shape, dtype);
   }
+  // A number that follows from which blocks were handed out and came back since it was last begun, and in which order.
+  std::uint64_t history() const { return history_; }
+  void begin_history() { history_ = 0; }
   // What runs now, for observers.
   ModelPart part() const { return part_; }
   void part(ModelPart part) { part_ = part; }
@@ -71,6 +74,7 @@ class Allocator {
   Arena arena_;
   std::unordered_map<std::size_t, Block> used_;  // by offset
   AllocationObserver* observer_ = nullptr;
+  std::uint64_t history_ = 0;
   ModelPart part_;
 };
 

@@ -7,6 +7,7 @@ void Device::copy(const Tensor& from, const Tensor& to) {
         name_of(from.dtype()), to.shape(), name_of(to.dtype()));
   if (from.bytes() == 0 || from.data() == to.data()) return;
   check(!overlap(from, to), "copy", "{} into memory that it overlaps, need separate memory or the same", from.shape());
+  if (!enqueues_) return;
   if (recording_) recording_->add([this, from, to] { perform_copy(from, to); });
   perform_copy(from, to);
 }
@@ -62,6 +63,16 @@ Meter Device::total_meter() const {
 void Device::reset_meters() {
   meter_.reset();
   if (host_) host_->reset_meters();
+}
+
+void Device::unenqueued(const std::function<void()>& work) {
+  check(enqueues_ && !recording_, "record", "work that is not enqueued within other such work, or within a recording");
+  struct Flag {
+    bool& enqueues;
+    ~Flag() { enqueues = true; }
+  } const flag{enqueues_};
+  enqueues_ = false;
+  work();
 }
 
 std::unique_ptr<RecordedStep> Device::record(const std::function<void()>& step) {

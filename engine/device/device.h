@@ -76,6 +76,10 @@ class Device {
   // Runs `step` and remembers what it gives the device, to be replayed; it may neither read nor write values. The step
   // has been performed once when the stream gets there, as if it had not been recorded.
   virtual std::unique_ptr<RecordedStep> record(const std::function<void()>& step);
+  // Runs `work` for what it does on the host, its tensors above all: nothing that it asks of the device is enqueued. A recording of the
+  // same work is replayed in its place.
+  void unenqueued(const std::function<void()>& work);
+  bool enqueues() const { return enqueues_; }
   // The list to which calls are added; null where nothing is recorded, or the device records by itself.
   CallList* recording() const { return recording_; }
 
@@ -111,6 +115,7 @@ class Device {
   Timeline* timeline_ = nullptr;
   std::unique_ptr<Device> host_;
   CallList* recording_ = nullptr;
+  bool enqueues_ = true;
   int calls_ = 0;         // OneCalls that live
   bool charged_ = false;  // the kernel that stands for them has been enqueued
 };

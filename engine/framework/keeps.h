@@ -58,6 +58,8 @@ struct Keeps {
       false;  // gates' activations are tensors of their own, and kept / part of the multiplication's kernel
   bool copied_gathers =
       false;  // sharded weights are gathered into one tensor and copied to others of their own / used where they arrive
+  bool captured_inputs =
+      false;  // captured parts read their inputs and gradients from tensors of their own, to which they are copied / where they are
   int vocab_multiple =
       128;  // rows of word tables on each rank of tp are a multiple of this; 1: a multiple of the tp ranks only
   bool filled_tensors = false;  // in simulation, every new tensor is filled before it is written / not filled
@@ -91,6 +93,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"unfused_norm", &Keeps::unfused_norm},
     {"unfused_swiglu", &Keeps::unfused_swiglu},
     {"copied_gathers", &Keeps::copied_gathers},
+    {"captured_inputs", &Keeps::captured_inputs},
     {"filled_tensors", &Keeps::filled_tensors},
 };
 

@@ -10,6 +10,7 @@
 #include "engine/base/philox.h"
 #include "engine/nn/fp8_tensor.h"
 #include "engine/nn/groups.h"
+#include "engine/nn/part_graphs.h"
 #include "engine/nn/rotary.h"
 #include "engine/ops/arguments.h"
 #include "engine/plan/plan.h"
@@ -64,7 +65,8 @@ struct Context {
   // [1] f32: the routers' losses, summed over the layers and micro batches of a step. Only where something asks for
   // them.
   Tensor router_losses{};
-  Tensor step_on_device{};  // [1] i64, where steps are replayed: the same as `step`
+  Tensor step_on_device{};  // [1] i64, where steps or parts of them are replayed: the same as `step`
+  PartGraphs graphs{};
   // Set during a backward that is split: what it leaves to the action that makes the gradients of weights, in order.
   std::vector<std::function<void()>>* later = nullptr;
   std::size_t first_of_part = 0;  // in it: what the part of the model that runs has left

@@ -49,6 +49,7 @@ void perform(Device& device, const Op& op) {
 template <class Op>
 void run(Device& device, const Op& op) {
   op.check();
+  if (!device.enqueues()) return;
   if (CallList* list = device.recording()) list->add([&device, op] { perform(device, op); });
   perform(device, op);
 }

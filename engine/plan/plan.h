@@ -17,6 +17,7 @@
 #include "engine/plan/state.h"
 #include "engine/point/adapter.h"
 #include "engine/point/architecture.h"
+#include "engine/point/capture.h"
 #include "engine/point/choices.h"
 #include "engine/point/regions.h"
 #include "engine/point/router.h"
@@ -123,8 +124,9 @@ struct Plan {
   // Whether gradients are sent during the last backward, and updated weights during the next forward.
   bool overlap_grad_reduce = true, overlap_param_gather = true;
   LoaderPlan loader;
-  // Steps are recorded once and replayed. What they read from the host is written to the device before.
+  // Steps are recorded once and replayed, or parts of their layers are. What they read from the host is written to the device before.
   bool capture = false;
+  CapturedParts captured;
   // Replicas are threads of one process. Only the first has inputs, loss and optimizer (nn.DataParallel).
   bool single_process = false;
   OptimizerPlan optimizer;

@@ -177,4 +177,15 @@ std::vector<FieldChoice> recompute_choices() {
            "selective activation checkpointing by op)."}};
 }
 
+std::vector<FieldChoice> capture_choices() {
+  return {{"false", "Nothing: the host enqueues every op."},
+          {"true", "The whole step, optimizer included."},
+          {"layer", "Every layer whole."},
+          {"attention", "Of a layer, the norm, attention and the residual sum."},
+          {"mlp", "Of a layer, the norm, the dense feed-forward block and the residual sum."},
+          {"moe", "Of a layer, the norm, the experts and the residual sum."},
+          {"moe_router", "Of a layer with experts, the norm, the router and what is shared by all tokens."},
+          {"moe_preprocess", "Of a layer with experts, the plan of where rows go; with `moe_router`."}};
+}
+
 }  // namespace mbench

@@ -26,5 +26,6 @@ FieldValues<TextReader> strategy_values();
 FieldValues<RouterMode (*)(const nlohmann::json& value, const std::string& where)> router_values();
 FieldValues<AdapterSpec (*)(const nlohmann::json& value, const std::string& where)> adapter_values();
 std::vector<FieldChoice> recompute_choices();
+std::vector<FieldChoice> capture_choices();
 
 }  // namespace mbench

@@ -29,6 +29,8 @@ ordered_json written(const T& value) {
     return str(value);
   else if constexpr (std::is_same_v<T, Recompute>)
     return name_of(value);
+  else if constexpr (std::is_same_v<T, Capture>)
+    return write_capture(value);
   else if constexpr (std::is_same_v<T, FrameworkSpec>)
     return write_framework(value);
   else
@@ -41,6 +43,8 @@ std::function<std::uint64_t(const Point&)> number_of(T Point::*member) {
     return [=](const Point& p) { return static_cast<std::uint64_t>(p.*member); };
   else if constexpr (std::is_same_v<T, Recompute>)
     return [=](const Point& p) { return (p.*member).regions.bits(); };
+  else if constexpr (std::is_same_v<T, Capture>)
+    return [=](const Point& p) { return (p.*member).parts.bits() << 1 | unsigned{(p.*member).step}; };
   else if constexpr (std::is_same_v<T, FrameworkSpec>)
     return [=](const Point& p) { return std::hash<std::string>()(name_of(p.*member)); };
   else

@@ -205,9 +205,11 @@ std::vector<Field> make_table() {
       reported(row("attention", training, {micro_batch}, &P::attention, choice<AttentionKind>(), "",
                    "How attention is computed.")),
       reported(framework_row()),
-      row("capture", layout, {micro_batch, schedule}, &P::capture, flag(), "",
-          "Steps are recorded once and replayed, on GPUs as a CUDA graph. See [replayed "
-          "steps](../spec.md#replayed-steps)."),
+      row("capture", layout, {micro_batch, schedule}, &P::capture,
+          FieldValues{read_capture, capture_schema(), capture_choices()}, "",
+          "What is recorded once and replayed, on GPUs as CUDA graphs: `true`, the whole "
+          "[step](../spec.md#replayed-steps), or [parts](../spec.md#captured-parts) of layers as a list or joined by "
+          "`+` (`--cuda-graph-modules`)."),
       reported(row("data", training, {micro_batch}, &P::data, data_values(), "", "What is trained on.")),
       row("loader_workers", layout, {micro_batch}, &P::loader_workers, count(0, 1024), "threads",
           "Threads of each rank that prepare samples, two batches ahead each (DataLoader's `num_workers`); 0: the step "

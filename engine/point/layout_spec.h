@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/point/capture.h"
 #include "engine/point/choices.h"
 #include "engine/point/regions.h"
 
@@ -48,7 +49,7 @@ struct LayoutSpec {
   bool fsdp_no_sync = false;  // fsdp: gradients accumulate whole over micro batches and are reduced once
   Offload offload = Offload::none;
   bool fused_optimizer = true;  // one launch for all parameters that lie together, not one each
-  bool capture = false;         // the step is recorded once and replayed, as a CUDA graph is
+  Capture capture;              // what is recorded once and replayed, as a CUDA graph is
   // Threads that prepare samples in advance, as DataLoader's num_workers; and whether samples go to a GPU from page-locked memory
   // (pin_memory).
   std::int64_t loader_workers = 0;

@@ -202,7 +202,7 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
   if (device.real()) {
     result.skipped_steps = skipped;
     // What a GPU does in a replayed step is not told apart.
-    look_into_a_step(device, trainer, !device.immediate() && !p.capture && result.outcome == Outcome::ok,
+    look_into_a_step(device, trainer, !device.immediate() && !p.capture.any() && result.outcome == Outcome::ok,
                      options.timeline, m);
   }
   return m;

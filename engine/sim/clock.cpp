@@ -6,6 +6,15 @@ bool HostTimes::changes_clock(HostWork work) {
   return work == HostWork::replicas || work == HostWork::alone || work == HostWork::step || work == HostWork::next_step;
 }
 
+double HostTimes::of(HostWork kind, bool& graph) const {
+  if (kind == HostWork::graph || kind == HostWork::graph_goes_on) graph = true;
+  if (kind == HostWork::graph) return work[kind];
+  if (kind == HostWork::graph_end) graph = false;
+  if (changes_clock(kind) || kind == HostWork::graph_goes_on || kind == HostWork::graph_end) return 0;
+  if (graph) return kind == HostWork::call ? graph_node : 0;
+  return work[kind];
+}
+
 void VirtualClock::host_work(HostWork work, int times) {
   switch (work) {
     case HostWork::micro_batch:
@@ -22,7 +31,7 @@ void VirtualClock::host_work(HostWork work, int times) {
       if (times_.loss_blocks) synchronize();
       return;
     default:
-      return host(times_.work[work] * times);
+      return host(times_.of(work, in_graph_) * times);
   }
 }
 
@@ -30,7 +39,7 @@ void VirtualClock::host_work(HostWork work, int times) {
 // stands around it.
 Interval VirtualClock::kernel(double seconds, TimePart part, bool called) {
   const double before = now();
-  if (called) host_ += together_ ? times_.launch_together : times_.launch;
+  if (called) host_ += together_ ? times_.launch_together : times_.kernel_within(in_graph_);
   charge(TimePart::host, before);
   const double begin = now();
   const double overlapped = std::min(begin + seconds, overlapped_.end) - std::max(begin, overlapped_.begin);
@@ -41,7 +50,7 @@ Interval VirtualClock::kernel(double seconds, TimePart part, bool called) {
 double VirtualClock::enter(const CollectiveCall& call) {
   // What makes progress in calls alone is waited for before another call begins.
   if (call.behind && times_.progress_in_calls) wait_for(*call.behind, call.part);
-  if (call.called) host(times_.collective);
+  if (call.called) host(times_.collective_within(in_graph_));
   const double ready = std::max(now(), at(call.stream).free);
   return call.behind && !times_.progress_in_calls ? std::max(ready, call.behind->end) : ready;
 }

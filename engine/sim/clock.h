@@ -29,6 +29,7 @@ struct HostTimes {
   double launch_together = 0;             // a kernel while all replicas of a process enqueue theirs
   double collective = 0;                  // a collective, with its bookkeeping
   double message = 0;                     // a send or a receive
+  double graph_node = 0;                  // an op or a collective of a captured part, whose graph has been launched
   double synchronize = 0;                 // a wait for a stream that is idle already
   ByHostWork work;                        // work that belongs to no op or collective, each time
   double loader = 0;                      // of the loader for a micro batch, overlapped with the host
@@ -39,8 +40,11 @@ struct HostTimes {
   bool progress_in_calls = false;         // what was started takes its time only where it is waited for
   bool immediate = false;                 // no stream: an op has ended when its call returns, as on a CPU
 
-  // What such work takes each time; 0 for work that is not only the host's.
-  double of(HostWork kind) const { return changes_clock(kind) ? 0 : work[kind]; }
+  double kernel_within(bool graph) const { return graph ? graph_node : launch; }
+  double collective_within(bool graph) const { return graph ? graph_node : collective; }
+  // What such work takes each time; 0 for work that is not only the host's. `graph`: whether it is within a captured part, which the
+  // work may begin or end.
+  double of(HostWork kind, bool& graph) const;
   // Whether it changes how the clock runs, and does not only delay it.
   static bool changes_clock(HostWork work);
 };
@@ -193,7 +197,7 @@ class VirtualClock {
   double copies_free_[2] = {};    // by direction: when the stream's copies so far will be done
   std::uint64_t waits_ = 0;       // of the host for the stream
   double step_ = 0, loader_ = 0;  // when the step began; the loader's time for its inputs
-  bool together_ = false;
+  bool together_ = false, in_graph_ = false;
   Interval overlapped_;  // the collective started last that the stream did not wait for
 };
 

@@ -75,10 +75,12 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
   t.tensor_collectives_block = f.tensor_collectives_block;
   t.immediate = m.immediate;
   t.progress_in_calls = m.measured && m.measured->progress_in_calls;
+  t.graph_node = m.immediate ? m.host.launch : m.host.graph_node;
+  t.work[HostWork::graph] += m.immediate ? 0 : m.host.graph_launch;
   if (!plan.capture) return t;
   // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
   // device, a call each.
-  t.launch = t.launch_together = t.collective = t.message = m.immediate ? m.host.launch : m.host.graph_node;
+  t.launch = t.launch_together = t.collective = t.message = t.graph_node;
   const double micro = t.work[HostWork::micro_batch], step = t.work[HostWork::step];
   t.work = {};
   t.work[HostWork::micro_batch] = micro, t.work[HostWork::step] = step + m.host.graph_launch,
@@ -91,7 +93,8 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
 
 HostTimes host_times(const Plan& plan, const Machine& m) {
   HostTimes t = estimated_times(plan, m);
-  for (double* time : {&t.launch, &t.launch_together, &t.collective, &t.message, &t.synchronize, &t.loader})
+  for (double* time :
+       {&t.launch, &t.launch_together, &t.collective, &t.message, &t.graph_node, &t.synchronize, &t.loader})
     *time = whole_ticks(*time);
   for (double& time : t.work) time = whole_ticks(time);
   return t;

@@ -8,21 +8,21 @@ Repeats::Action Repeats::look_at(const ActionEvents& action_events, const StepEv
   using Kind = ClockEvent::Kind;
   Action action;
   std::set<std::uint32_t> started;
-  bool waited = false;
+  bool waited = false, graph = false;
   const auto work = [&](double seconds) {
     if (!waited) action.host_work += seconds;
   };
   for (const ClockEvent& e : action_events.clock) {
     switch (e.kind) {
       case Kind::kernel:
-        work(times_.launch * e.times);
+        work(times_.kernel_within(graph) * e.times);
         break;
       case Kind::host_work:
         if (HostTimes::changes_clock(e.work)) return {};
         if (e.work == HostWork::loss)
           waited = waited || times_.loss_blocks;
         else
-          work(times_.of(e.work) * e.times);
+          work(times_.of(e.work, graph) * e.times);
         break;
       case Kind::synchronize:
         waited = true;
@@ -30,7 +30,7 @@ Repeats::Action Repeats::look_at(const ActionEvents& action_events, const StepEv
       case Kind::collective:
       case Kind::start:
         if (step_events.groups[e.group].classes.size() > 1) return {};
-        work(times_.collective * e.times);
+        work(times_.collective_within(graph) * e.times);
         if (e.kind == Kind::start) started.insert(e.pending);
         break;
       case Kind::wait:

@@ -90,7 +90,7 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.offload == Offload::all);
   CHECK(p.replicas == Replicas::single_process);
   CHECK(p.precision == Precision::fp8);
-  CHECK(p.capture);
+  CHECK(p.capture == Capture(true));
   CHECK(p.ep_communication == EpCommunication::all_gather);
   CHECK(p.tp_comm_overlap);
   CHECK(p.gradients_in_bf16);
