@@ -23,7 +23,7 @@ GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& sto
       bucket_elements_(static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.precision.gradients))),
       overlap_(plan.overlap_grad_reduce) {
   const GradientBuckets& buckets = plan.framework->buckets;
-  most_travelling_ = buckets.one ? 0 : 1;
+  most_travelling_ = buckets.one && !store.state().weights.sharded() ? 0 : 1;
   const auto travels = [](const auto& p) { return !(p->reduce_over & kDataAxes).empty(); };
   if (buckets.separate && !store.state().gradients.sharded() && store.state().cut != StatePlan::Cut::first &&
       std::ranges::any_of(store.all(), travels))
