@@ -15,7 +15,7 @@ struct MemoryOverTime {
     std::string name;
     double begin_ms = 0;
   };
-  std::vector<Part> parts;                       // in order, micro batches that were left out among them
+  std::vector<Part> parts;                      // in order, micro batches that were left out among them
   std::vector<MemoryOverStep::Moment> moments;  // `at` in milliseconds since the step began
 };
 
