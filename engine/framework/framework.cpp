@@ -145,7 +145,7 @@ GradientBuckets read_buckets(const json& value, const std::string& where) {
   read_string(reader.require("source", "where that stands"), reader.path("source"));
   reader.refuse_unknown();
   if (buckets.whole && buckets.elements == 0 && !buckets.hidden_squared)
-    fail(ErrorKind::bad_input, reader.path("whole"), "got true, need elements beside it");
+    fail(ErrorKind::bad_input, reader.path("whole"), "got true, need elements too");
   return buckets;
 }
 

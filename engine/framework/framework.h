@@ -59,7 +59,7 @@ struct GradientBuckets {
   bool one = false;             // the next is filled once the last is reduced / while it is
   bool separate = false;        // gradients that are not sharded are copied into buckets, which live on, and back
   bool early =
-      false;  // a step of one micro batch drops what others own as stage 2 does, with optimizer state alone sharded too
+      false;  // a step of one micro batch drops what others own as stage 2 does, though it shards optimizer state only
 
   bool operator==(const GradientBuckets&) const = default;
 };
@@ -67,7 +67,7 @@ struct GradientBuckets {
 // PyTorch's autocast: weights are f32, and 16-bit copies of them are made for a step. Norms and softmax compute in f32.
 struct Autocast {
   bool on = false;
-  int qkv_inputs = 1;           // linear layers that make Q, K and V, each of which casts its input
+  int qkv_inputs = 1;           // linear layers that make Q, K and V; each casts its input
   bool softmax_in_f32 = false;  // probabilities are f32 until dropout is through with them
   bool operator==(const Autocast&) const = default;
 };

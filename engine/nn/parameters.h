@@ -122,7 +122,7 @@ class ParameterStore {
   const Tensor& main() const { return main_; }
   // The device's f32 originals, which the host's updated ones are copied to (StatePlan::main_on_device); else empty.
   const Tensor& main_on_device() const { return main_on_device_; }
-  // Whether every rank has all f32 originals, though each updates its own alone: PyTorch's optimizers that shard their state
+  // Whether every rank has all f32 originals, though each updates only its own: PyTorch's optimizers that shard their state
   // (FairScale's OSS, ZeroRedundancyOptimizer) know nothing of 16-bit weights.
   bool main_whole() const {
     return under_autocast(plan_) && state().cut == StatePlan::Cut::parameters &&

@@ -169,7 +169,7 @@ TEST_CASE("broken framework files are refused by JSON path") {
   CHECK_THAT(refused("deepspeed.json", [](auto& j) { j["buckets"]["elements"] = "hidden"; }),
              Contains("[broken.json: $.buckets.elements]"));
   CHECK_THAT(refused("deepspeed.json", [](auto& j) { j["buckets"].erase("elements"); }),
-             Contains("[broken.json: $.buckets.whole] got true, need elements beside it"));
+             Contains("[broken.json: $.buckets.whole] got true, need elements too"));
   CHECK_THAT(refused("torch-ddp.json", [](auto& j) { j["autocast"]["qkv_inputs"] = 4; }),
              Contains("[broken.json") && Contains("$.autocast.qkv_inputs]"));
   // What a choice changes is read too.
