@@ -130,7 +130,7 @@ TEST_CASE("how gradients wait to be reduced, autocast and held logits are a file
   CHECK(of(R"({"preset": "torch-ddp", "logits": "held"})").holds_logits);
   CHECK_FALSE(of(R"({"preset": "torch-ddp", "gradient_as_bucket_view": true})").buckets.separate);
   CHECK_FALSE(of(R"({"preset": "torch-ddp", "mixed_precision": "apex_o2"})").autocast.on);
-  CHECK(of(R"({"preset": "fairscale", "model": "megatron"})").autocast == Autocast{true, 1, false});
+  CHECK(of(R"({"preset": "fairscale", "modules": "megatron"})").autocast == Autocast{true, 1, false});
   // Of a preset with another's host.
   const Framework mixed = of(R"({"preset": "fairscale", "host": "megatron-2022"})");
   CHECK(mixed.buckets.separate);
