@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "engine/nn/autocast.h"
 #include "engine/nn/rotary.h"
 #include "engine/ops/add.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/rotary.h"
 #include "engine/ops/run.h"
@@ -215,6 +217,11 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x, std::un
     if (proj_.scatters_output()) saved.output = y;
     return y;
   }
+  if (under_autocast(c.plan))
+    for (int i = kv_ ? 2 : 1; i < c.plan.framework->autocast.qkv_inputs; ++i) {
+      saved.casts.push_back(c.activation(x.shape(), "input of Q, K and V, cast again"));
+      run(c.device, ops::Copy{x, saved.casts.back()});
+    }
   saved.separate_keys = kv_.has_value();
   if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
   saved.qkv =
@@ -264,6 +271,7 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::
     return std::exchange(d, Tensor()).view({s[0], s[1], s[2] * s[3]});
   };
   const Tensor dx = qkv_.backward(c, flat(dqkv), saved.qkv_linear);
+  saved.casts.clear();
   if (kv_) run(c.device, ops::Add{dx, kv_->backward(c, flat(dkv), saved.kv_linear), dx});
   return dx;
 }

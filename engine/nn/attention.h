@@ -28,6 +28,8 @@ class Attention final : public Mixer {
     // With norms: the queries and key of each group, normed and rotated. The norms' gradients need qkv and kv as they
     // were.
     Tensor normed, q_rstd, k_rstd;
+    // Under autocast, of what several linear layers read: the casts that belong to those that the engine has in one.
+    std::vector<Tensor> casts;
     AttentionCore::Saved core;
     Shape qkv_shape, kv_shape;
     bool kept_by_core = false;   // the core keeps Q, K and V, which are not here then
