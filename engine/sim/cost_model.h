@@ -33,9 +33,9 @@ struct GemmSize {
   DType dtype = DType::f32;
   bool accumulates = false;  // adds to an f32 result
   GemmForm form = GemmForm::nn;
-  // Of how many GEMMs of its size, on streams of their own, it is one. The next one fills what a wave leaves, so that together they take the
-  // waves of one GEMM of all tiles (Transformer Engine's Userbuffers: part i goes to stream i modulo their number,
-  // transformer_engine/common/comm_gemm_overlap).
+  // Of how many GEMMs of its size, on streams of their own, it is one. They fill each other's waves: together they take those of one GEMM
+  // of all tiles. Transformer Engine's Userbuffers work so (transformer_engine/common/comm_gemm_overlap): part i goes to stream i modulo
+  // their number.
   std::int64_t parts = 1;
   bool operator==(const GemmSize&) const = default;
 };
