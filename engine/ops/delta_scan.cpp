@@ -6,8 +6,8 @@ namespace {
 void need_delta(std::string_view op, const ScanShape& s, const Tensor& states) {
   check(!s.d, op, "d of the gated delta rule, need none");
   s.check(op);
-  check(s.first + 2 * s.group() <= s.in.shape()[3], op, "decays and betas in columns [{}, {}), need some of {}", s.first,
-        s.first + 2 * s.group(), s.in.shape()[3]);
+  check(s.first + 2 * s.group() <= s.in.shape()[3], op, "decays and betas in columns [{}, {}), need some of {}",
+        s.first, s.first + 2 * s.group(), s.in.shape()[3]);
   need_shape(op, "states", states, s.states());
   need_dtype(op, "states", states, DType::f32);
 }
@@ -80,8 +80,8 @@ std::vector<ScanGemm> DeltaScanGrad::gemms() const {
 }
 
 Cost DeltaScanGrad::cost() const {
-  return {flops_of(gemms()),
-          2 * bytes_of(shape.xbc) + 2 * bytes_of_raw(shape) + 2 * bytes_of(states) + bytes_of(dy), true};
+  return {flops_of(gemms()), 2 * bytes_of(shape.xbc) + 2 * bytes_of_raw(shape) + 2 * bytes_of(states) + bytes_of(dy),
+          true};
 }
 
 }  // namespace mbench::ops
