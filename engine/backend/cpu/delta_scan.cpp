@@ -33,9 +33,7 @@ struct Places {
   std::int64_t value(std::int64_t b, std::int64_t g, std::int64_t c, std::int64_t h) const {
     return at_group(b, g, c) + h * p;
   }
-  std::int64_t key(std::int64_t b, std::int64_t g, std::int64_t c) const {
-    return at_group(b, g, c) + s.group_width();
-  }
+  std::int64_t key(std::int64_t b, std::int64_t g, std::int64_t c) const { return at_group(b, g, c) + s.group_width(); }
   std::int64_t out(std::int64_t b, std::int64_t g, std::int64_t c, std::int64_t h) const {
     return c * s.chunk * out_row + (b * s.groups() + g) * s.group_width() + h * p;
   }
@@ -288,7 +286,7 @@ inline void back_through_right_side(const Places& at, std::int64_t length, const
     k.dsums[t] -= head.betas[t] * of_before;
     k.factors[t] = -head.betas[t] * grown;
   }
-  scale_block(length, at.p, k.factors, k.du, k.work);  // of `before`
+  scale_block(length, at.p, k.factors, k.du, k.work);                         // of `before`
   scan_gemm(length, at.n, at.p, {k.work, p, 1}, k.state_turned, k.dk, true);  // state_turned: the state before
   scan_gemm(at.n, at.p, length, {keys.k, 1, n}, k.work, dstate, true);
   scale_block(length, at.p, head.betas, k.du, k.work);
