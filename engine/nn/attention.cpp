@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "engine/nn/autocast.h"
 #include "engine/nn/rotary.h"
 #include "engine/ops/add.h"
 #include "engine/ops/column_gate.h"
@@ -10,6 +9,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/rotary.h"
 #include "engine/ops/run.h"
+#include "engine/plan/framework.h"
 #include "engine/point/statistics.h"
 
 namespace mbench {

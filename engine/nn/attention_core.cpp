@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "engine/nn/autocast.h"
 #include "engine/nn/context_attention.h"
 #include "engine/ops/arguments.h"
 #include "engine/ops/attention.h"
@@ -13,6 +12,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 #include "engine/ops/softmax.h"
+#include "engine/plan/framework.h"
 
 namespace mbench {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "engine/framework/framework.h"
 #include "engine/nn/replicas.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/cross_entropy.h"
 #include "engine/ops/run.h"
+#include "engine/plan/framework.h"
 
 namespace mbench {
 

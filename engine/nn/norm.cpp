@@ -1,12 +1,12 @@
 #include "engine/nn/norm.h"
 
-#include "engine/nn/autocast.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/run.h"
+#include "engine/plan/framework.h"
 
 namespace mbench {
 

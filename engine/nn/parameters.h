@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/nn/autocast.h"
 #include "engine/nn/fp8_parameters.h"
 #include "engine/nn/frozen_weights.h"
 #include "engine/nn/groups.h"
 #include "engine/nn/initial_values.h"
 #include "engine/nn/state_layout.h"
+#include "engine/plan/framework.h"
 #include "engine/plan/plan.h"
 
 namespace mbench {

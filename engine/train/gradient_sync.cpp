@@ -4,10 +4,10 @@
 #include <set>
 #include <utility>
 
-#include "engine/framework/framework.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
+#include "engine/plan/framework.h"
 
 namespace mbench {
 namespace {
