@@ -73,11 +73,39 @@ ops::StateScan StateMixer::scan(Context& c, const Tensor& in, const Tensor& conv
   return op;
 }
 
+ops::DeltaScan StateMixer::delta_scan(Context& c, const Tensor& in, const Tensor& convolved, const Tensor& y) const {
+  ops::DeltaScan op{scan_of(in, convolved)};
+  op.states = c.device.empty(op.shape.states(), DType::f32, Category::activations, "states of chunks");
+  op.y = y;
+  run(c.device, op);
+  return op;
+}
+
+Tensor StateMixer::scan_back(Context& c, const Tensor& dy, const Tensor& in, const Tensor& din) const {
+  const Tensor convolved = convolve(c, in);
+  const Tensor dconvolved = c.activation(convolved.shape(), "gradient of convolved inputs, B and C");
+  if (!mamba()) {
+    // Its outputs come with the states, and are of no use.
+    const ops::DeltaScan again =
+        delta_scan(c, in, convolved, c.activation(dy.shape(), "scan output made again with its states"));
+    run(c.device,
+        ops::DeltaScanGrad{again.shape, dy, again.states, dconvolved, din, gradient_of(a_log_), gradient_of(dt_bias_)});
+    return dconvolved;
+  }
+  const ops::StateScan again = scan(c, in, convolved, Tensor());
+  ops::StateScanGrad grad{again.shape, dy, again.steps, again.sums, again.states};
+  grad.dstates =
+      c.device.empty(again.states.shape(), DType::f32, Category::activations, "gradients of states of chunks");
+  grad.dxbc = dconvolved, grad.din = din;
+  grad.da_log = gradient_of(a_log_), grad.ddt_bias = gradient_of(dt_bias_), grad.dd = gradient_of(d_);
+  run(c.device, grad);
+  return dconvolved;
+}
+
 Tensor StateMixer::normed(Context& c, Saved& saved) const {
   const Tensor y = c.activation(saved.y.shape(), "gated norm");
   saved.rstd = c.device.empty({saved.y.numel() / norm_width()}, DType::f32, Category::activations, "norm rstd");
-  run(c.device,
-      ops::GatedNorm{saved.y, saved.in, gamma_->value, y, saved.rstd, norm_width(), gate_first(), spec_.norm_eps});
+  run(c.device, ops::GatedNorm{saved.y, saved.in, gamma_->value, y, saved.rstd, norm_width(), mamba(), spec_.norm_eps});
   return y;
 }
 
@@ -90,7 +118,10 @@ Tensor StateMixer::forward(Context& c, const MicroBatch&, Tensor x, std::unique_
     const Tensor convolved = convolve(c, saved.in);
     const Shape& s = saved.in.shape();
     saved.y = c.activation({s[0], s[1], s[2], spec_.group_width()}, "scan output");
-    scan(c, saved.in, convolved, saved.y);
+    if (mamba())
+      scan(c, saved.in, convolved, saved.y);
+    else
+      delta_scan(c, saved.in, convolved, saved.y);
   }
   return out_.forward(c, flat(normed(c, saved)), saved.out_linear);
 }
@@ -101,20 +132,9 @@ Tensor StateMixer::backward(Context& c, const MicroBatch&, Tensor dy, std::uniqu
   Tensor d = by_group(out_.backward(c, std::move(dy), saved.out_linear), spec_.group_width());
   const Tensor din = c.activation(saved.in.shape(), "gradient of gates, inputs, B, C and steps");
   run(c.device, ops::GatedNormGrad{d, saved.y, saved.in, gamma_->value, saved.rstd, d, din, gradient_of(gamma_),
-                                   norm_width(), gate_first()});
+                                   norm_width(), mamba()});
   saved.y.reset(), saved.rstd.reset();
-  {
-    const Tensor convolved = convolve(c, saved.in);
-    const ops::StateScan again = scan(c, saved.in, convolved, Tensor());
-    ops::StateScanGrad grad{again.shape, d, again.steps, again.sums, again.states};
-    grad.dstates =
-        c.device.empty(again.states.shape(), DType::f32, Category::activations, "gradients of states of chunks");
-    grad.dxbc = c.activation(convolved.shape(), "gradient of convolved inputs, B and C");
-    grad.din = din;
-    grad.da_log = gradient_of(a_log_), grad.ddt_bias = gradient_of(dt_bias_), grad.dd = gradient_of(d_);
-    run(c.device, grad);
-    d = grad.dxbc;
-  }
+  d = scan_back(c, d, saved.in, din);
   run(c.device, ops::CausalConvGrad{d, saved.in, conv_->value, conv_bias_ != nullptr ? conv_bias_->value : Tensor(),
                                     din, gradient_of(conv_), gradient_of(conv_bias_), spec_.group_width()});
   d.reset();

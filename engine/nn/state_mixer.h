@@ -4,7 +4,7 @@
 #pragma once
 #include "engine/nn/linear.h"
 #include "engine/nn/mixer.h"
-#include "engine/ops/state_scan.h"
+#include "engine/ops/delta_scan.h"
 
 namespace mbench {
 
@@ -29,10 +29,14 @@ class StateMixer final : public Mixer {
   // The scan's inputs, convolved.
   Tensor convolve(Context& context, const Tensor& in) const;
   ops::ScanShape scan_of(const Tensor& in, const Tensor& convolved) const;
+  // Mamba-2's scan to y, or only its states; the gated delta rule.
   ops::StateScan scan(Context& context, const Tensor& in, const Tensor& convolved, const Tensor& y) const;
+  ops::DeltaScan delta_scan(Context& context, const Tensor& in, const Tensor& convolved, const Tensor& y) const;
+  // The gradient of what was convolved, from the gradient of the scan's output; the steps' in `din`.
+  Tensor scan_back(Context& context, const Tensor& dy, const Tensor& in, const Tensor& din) const;
   Tensor normed(Context& context, Saved& saved) const;
-  bool gate_first() const { return spec_.kind == MixerKind::mamba2; }
-  std::int64_t norm_width() const { return gate_first() ? spec_.group_width() : spec_.head_dim; }
+  bool mamba() const { return spec_.kind == MixerKind::mamba2; }
+  std::int64_t norm_width() const { return mamba() ? spec_.group_width() : spec_.head_dim; }
 
   StateMixerSpec spec_;
   Linear in_;

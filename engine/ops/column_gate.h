@@ -17,9 +17,9 @@ inline void need_gates_in_columns(std::string_view op, const Tensor& x, const Te
 
 struct ColumnGate {
   static constexpr std::string_view name = "column_gate";
-  Tensor x;                // [seq, batch, groups, n]
-  Tensor z;                // [seq, batch, groups, width]: the gates are columns [first, first + n)
-  Tensor y;                // like x; may be x itself
+  Tensor x;  // [seq, batch, groups, n]
+  Tensor z;  // [seq, batch, groups, width]: the gates are columns [first, first + n)
+  Tensor y;  // like x; may be x itself
   std::int64_t first = 0;
   void check() const {
     need_gates_in_columns(name, x, z, first);

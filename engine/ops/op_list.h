@@ -28,7 +28,8 @@ using All =
            struct Activate, struct ActivateGrad, struct Scale, struct Softcap, struct SoftcapGrad, struct Sigmoid,
            struct SigmoidGrad, struct AttentionSink, struct AttentionSinkGrad, struct MaxExpSum, struct ExpertBias,
            struct ExpertBiasGrad, struct MuonMomentum, struct MuonNormalise, struct MuonUpdate, struct CausalConv,
-           struct CausalConvGrad, struct StateScan, struct StateScanGrad, struct GatedNorm, struct GatedNormGrad>;
+           struct CausalConvGrad, struct StateScan, struct StateScanGrad, struct GatedNorm, struct GatedNormGrad,
+           struct DeltaScan, struct DeltaScanGrad, struct ColumnGate, struct ColumnGateGrad>;
 
 }  // namespace ops
 

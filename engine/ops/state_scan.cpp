@@ -13,6 +13,7 @@ double causal_share(std::int64_t length) {
 void need_states(std::string_view op, const ScanShape& s, const Tensor& steps, const Tensor& sums,
                  const Tensor& states) {
   s.check(op);
+  check(static_cast<bool>(s.d), op, "d is missing, need [{}]", s.heads());
   for (const auto& [argument, tensor, shape] :
        {std::tuple("steps", &steps, s.steps()), std::tuple("sums", &sums, s.steps()),
         std::tuple("states", &states, s.states())}) {
@@ -51,6 +52,7 @@ void ScanShape::check(std::string_view op) const {
                 first + group(), in.shape()[3]);
   for (const auto& [argument, vector] :
        {std::pair("a_log", &a_log), std::pair("dt_bias", &dt_bias), std::pair("d", &d)}) {
+    if (vector == &d && !d) continue;  // of the gated delta rule
     need_shape(op, argument, *vector, {heads()});
     need_dtype(op, argument, *vector, xbc.dtype());
   }

@@ -12,7 +12,8 @@ template <class Op>
 constexpr bool has_rate =
     std::is_same_v<Op, ops::Matmul> || std::is_same_v<Op, ops::Fp8Matmul> || std::is_same_v<Op, ops::GroupedMatmul> ||
     std::is_same_v<Op, ops::Attention> || std::is_same_v<Op, ops::AttentionGrad> ||
-    std::is_same_v<Op, ops::StateScan> || std::is_same_v<Op, ops::StateScanGrad>;
+    std::is_same_v<Op, ops::StateScan> || std::is_same_v<Op, ops::StateScanGrad> ||
+    std::is_same_v<Op, ops::DeltaScan> || std::is_same_v<Op, ops::DeltaScanGrad>;
 
 // What an op takes on a machine.
 template <class Op>
@@ -75,6 +76,12 @@ double seconds_of(CostModel& costs, const ops::StateScan& op) {
   return scan_seconds(costs, op);
 }
 double seconds_of(CostModel& costs, const ops::StateScanGrad& op) {
+  return scan_seconds(costs, op);
+}
+double seconds_of(CostModel& costs, const ops::DeltaScan& op) {
+  return scan_seconds(costs, op);
+}
+double seconds_of(CostModel& costs, const ops::DeltaScanGrad& op) {
   return scan_seconds(costs, op);
 }
 

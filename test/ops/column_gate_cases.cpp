@@ -1,5 +1,4 @@
 #include "engine/ops/column_gate.h"
-
 #include "test/ops/cases.h"
 #include "test/ops/shapes.h"
 
@@ -52,15 +51,19 @@ ops::ColumnGateGrad make_grad(Tensors& t, const Form& f, DType type) {
 }
 
 const Form kForms[] = {{{1, 1, 1, 1}, 0, 0}, {{3, 2, 2, 7}, 5, 1}, {{2, 1, 3, 64}, 128, 0}, {{1, 2, 1, 1030}, 3, 2}};
-const Form kBench{{kBenchTokens, 1, 2, 512}, 768, 0}, kHuge{{65536, 8, 8, 1024}, 1280, 0}, kSmall{{16, 1, 2, 64}, 96, 0};
+const Form kBench{{kBenchTokens, 1, 2, 512}, 768, 0}, kHuge{{65536, 8, 8, 1024}, 1280, 0},
+    kSmall{{16, 1, 2, 64}, 96, 0};
 
 const Cases<ops::ColumnGate> column_gate(reference, [](CaseList<ops::ColumnGate>& cases) {
   for_types_and(kForms, [&](DType type, const Form& f) {
-    cases.add(
-        fmt::format("{} {}", name_of(type), f.str()), [=](Tensors& t) { return make(t, f, type); }, {.cpu = {2e-6}});
+    cases.add(fmt::format("{} {}", name_of(type), f.str()), [=](Tensors& t) { return make(t, f, type); },
+              {.cpu = {2e-6}});
   });
   cases.gradient(
-      "[2, 2, 2, 3]", [](Tensors& t) { return make(t, {{2, 2, 2, 3}, 0, 0}, DType::f32); },
+      "[2, 2, 2, 3]",
+      [](Tensors& t) {
+        return make(t, {{2, 2, 2, 3}, 0, 0}, DType::f32);
+      },
       [](Tensors& t, const ops::ColumnGate& op) {
         const Shape s = op.x.shape();
         const Tensor dy = t.in(s, DType::f32), dx = t.out(s), dz = t.out(s);
@@ -73,9 +76,8 @@ const Cases<ops::ColumnGate> column_gate(reference, [](CaseList<ops::ColumnGate>
 
 const Cases<ops::ColumnGateGrad> column_gate_grad(reference, [](CaseList<ops::ColumnGateGrad>& cases) {
   for_types_and(kForms, [&](DType type, const Form& f) {
-    cases.add(
-        fmt::format("{} {}", name_of(type), f.str()), [=](Tensors& t) { return make_grad(t, f, type); },
-        {.cpu = {2e-6}});
+    cases.add(fmt::format("{} {}", name_of(type), f.str()), [=](Tensors& t) { return make_grad(t, f, type); },
+              {.cpu = {2e-6}});
   });
   cases.timed("2 x 512", [](Tensors& t) { return make_grad(t, kBench, DType::f32); });
   cases.enqueued(1, [](Tensors& t) { return make_grad(t, kSmall, DType::bf16); });

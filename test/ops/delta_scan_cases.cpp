@@ -1,5 +1,4 @@
 #include "engine/ops/delta_scan.h"
-
 #include "test/ops/cases.h"
 #include "test/ops/shapes.h"
 
@@ -34,7 +33,9 @@ struct Scan {
     xbc = v[s.xbc], in = v[s.in], a_log = v[s.a_log], dt_bias = v[s.dt_bias];
   }
   std::int64_t heads() const { return groups * group; }
-  std::int64_t row(std::int64_t t, std::int64_t b, std::int64_t h) const { return (t * batch + b) * groups + h / group; }
+  std::int64_t row(std::int64_t t, std::int64_t b, std::int64_t h) const {
+    return (t * batch + b) * groups + h / group;
+  }
   std::size_t v(std::int64_t t, std::int64_t b, std::int64_t h, std::int64_t i) const {
     return at(row(t, b, h) * channels + h % group * p + i);
   }
@@ -158,8 +159,8 @@ void reference(const ops::DeltaScanGrad& op, Doubles& v) {
       std::vector<Values> dk(at(s.seq), Values(at(s.n), 0.0)), dq = dk;
       for (std::int64_t h = g * s.group; h < (g + 1) * s.group; ++h) walk_back(s, b, h, op, v[op.dy], dk, dq, v);
       for (std::int64_t t = 0; t < s.seq; ++t)
-        for (const auto& [d, first] : {std::pair(&dk[at(t)], s.k(t, b, g * s.group, 0)),
-                                       std::pair(&dq[at(t)], s.q(t, b, g * s.group, 0))}) {
+        for (const auto& [d, first] :
+             {std::pair(&dk[at(t)], s.k(t, b, g * s.group, 0)), std::pair(&dq[at(t)], s.q(t, b, g * s.group, 0))}) {
           const double inverse = s.inverse(first);
           double along = 0;
           for (std::int64_t j = 0; j < s.n; ++j) along += (*d)[at(j)] * s.xbc[first + at(j)] * inverse;
@@ -238,9 +239,10 @@ const Cases<ops::DeltaScan> delta_scan(reference, [](CaseList<ops::DeltaScan>& c
           const ScanShape& s = op.shape;
           ops::DeltaScanGrad grad = backward_of(t, s, op.states, DType::f32);
           grad.din = t.out(s.in.shape());
-          return Backward{
-              grad,
-              {op.y, grad.dy, {{s.xbc, grad.dxbc}, {s.in, grad.din}, {s.a_log, grad.da_log}, {s.dt_bias, grad.ddt_bias}}}};
+          return Backward{grad,
+                          {op.y,
+                           grad.dy,
+                           {{s.xbc, grad.dxbc}, {s.in, grad.din}, {s.a_log, grad.da_log}, {s.dt_bias, grad.ddt_bias}}}};
         },
         {1e-4, 1e-3});
   cases.timed("4 groups of 2 heads of 128 x 128", [](Tensors& t) { return make(t, kBench, DType::f32); });
@@ -255,7 +257,8 @@ const Cases<ops::DeltaScanGrad> delta_scan_grad(reference, [](CaseList<ops::Delt
           fmt::format("{} {} into {}", name_of(type), f.str(), name_of(sum)),
           [=](Tensors& t) { return make_grad(t, f, type, sum); }, kWithinBack);
   });
-  cases.timed("4 groups of 2 heads of 128 x 128", [](Tensors& t) { return make_grad(t, kBench, DType::f32, DType::f32); });
+  cases.timed("4 groups of 2 heads of 128 x 128",
+              [](Tensors& t) { return make_grad(t, kBench, DType::f32, DType::f32); });
   cases.enqueued(12, [](Tensors& t) { return make_grad(t, kSmall, DType::bf16, DType::f32); });
   cases.huge("heads", [](Tensors& t) { return make_grad(t, kHuge, DType::bf16, DType::f32); });
 });

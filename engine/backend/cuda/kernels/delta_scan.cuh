@@ -19,13 +19,16 @@ struct DeltaArguments {
   // a_log and dt_bias.
   float *inverse, *parts;
   float* state;  // [batch, heads, n, p]: the state as it goes along, or its gradient
-  // Of one chunk: states after each position and their gradients [chunk, batch, heads, n, p]; values less what the state said of the
-  // key, and the gradients of u [chunk, batch, heads, p]; gradients of units [chunk, batch, groups, 2, n].
+  // Of one chunk: states after each position and their gradients, [chunk, batch, heads, n, p]. Values less what the state said of the
+  // key, and the gradients of u, [chunk, batch, heads, p]. Gradients of units, [chunk, batch, groups, 2, n].
   float *after, *dafter, *less, *du, *units;
-  std::int64_t seq, batch, groups, group, heads, p, n, chunk, chunks, channels, width, first, from;  // from: the chunk's first
+  std::int64_t seq, batch, groups, group, heads, p, n, chunk, chunks, channels, width, first,
+      from;  // from: the chunk's first
   float scale;
 
-  __device__ std::int64_t row(std::int64_t t, std::int64_t b, std::int64_t g) const { return (t * batch + b) * groups + g; }
+  __device__ std::int64_t row(std::int64_t t, std::int64_t b, std::int64_t g) const {
+    return (t * batch + b) * groups + g;
+  }
   __device__ std::int64_t value(std::int64_t t, std::int64_t b, std::int64_t h) const {
     return row(t, b, h / group) * channels + h % group * p;
   }
@@ -65,9 +68,6 @@ struct DeltaArguments {
   }
 };
 
-struct DeltaColumn {
-  std::int64_t b, h, i;
-};
 __device__ inline std::int64_t delta_thread() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
@@ -249,7 +249,8 @@ void enqueue(Stream& stream, const ops::DeltaScan& op) {
     DeltaArguments<T> a = delta_arguments<T>(op.shape);
     a.states = pointer<float>(op.states), a.y = pointer<T>(op.y);
     const std::int64_t lengths = a.seq * a.batch * a.groups * 2, columns = a.batch * a.heads * a.p;
-    auto* scratch = static_cast<float*>(stream.scratch(static_cast<std::size_t>(lengths + columns * a.n) * sizeof(float)));
+    auto* scratch =
+        static_cast<float*>(stream.scratch(static_cast<std::size_t>(lengths + columns * a.n) * sizeof(float)));
     a.inverse = scratch, a.state = scratch + lengths;
     stream.launch(op.name, delta_shape(lengths), delta_lengths<T>, a);
     stream.launch(op.name, delta_shape(columns), delta_forward<T>, a);
@@ -262,11 +263,18 @@ void enqueue(Stream& stream, const ops::DeltaScanGrad& op) {
   with_float(op.name, op.shape.xbc.dtype(), [&](auto type) {
     using T = decltype(type);
     DeltaArguments<T> a = delta_arguments<T>(op.shape);
-    a.states = pointer<float>(op.states), a.dy = pointer<T>(op.dy), a.dxbc = pointer<T>(op.dxbc), a.din = pointer<T>(op.din);
+    a.states = pointer<float>(op.states), a.dy = pointer<T>(op.dy), a.dxbc = pointer<T>(op.dxbc),
+    a.din = pointer<T>(op.din);
     const std::int64_t length = a.chunk < a.seq ? a.chunk : a.seq, columns = a.batch * a.heads * a.p,
                        lengths = a.seq * a.batch * a.groups * 2, rows = a.seq * a.batch;
-    const std::int64_t sizes[] = {lengths, rows * a.heads * 2, columns * a.n,  length * columns * a.n, length * columns * a.n,
-                                  length * columns, length * columns, length * a.batch * a.groups * 2 * a.n};
+    const std::int64_t sizes[] = {lengths,
+                                  rows * a.heads * 2,
+                                  columns * a.n,
+                                  length * columns * a.n,
+                                  length * columns * a.n,
+                                  length * columns,
+                                  length * columns,
+                                  length * a.batch * a.groups * 2 * a.n};
     float** parts[] = {&a.inverse, &a.parts, &a.state, &a.after, &a.dafter, &a.less, &a.du, &a.units};
     std::int64_t all = 0;
     for (const std::int64_t size : sizes) all += size;
