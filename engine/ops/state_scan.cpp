@@ -43,6 +43,7 @@ void ScanShape::check(std::string_view op) const {
                 "xbc and in, got {} and {}, need [seq, batch, groups, width]", xbc.shape(), in.shape());
   mbench::check(chunk > 0 && head_dim > 0 && state_dim > 0, op, "chunk {}, head_dim {}, state_dim {}, need at least 1",
                 chunk, head_dim, state_dim);
+  mbench::check(chunk <= kMostChunk, op, "chunk, got {}, need at most {}", chunk, kMostChunk);
   mbench::check(groups() > 0 && heads() % groups() == 0, op, "heads, got {}, need a multiple of {} groups", heads(),
                 groups());
   need_shape(op, "xbc", xbc, {seq(), batch(), groups(), group_width() + 2 * state_dim});

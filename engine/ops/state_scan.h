@@ -12,6 +12,8 @@
 
 namespace mbench::ops {
 
+inline constexpr std::int64_t kMostChunk = 1024;  // positions
+
 // What a scan reads. `xbc` has the inputs of a group's heads, then B, then C; `in` the raw steps of a group's heads, from column `first`.
 struct ScanShape {
   Tensor xbc;                // [seq, batch, groups, heads / groups * head_dim + 2 * state_dim]

@@ -59,7 +59,7 @@ void write_hybrid(Writing& w) {
     return;
   }
   w.put("script", "pretrain_mamba.py");
-  w.put("--spec", "megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec");
+  w.put("--spec", json::array({"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}));
   w.put("--hybrid-override-pattern", pattern);
   if (w.at("model.state_heads").is_null()) return;
   for (const auto& [flag, field] : kSizes) w.put(flag, w.at(field));

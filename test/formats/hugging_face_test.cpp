@@ -360,6 +360,12 @@ TEST_CASE("Hugging Face: hybrids are read as their presets, and go out and come 
     CHECK(model_identity(point.model) == model_identity(wanted));
     const ordered_json again = write_hugging_face(point);
     CHECK(again.at("model_type") == config.at("model_type"));
-    CHECK(model_identity(point_from_json(json(imported(again).spec), "spec").model) == model_identity(wanted));
+    // The width of a block that no layer has is not said.
+    const auto without_ffn = [](json model) {
+      for (const char* key : {"ffn", "expert_ffn"}) model.erase(key);
+      return model;
+    };
+    CHECK(without_ffn(model_identity(point_from_json(json(imported(again).spec), "spec").model)) ==
+          without_ffn(model_identity(wanted)));
   }
 }

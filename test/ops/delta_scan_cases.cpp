@@ -257,8 +257,10 @@ const Cases<ops::DeltaScanGrad> delta_scan_grad(reference, [](CaseList<ops::Delt
           fmt::format("{} {} into {}", name_of(type), f.str(), name_of(sum)),
           [=](Tensors& t) { return make_grad(t, f, type, sum); }, kWithinBack);
   });
-  cases.timed("4 groups of 2 heads of 128 x 128",
-              [](Tensors& t) { return make_grad(t, kBench, DType::f32, DType::f32); });
+  cases.timed("4 groups of 2 heads of 128 x 128", [](Tensors& t) {
+    const ScanShape s = make_shape(t, kBench, DType::f32);  // of any states
+    return backward_of(t, s, t.in(s.states(), DType::f32), DType::f32);
+  });
   cases.enqueued(12, [](Tensors& t) { return make_grad(t, kSmall, DType::bf16, DType::f32); });
   cases.huge("heads", [](Tensors& t) { return make_grad(t, kHuge, DType::bf16, DType::f32); });
 });

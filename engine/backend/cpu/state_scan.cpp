@@ -109,14 +109,44 @@ void pass_states(const ScanShape& s, const ScanPlaces& at, const Tensor& sums, c
   });
 }
 
+// Decays exp(sums[t] - sums[s]) of the positions up to t, row by row. Before the block of rows that t is in, a decay is the product of one
+// up to the block and one within it: few exponentials are computed.
+class Decays {
+ public:
+  Decays(const float* sums, float* room) : sums_(sums), before_(room), row_(room + kMost) {}
+  // [t + 1], valid until the next row, which is t + 1.
+  const float* row(std::int64_t t) {
+    const std::int64_t block = t / kScanRows * kScanRows;
+    if (t == block) {
+      const float start = sums_[block];
+#pragma omp simd
+      for (std::int64_t s = 0; s < block; ++s) before_[s] = exp_f32(start - sums_[s]);
+    }
+    const float grown = exp_f32(sums_[t] - sums_[block]), sum = sums_[t];
+#pragma omp simd
+    for (std::int64_t s = 0; s < block; ++s) row_[s] = grown * before_[s];
+#pragma omp simd
+    for (std::int64_t s = block; s <= t; ++s) row_[s] = exp_f32(sum - sums_[s]);
+    return row_;
+  }
+  static constexpr std::int64_t kMost = ops::kMostChunk;
+  static constexpr std::int64_t kRoom = 2 * kMost;
+
+ private:
+  const float* sums_;
+  float *before_, *row_;
+};
+
 // M[t, s] = scores[t, s] exp(sums[t] - sums[s]) dt[s] up to the diagonal, zeros above.
 inline void decayed(std::int64_t length, const float* scores, const float* steps, const float* sums, float* m) {
   const std::int64_t wide = padded(length);
+  float room[Decays::kRoom];
+  Decays decays(sums, room);
   for (std::int64_t t = 0; t < length; ++t) {
-    const float *from = scores + t * wide, sum = sums[t];
+    const float *from = scores + t * wide, *decay = decays.row(t);
     float* to = m + t * wide;
 #pragma omp simd
-    for (std::int64_t s = 0; s <= t; ++s) to[s] = from[s] * exp_f32(sum - sums[s]) * steps[s];
+    for (std::int64_t s = 0; s <= t; ++s) to[s] = from[s] * decay[s] * steps[s];
     std::fill(to + t + 1, to + wide, 0.0f);
   }
 }
@@ -264,13 +294,15 @@ struct BackBuffers {
 inline void back_through_decays(std::int64_t length, const float* scores, const float* steps, const float* sums,
                                 const BackBuffers& k) {
   const std::int64_t wide = padded(length);
+  float room[Decays::kRoom];
+  Decays decays(sums, room);
   for (std::int64_t t = 0; t < length; ++t) {
-    const float *score = scores + t * wide, *w = k.w + t * wide, sum = sums[t];
+    const float *score = scores + t * wide, *w = k.w + t * wide, *decays_of = decays.row(t);
     float *m = k.m + t * wide, *dscore = k.dscores + t * wide, row = 0;
     float* dsteps = k.dsteps;
 #pragma omp simd reduction(+ : row)
     for (std::int64_t s = 0; s <= t; ++s) {
-      const float decay = exp_f32(sum - sums[s]), step = steps[s], u = w[s] * score[s] * decay;
+      const float decay = decays_of[s], step = steps[s], u = w[s] * score[s] * decay;
       m[s] = score[s] * decay * step;
       dscore[s] += w[s] * decay * step;
       dsteps[s] += u;

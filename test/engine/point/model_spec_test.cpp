@@ -52,8 +52,8 @@ TEST_CASE("presets have the published number of parameters") {
   CHECK(static_cast<double>(count("nemotron-4-15b").value()) == Approx(15.6e9).epsilon(0.003));
   CHECK(static_cast<double>(count("nemotron-4-340b").value()) == Approx(341.0e9).epsilon(0.001));
   // Hybrids: as their published weights have them, without the corrections of routers.
-  CHECK(count("mamba2-130m") == 128989632);
-  CHECK(count("mamba2-2.7b") == 2702599680);
+  CHECK(known_parameter_count(find_preset("mamba2-130m", "test"), 1, 1) == 128989632);
+  CHECK(known_parameter_count(find_preset("mamba2-2.7b", "test"), 1, 1) == 2702599680);
   CHECK(count("nemotron-h-8b") == 8100852736);
   CHECK(count("nemotron-nano-9b-v2") == 8888227328);
   CHECK(count("nemotron-nano-12b-v2") == 12310001152);
