@@ -46,6 +46,7 @@ class Gemms {
   void add(const LatentAttentionSpec& a) {
     for (const LinearSpec* linear : {&a.down, &a.q, &a.kv, &a.proj}) add(*linear);
   }
+  void add(const StateMixerSpec& s) { add(s.in), add(s.out); }
   void add(const MlpSpec& m) { add(m.fc1), add(m.fc2); }
   void add(const MoeSpec& m) {
     const std::int64_t dispatched = p_.sequence_parallel ? local_ * p_.expert_tp() : tokens_;

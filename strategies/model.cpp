@@ -12,6 +12,12 @@ MaybeFault missing_part(const ModelSpec& m) {
     return not_built_in(ways, "{} {} (model {}, family {})", field, got, m.name, m.family);
   };
   const auto any = [&](auto&& has) { return m.any_layer(has); };
+  if (m.has_state_mixers())
+    return missing({one_of("model.mixer", "attention")}, m.hybrid_pattern.empty() ? "mixer" : "hybrid_pattern",
+                   m.hybrid_pattern.empty() ? std::string(name_of(parts.mixer)) : m.hybrid_pattern);
+  if (any([](const ModelParts& l) { return l.attention_gate; }))
+    return missing({one_of("model.attention_gate", "false")}, "attention_gate", "true");
+  if (m.moe_latent > 0) return missing({exactly("model.moe_latent", 0)}, "moe_latent", std::to_string(m.moe_latent));
   if (parts.attention_form == AttentionForm::latent) {
     constexpr Way plain = one_of("model.attention_form", "multi_head");
     if (any([](const ModelParts& l) { return l.qk_norm != QkNorm::none; }))

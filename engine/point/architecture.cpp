@@ -38,11 +38,12 @@ AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
   a.scale = static_cast<float>(parts.attention_scale);
   a.window = parts.window;
   a.softcap = static_cast<float>(parts.attention_softcap);
+  a.gate = parts.attention_gate;
   if (parts.attention_sinks) a.sinks = VectorSpec{layer + ".sinks", m.heads, Role::column, kStddev};
   a.q_norm = qk_norm_of(m, layer + ".q_norm", a.heads, a.qk_dim);
   a.k_norm = qk_norm_of(m, layer + ".k_norm", a.kv_heads, a.qk_dim);
-  const std::int64_t kv = a.kv_heads * (a.qk_dim + a.v_dim);
-  a.qkv = {layer + ".qkv", m.hidden, a.heads * a.qk_dim + kv, Role::column, parts.bias.qkv, kStddev};
+  const std::int64_t kv = a.kv_heads * (a.qk_dim + a.v_dim), gate = a.gate ? a.heads * a.v_dim : 0;
+  a.qkv = {layer + ".qkv", m.hidden, a.heads * a.qk_dim + kv + gate, Role::column, parts.bias.qkv, kStddev};
   a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias.proj, residual_stddev(m)};
   return a;
 }
@@ -68,6 +69,34 @@ LatentAttentionSpec latent_attention_of(const ModelSpec& m, const std::string& l
   return a;
 }
 
+// Initial values as published: A within 1 and 16, time steps within 0.001 and 0.1, here both log-normal.
+constexpr float kMeanALog = 1.6f, kALogStddev = 0.6f, kMeanDtBias = -4.6f, kDtBiasStddev = 0.9f;
+constexpr std::int64_t kConvWidth = 4, kMambaChunk = 256, kDeltaChunk = 64;
+
+StateMixerSpec state_mixer_of(const ModelSpec& m, const std::string& layer, MixerKind kind) {
+  const ModelParts& parts = m.parts();
+  const bool mamba = kind == MixerKind::mamba2;
+  StateMixerSpec s;
+  s.name = layer + (mamba ? ".mamba" : ".delta");
+  s.kind = kind;
+  s.heads = m.state_heads, s.groups = m.state_groups;
+  s.head_dim = m.state_head_dim, s.state_dim = m.state_dim;
+  s.conv_width = m.conv_width == 0 ? kConvWidth : m.conv_width;
+  s.chunk = m.state_chunk != 0 ? m.state_chunk : mamba ? kMambaChunk : kDeltaChunk;
+  const float conv_stddev = 1 / std::sqrt(3 * static_cast<float>(s.conv_width));
+  const std::int64_t channels = s.groups * s.conv_channels();
+  s.in = {s.name + ".in", m.hidden, s.groups * s.in_width(), Role::column, parts.bias.qkv, kStddev};
+  s.conv = {s.name + ".conv", channels, s.conv_width, Role::column, conv_stddev};
+  if (mamba) s.conv_bias = VectorSpec{s.name + ".conv_bias", channels, Role::column, conv_stddev};
+  s.a_log = {s.name + ".a_log", s.heads, Role::column, kALogStddev, kMeanALog};
+  s.dt_bias = {s.name + ".dt_bias", s.heads, Role::column, kDtBiasStddev, kMeanDtBias};
+  if (mamba) s.d = VectorSpec{s.name + ".d", s.heads, Role::column, 0, 1};
+  s.gamma = {s.name + ".gamma", mamba ? s.heads * s.head_dim : s.head_dim, mamba ? Role::column : Role::whole, 0, 1};
+  s.norm_eps = static_cast<float>(parts.norm_eps);
+  s.out = {s.name + ".out", s.heads * s.head_dim, m.hidden, Role::row, parts.bias.proj, residual_stddev(m)};
+  return s;
+}
+
 NormSpec norm_of(const ModelSpec& m, std::string name) {
   const ModelParts& parts = m.parts();
   return {std::move(name),  parts.norm,
@@ -76,23 +105,26 @@ NormSpec norm_of(const ModelSpec& m, std::string name) {
 }
 
 // With `experts`, so many of them as one weight, of which a token meets the share.
+// `outer`: what they read and write, hidden unless given.
 MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, std::int64_t experts = 0,
-               double share = 1) {
+               double share = 1, std::int64_t outer = 0) {
   const ModelParts& parts = m.parts();
   const bool routed = experts > 0;
+  const std::int64_t hidden = outer == 0 ? m.hidden : outer;
   const std::int64_t wide = is_gated(parts.activation) ? 2 * width : width;
   const bool bias = routed ? parts.bias.experts : parts.bias.dense;
   const Meets meets = routed ? Meets::routed_token : Meets::every_token;
   return {parts.activation,
-          {name + ".fc1", m.hidden, wide, routed ? Role::expert_column : Role::column, bias, kStddev, meets, false,
+          {name + ".fc1", hidden, wide, routed ? Role::expert_column : Role::column, bias, kStddev, meets, false,
            experts, share},
-          {name + ".fc2", width, m.hidden, routed ? Role::expert_row : Role::row, bias, residual_stddev(m), meets,
-           false, experts, share}};
+          {name + ".fc2", width, hidden, routed ? Role::expert_row : Role::row, bias, residual_stddev(m), meets, false,
+           experts, share}};
 }
 
 using MixerSpec = decltype(BranchSpec::mixer);
 
-MixerSpec mixer_of_attention(const ModelSpec& m, const std::string& layer) {
+MixerSpec mixer_of_positions(const ModelSpec& m, const std::string& layer, MixerKind kind) {
+  if (kind != MixerKind::attention) return state_mixer_of(m, layer, kind);
   if (m.parts().attention_form == AttentionForm::latent) return latent_attention_of(m, layer);
   return attention_of(m, layer);
 }
@@ -107,12 +139,18 @@ MixerSpec feed_forward_of(const ModelSpec& m, const std::string& layer) {
               m.active_experts,
               m.parts().routing,
               {layer + ".router", m.hidden, m.experts, Role::whole, m.parts().bias.router, kStddev},
-              mlp_of(m, layer + ".experts", width, m.experts, share),
+              mlp_of(m, layer + ".experts", width, m.experts, share, m.moe_latent),
+              {},
+              {},
               {},
               {}};
   if (m.shared_experts > 0) moe.shared = mlp_of(m, layer + ".shared", m.shared_width());
   if (m.shared_experts > 0 && m.parts().shared_gate)
     moe.shared_gate = LinearSpec{layer + ".shared_gate", m.hidden, 1, Role::whole, false, kStddev};
+  if (m.moe_latent > 0) {
+    moe.down = LinearSpec{layer + ".latent_down", m.hidden, m.moe_latent, Role::whole, false, kStddev};
+    moe.up = LinearSpec{layer + ".latent_up", m.moe_latent, m.hidden, Role::whole, false, residual_stddev(m)};
+  }
   return moe;
 }
 
@@ -154,13 +192,15 @@ LayerSpec layer_of(const ModelSpec& model, std::int64_t index) {
       branch.output_norm = norm_of(m, norm_name + "_output");
     spec.branches.push_back(std::move(branch));
   };
-  add(layer + ".attention", "norm1", mixer_of_attention(m, layer));
-  add(layer + ".mlp", "norm2", feed_forward_of(m, layer));
+  // A depth of multi-token prediction stands behind the last layer and has both branches.
+  const std::optional<MixerKind> kind = model.mixer_at(index);
+  if (kind) add(layer + ".attention", "norm1", mixer_of_positions(m, layer, *kind));
+  if (m.hybrid_pattern.empty() || !kind) add(layer + ".mlp", "norm2", feed_forward_of(m, layer));
   return spec;
 }
 
 bool same_kind(const ModelSpec& m, std::int64_t a, std::int64_t b) {
-  if (m.layers_of.empty()) return m.has_experts(a) == m.has_experts(b);
+  if (m.layers_of.empty() && m.hybrid_pattern.empty()) return m.has_experts(a) == m.has_experts(b);
   return m.at_layer(a) == m.at_layer(b);
 }
 
@@ -241,7 +281,7 @@ WeightSpec weight_of(const TableSpec& t) {
 }
 
 WeightSpec weight_of(const VectorSpec& v) {
-  return {v.name, {v.width}, v.role, v.stddev};
+  return {v.name, {v.width}, v.role, v.stddev, v.constant};
 }
 
 WeightSpec bias_of(const LinearSpec& l) {
@@ -287,6 +327,17 @@ void add(std::vector<WeightSpec>& list, const LatentAttentionSpec& a) {
   add(list, a.proj);
 }
 
+void add(std::vector<WeightSpec>& list, const StateMixerSpec& s) {
+  add(list, s.in);
+  list.push_back(weight_of(s.conv));
+  if (s.conv_bias) list.push_back(weight_of(*s.conv_bias));
+  list.push_back(weight_of(s.a_log));
+  list.push_back(weight_of(s.dt_bias));
+  if (s.d) list.push_back(weight_of(*s.d));
+  list.push_back(weight_of(s.gamma));
+  add(list, s.out);
+}
+
 void add(std::vector<WeightSpec>& list, const MlpSpec& m) {
   add(list, m.fc1);
   add(list, m.fc2);
@@ -294,7 +345,9 @@ void add(std::vector<WeightSpec>& list, const MlpSpec& m) {
 
 void add(std::vector<WeightSpec>& list, const MoeSpec& m) {
   add(list, m.router);
+  if (m.down) add(list, *m.down);
   add(list, m.expert);
+  if (m.up) add(list, *m.up);
   if (m.shared) add(list, *m.shared);
   if (m.shared_gate) add(list, *m.shared_gate);
 }

@@ -71,6 +71,7 @@ struct VectorSpec {
   std::int64_t width = 0;
   Role role = Role::whole;
   float stddev = 0;
+  float constant = 0;  // mean of the initial values
 };
 
 struct TableSpec {
@@ -93,6 +94,7 @@ struct AttentionSpec {
   float softcap = 0;        // of scores; 0: none
   bool alibi = false;       // scores fall with distance, by head
   std::optional<VectorSpec> sinks;  // [heads]
+  bool gate = false;                // qkv also makes a gate for each column of the output, behind a group's value
   // [kv_heads, (the queries of heads / kv_heads heads, key, value)]: heads that share keys and values are adjacent, as Megatron packs them.
   LinearSpec qkv;
   LinearSpec proj;
@@ -122,6 +124,34 @@ struct LatentAttentionSpec {
   std::int64_t qk_dim() const { return turned_dim + plain_dim; }
 };
 
+// Mamba-2 or Gated DeltaNet: a projection, a causal convolution along the sequence, a scan that carries a state for each head from
+// position to position, a gated norm, a projection. Heads of a group share B and C (of DeltaNet: key and query).
+struct StateMixerSpec {
+  std::string name;
+  MixerKind kind = MixerKind::mamba2;
+  std::int64_t heads = 0, groups = 0;
+  std::int64_t head_dim = 0, state_dim = 0;
+  std::int64_t conv_width = 0, chunk = 0;
+  // To [groups, (z, x of the group's heads, B, C, dt of its heads)]. Of DeltaNet x is the value, B the key, C the query and dt the decay's
+  // input; its heads' inputs of beta are behind them.
+  LinearSpec in;
+  TableSpec conv;  // [groups * conv_channels(), conv_width]: of each group's x, B and C
+  std::optional<VectorSpec> conv_bias;
+  VectorSpec a_log, dt_bias;    // [heads]
+  std::optional<VectorSpec> d;  // [heads], of Mamba-2: what the input adds to the output
+  VectorSpec gamma;  // of the gated norm: of Mamba-2 [heads * head_dim], a norm for each group; of DeltaNet [head_dim]
+  float norm_eps = 1e-5f;
+  LinearSpec out;
+
+  std::int64_t group() const { return heads / groups; }  // heads that share B and C
+  std::int64_t group_width() const { return group() * head_dim; }
+  std::int64_t conv_channels() const { return group_width() + 2 * state_dim; }  // of a group
+  // Outputs of `in` for a group.
+  std::int64_t in_width() const {
+    return group_width() + conv_channels() + group() * (kind == MixerKind::gated_delta ? 2 : 1);
+  }
+};
+
 struct MlpSpec {
   Activation activation = Activation::gelu;
   LinearSpec fc1, fc2;  // with a gated activation, fc1 makes [width, (gate, up)]
@@ -136,13 +166,14 @@ struct MoeSpec {
   MlpSpec expert;  // all of them: weights [experts, out, in]
   std::optional<MlpSpec> shared;
   std::optional<LinearSpec> shared_gate;  // to one number for each token
+  std::optional<LinearSpec> down, up;     // to the width in which experts compute, and back (Nemotron-3)
 };
 
 // y = x + scale * dropout(output_norm(mixer(norm(x)))), with each norm only where the model has it; or with `norm` last.
 struct BranchSpec {
   std::string name;
   std::optional<NormSpec> norm, output_norm;
-  std::variant<AttentionSpec, LatentAttentionSpec, MlpSpec, MoeSpec> mixer;
+  std::variant<AttentionSpec, LatentAttentionSpec, StateMixerSpec, MlpSpec, MoeSpec> mixer;
 };
 
 struct LayerSpec {
@@ -204,7 +235,7 @@ struct WeightSpec {
   std::string name;  // unique; seeds the draw of its initial value
   Shape shape;       // [out, in] of a linear layer, [rows, width] of a table, [width] of a vector
   Role role = Role::whole;
-  float stddev = 0;  // initial values: normal with this deviation; if it is 0, `constant`
+  float stddev = 0;  // initial values: normal with this deviation around `constant`
   float constant = 0;
   Meets meets = Meets::none;
   double share = 1;

@@ -38,9 +38,31 @@ void check_latent(const ModelSpec& m, const std::string& where) {
   check_even(m.qk_rope_head_dim, where + ".qk_rope_head_dim");
 }
 
+struct StateSize {
+  std::string_view key;
+  std::int64_t ModelSpec::*field;
+};
+constexpr StateSize kState[] = {{"state_heads", &ModelSpec::state_heads},
+                                {"state_head_dim", &ModelSpec::state_head_dim},
+                                {"state_groups", &ModelSpec::state_groups},
+                                {"state_dim", &ModelSpec::state_dim}};
+
+void check_state(const ModelSpec& m, const std::string& where) {
+  const bool mixes = m.has_state_mixers();
+  for (const StateSize& size : kState)
+    if ((m.*size.field > 0) != mixes)
+      fail(ErrorKind::bad_input, fmt::format("{}.{}", where, size.key),
+           "of layers {} Mamba-2 or Gated DeltaNet, got {}, need {}", mixes ? "with" : "without", m.*size.field,
+           mixes ? "at least 1" : "0");
+  if (mixes && m.state_heads % m.state_groups != 0)
+    fail(ErrorKind::bad_input, where + ".state_groups", "does not divide state_heads {}, got {}, need {}",
+         m.state_heads, m.state_groups, nearest_divisors(m.state_groups, m.state_heads));
+}
+
 }  // namespace
 
 void check_heads(const ModelSpec& m, const std::string& where) {
+  check_state(m, where);
   if (m.parts().attention_form == AttentionForm::latent) return check_latent(m, where);
   for (const LatentSize& size : kLatent)
     if (m.*size.field != 0)

@@ -39,6 +39,8 @@ constexpr Choices<RopeScaling, 4> kRopeScalings = {{{"llama3", RopeScaling::llam
                                                     {"linear", RopeScaling::linear},
                                                     {"dynamic", RopeScaling::dynamic},
                                                     {"yarn", RopeScaling::yarn}}};
+constexpr Choices<MixerKind, 3> kMixers = {
+    {{"attention", MixerKind::attention}, {"mamba2", MixerKind::mamba2}, {"gated_delta", MixerKind::gated_delta}}};
 constexpr Choices<AttentionForm, 2> kAttentionForms = {
     {{"multi_head", AttentionForm::multi_head}, {"latent", AttentionForm::latent}}};
 constexpr Choices<Objective, 2> kObjectives = {
@@ -272,6 +274,8 @@ const std::vector<PartField>& part_fields() {
                &ModelParts::attention_softcap),
       by_layer(also("sliding_window", count("window", &ModelParts::window, kMostPositions, true)), &ModelParts::window),
       by_layer(flag("attention_sinks", &ModelParts::attention_sinks, true), &ModelParts::attention_sinks),
+      by_layer(choice("mixer", &ModelParts::mixer, kMixers, true), &ModelParts::mixer),
+      by_layer(flag("attention_gate", &ModelParts::attention_gate, true), &ModelParts::attention_gate),
       flag("shared_gate", &ModelParts::shared_gate, true)};
   return table;
 }
@@ -370,6 +374,9 @@ std::string_view name_of(Activation v) {
 }
 std::string_view name_of(PositionKind v) {
   return choice_name(v, kPositions);
+}
+std::string_view name_of(MixerKind v) {
+  return choice_name(v, kMixers);
 }
 std::string_view name_of(AttentionForm v) {
   return choice_name(v, kAttentionForms);

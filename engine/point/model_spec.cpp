@@ -51,7 +51,15 @@ constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"kv_lora_rank", &ModelSpec::kv_lora_rank, 1 << 20},
                                    {"qk_nope_head_dim", &ModelSpec::qk_nope_head_dim, 1 << 16},
                                    {"qk_rope_head_dim", &ModelSpec::qk_rope_head_dim, 1 << 16},
-                                   {"v_head_dim", &ModelSpec::v_head_dim, 1 << 16}};
+                                   {"v_head_dim", &ModelSpec::v_head_dim, 1 << 16},
+                                   {"state_heads", &ModelSpec::state_heads, 1 << 16},
+                                   {"state_head_dim", &ModelSpec::state_head_dim, 1 << 16},
+                                   {"state_groups", &ModelSpec::state_groups, 1 << 16},
+                                   {"state_dim", &ModelSpec::state_dim, 1 << 16},
+                                   {"conv_width", &ModelSpec::conv_width, 64},
+                                   {"state_chunk", &ModelSpec::state_chunk, 1 << 14},
+                                   {"moe_latent", &ModelSpec::moe_latent, 1 << 20}};
+constexpr std::string_view kLetters = "MG*-E";
 
 const std::map<std::string, ModelParts>& families() {
   static const std::map<std::string, ModelParts> all = [] {
@@ -85,6 +93,30 @@ std::string read_family(const json& value, const std::string& where) {
   return name;
 }
 
+// "hybrid_pattern", or what a preset has of it, for the layers that there are now.
+void read_pattern(ObjectReader& object, ModelSpec& m) {
+  const json* given = object.find("hybrid_pattern");
+  const std::string where = object.path("hybrid_pattern");
+  if (given) m.hybrid_pattern = read_string(*given, where);
+  if (m.hybrid_pattern.empty()) return;
+  if (const auto bad = m.hybrid_pattern.find_first_not_of(kLetters); bad != std::string::npos)
+    fail(ErrorKind::bad_input, where,
+         "letter {}, got \"{}\", need M Mamba-2, G Gated DeltaNet, * attention, - "
+         "feed-forward or E experts",
+         bad + 1, m.hybrid_pattern[bad]);
+  if (static_cast<std::int64_t>(m.hybrid_pattern.size()) != m.layers)
+    fail(ErrorKind::bad_input, where, "got {} letters, need one for each of {} layers", m.hybrid_pattern.size(),
+         m.layers);
+  const bool experts = m.hybrid_pattern.find('E') != std::string::npos;
+  if (experts && m.experts == 0)
+    fail(ErrorKind::bad_input, where, "got E of a model without experts, need \"experts\" too");
+  if (!experts && m.experts > 0)
+    fail(ErrorKind::bad_input, where, "got no E of a model with experts, need one at least");
+  if (m.dense_layers > 0)
+    fail(ErrorKind::bad_input, object.path("dense_layers"), "with hybrid_pattern, got {}, need 0, and letters -",
+         m.dense_layers);
+}
+
 // Reads what `object` has of a model into `m`. `complete`: whether it must have every size.
 void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
   bool widened = false, ffn = false;
@@ -99,12 +131,14 @@ void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
   if (widened && !ffn) m.ffn = 4 * m.hidden;
   for (const Size& s : kOptionalSizes)
     if (const json* given = object.find(s.key)) m.*s.field = read_int(*given, object.path(s.key), 0, s.high);
+  read_pattern(object, m);
   if (m.experts == 0) {
     for (const auto& [key, field] : {std::pair("active_experts", &ModelSpec::active_experts),
                                      {"shared_experts", &ModelSpec::shared_experts},
                                      {"expert_ffn", &ModelSpec::expert_ffn},
                                      {"shared_expert_ffn", &ModelSpec::shared_expert_ffn},
-                                     {"dense_layers", &ModelSpec::dense_layers}})
+                                     {"dense_layers", &ModelSpec::dense_layers},
+                                     {"moe_latent", &ModelSpec::moe_latent}})
       if (m.*field > 0)
         fail(ErrorKind::bad_input, object.path(key), "of an MoE, got {}, need \"experts\" too", m.*field);
     return;
@@ -151,6 +185,7 @@ void write_all(const ModelSpec& m, Json& out) {
   for (const Size& s : kSizes) out[s.key] = m.*s.field;
   for (const Size& s : kOptionalSizes)
     if (m.*s.field != 0) out[s.key] = m.*s.field;
+  if (!m.hybrid_pattern.empty()) out["hybrid_pattern"] = m.hybrid_pattern;
   if (!m.layers_of.empty()) out["layers_of"] = write_layers_of(m);
   if (!m.own_parts) return;
   for (const PartField& field : part_fields())
@@ -165,12 +200,42 @@ const ModelParts& ModelSpec::parts() const {
 
 bool ModelSpec::has_experts(std::int64_t layer) const {
   if (experts == 0 || layer < dense_layers) return false;
+  if (layer < static_cast<std::int64_t>(hybrid_pattern.size()))
+    return hybrid_pattern[static_cast<std::size_t>(layer)] == 'E';
   return std::none_of(layers_of.begin(), layers_of.end(),
                       [&](const LayerRule& rule) { return rule.dense && rule.holds(layer); });
 }
 
+std::optional<MixerKind> ModelSpec::mixer_at(std::int64_t layer) const {
+  if (layer >= static_cast<std::int64_t>(hybrid_pattern.size())) {
+    MixerKind kind = parts().mixer;
+    for (const LayerRule& rule : layers_of)
+      if (rule.holds(layer) && std::find(rule.keys.begin(), rule.keys.end(), "mixer") != rule.keys.end())
+        kind = rule.parts.mixer;
+    return kind;
+  }
+  switch (hybrid_pattern[static_cast<std::size_t>(layer)]) {
+    case 'M':
+      return MixerKind::mamba2;
+    case 'G':
+      return MixerKind::gated_delta;
+    case '*':
+      return MixerKind::attention;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool ModelSpec::mixes(MixerKind kind) const {
+  for (std::int64_t layer = 0; layer < layers + mtp_layers; ++layer)
+    if (mixer_at(layer) == kind) return true;
+  return false;
+}
+
 ModelSpec ModelSpec::at_layer(std::int64_t layer) const {
   ModelSpec own = *this;
+  const bool lettered = layer < static_cast<std::int64_t>(hybrid_pattern.size());
+  own.hybrid_pattern = lettered ? hybrid_pattern.substr(static_cast<std::size_t>(layer), 1) : "";
   if (!has_experts(layer)) own.experts = 0;
   own.dense_layers = 0;
   own.layers_of.clear();
@@ -277,6 +342,7 @@ ordered_json model_schema() {
     properties[field.key] = ordered_json::object();  // each part's reader knows
   for (const PartField& field : part_fields())
     if (!field.also.empty()) properties[field.also] = ordered_json::object();
+  properties["hybrid_pattern"] = {{"type", "string"}};
   properties["layers_of"] = {{"type", "array"}, {"items", {{"type", "object"}}}};
   const auto required = [](const char* key) { return ordered_json{{"required", ordered_json::array({key})}}; };
   ordered_json object = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};

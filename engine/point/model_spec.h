@@ -34,6 +34,9 @@ enum class QkNorm {
   each_head,
   all_heads
 };  // an RMS norm of queries and keys: of each head's columns, or of all heads' together
+// What stands in a layer where others have attention. Both state mixers keep a state of fixed size instead of keys and values: Mamba-2
+// (Dao and Gu 2024, state-space duality) and Gated DeltaNet (Yang et al. 2024).
+enum class MixerKind { attention, mamba2, gated_delta };
 enum class AttentionForm { multi_head, latent };              // keys and values as they are, or of low rank
 enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
 enum class RouterScore { softmax, sigmoid };                  // of the logits of an MoE's router
@@ -44,6 +47,7 @@ std::string_view name_of(NormPlace);
 std::string_view name_of(Branches);
 std::string_view name_of(Activation);
 std::string_view name_of(PositionKind);
+std::string_view name_of(MixerKind);
 std::string_view name_of(AttentionForm);
 std::string_view name_of(Objective);
 std::string_view name_of(RouterScore);
@@ -135,9 +139,11 @@ struct ModelParts {
   double attention_softcap = 0;  // likewise scores
   std::int64_t window = 0;       // a position attends to this many, itself the last of them; 0: to all that it may
   bool attention_sinks = false;  // a learned logit of each head in the denominator of its softmax (GPT-OSS)
-  bool shared_gate = false;      // the shared expert's output is multiplied by a sigmoid of hidden (Qwen2-MoE)
-  RopeSpec rope;                 // where positions are rotary
-  RoutingSpec routing;           // where there are experts
+  MixerKind mixer = MixerKind::attention;
+  bool attention_gate = false;  // attention's output times a sigmoid that the queries' projection makes (Qwen3-Next)
+  bool shared_gate = false;     // the shared expert's output is multiplied by a sigmoid of hidden (Qwen2-MoE)
+  RopeSpec rope;                // where positions are rotary
+  RoutingSpec routing;          // where there are experts
   double mtp_loss_scaling_factor = 0.1;  // of the mean of multi-token prediction's losses, as Megatron names it
   bool operator==(const ModelParts&) const = default;
 };
@@ -180,8 +186,19 @@ struct ModelSpec {
   std::int64_t expert_ffn = 0;      // width of one expert; ffn unless given
   std::int64_t shared_expert_ffn =
       0;  // width of all shared ones together; if not given, shared_experts times the width of one expert
-  std::int64_t dense_layers = 0;        // the first ones, which have a block of width ffn and no experts
-  std::int64_t mtp_layers = 0;          // depths of multi-token prediction behind the model, a layer each
+  std::int64_t dense_layers = 0;  // the first ones, which have a block of width ffn and no experts
+  std::int64_t mtp_layers = 0;    // depths of multi-token prediction behind the model, a layer each
+  // State mixers, of both kinds. Groups are Mamba-2's of B and C, and DeltaNet's heads of keys; its heads of values are `state_heads`.
+  std::int64_t state_heads = 0;
+  std::int64_t state_head_dim = 0;  // width of a head's input, or value
+  std::int64_t state_groups = 0;    // a divisor of state_heads
+  std::int64_t state_dim = 0;       // width of the state for each column of a head: B and C, or keys and queries
+  std::int64_t conv_width = 0;      // positions that the causal convolution sees; 0: 4
+  std::int64_t state_chunk = 0;     // positions of a chunk of the scan; 0: 256 of Mamba-2, 64 of DeltaNet
+  std::int64_t moe_latent = 0;      // width in which tokens travel to experts and experts compute; 0: hidden
+  // One letter for each layer, which then is one branch: M Mamba-2, G Gated DeltaNet, * attention, - feed-forward, E experts (Megatron's
+  // --hybrid-override-pattern). Empty: every layer has a mixer and a feed-forward block.
+  std::string hybrid_pattern{};
   std::optional<ModelParts> own_parts;  // if they differ from the family's
   std::vector<LayerRule> layers_of;     // where several rules hold for a layer, the last one counts, part by part
 
@@ -190,6 +207,11 @@ struct ModelSpec {
   ModelSpec at_layer(std::int64_t layer) const;
   // Whether a layer has experts: dense_layers and rules.
   bool has_experts(std::int64_t layer) const;
+  // What a layer mixes positions with; nothing where it is a feed-forward block only.
+  std::optional<MixerKind> mixer_at(std::int64_t layer) const;
+  // Whether any layer, or any depth of multi-token prediction, has such a mixer.
+  bool mixes(MixerKind kind) const;
+  bool has_state_mixers() const { return mixes(MixerKind::mamba2) || mixes(MixerKind::gated_delta); }
   // Whether f(parts) is true for any layer.
   template <class F>
   bool any_layer(const F& f) const {
