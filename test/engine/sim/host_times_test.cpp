@@ -139,6 +139,7 @@ TEST_CASE("a replayed step charges neither tensors nor mixtures") {
 TEST_CASE("captured parts next to each other are one launch, forward and backward, and charge no modules") {
   Point p = mixture();  // 8 layers and 8 micro batches
   p.model.dense_layers = 2;
+  p.precision = Precision::f32;
   const long long linears = times(p, HostWork::gemm);
   const auto launches = [&](CapturedParts parts) {
     p.capture = parts;
@@ -173,7 +174,7 @@ TEST_CASE("what a captured part launches is a node of a graph") {
   CHECK(captured < eager / 4);
   Machine machine = ideal_machine();
   machine.host.graph_launch = 1, machine.host.graph_node = 0;
-  CHECK(seconds(p, framework, machine) == Approx(captured + 2 * 8 * 8).epsilon(1e-6));
+  CHECK(seconds(p, framework, machine) == Approx(captured + 2 * 8 * 8).epsilon(1e-4));
 }
 
 TEST_CASE("a host that waits for each loss cannot run ahead of the device") {

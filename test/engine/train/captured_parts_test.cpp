@@ -21,27 +21,30 @@ Point small(const std::string& family) {
   p.seq = 16;
   p.micro_batch = 2;
   p.global_batch = 6;
-  p.iterations = 5;
+  p.iterations = 4;
   p.warmup = 0;
   p.dropout = family == "mixtral" ? 0 : 0.1;
   p.lr_warmup = 4;
   return p;
 }
 
-void check_same_bits(Point p, CapturedParts parts) {
+void check_same_bits(Point p, const std::vector<CapturedParts>& ways) {
   const PointResult plain = run_serially(p);
-  p.capture = parts;
-  INFO(p.model.family << " " << name_of(p.precision) << " " << name_of(p.framework) << " " << name_of(parts));
-  const auto refusal = strategies::why_not(p);
-  INFO((refusal ? refusal->reason : ""));
-  REQUIRE(!refusal);
-  const PointResult replayed = run_serially(p);
-  REQUIRE(replayed.outcome == plain.outcome);
-  CHECK(replayed.losses.size() == 5);
-  CHECK(replayed.losses == plain.losses);
-  CHECK(replayed.gradient_norms == plain.gradient_norms);
-  // Dropout and samples differ from step to step.
-  CHECK(std::set(replayed.losses.begin(), replayed.losses.end()).size() == 5);
+  REQUIRE(plain.outcome == Outcome::ok);
+  for (const CapturedParts parts : ways) {
+    p.capture = parts;
+    INFO(p.model.family << " " << name_of(p.precision) << " " << name_of(p.framework) << " " << name_of(parts));
+    const auto refusal = strategies::why_not(p);
+    INFO((refusal ? refusal->reason : ""));
+    REQUIRE(!refusal);
+    const PointResult replayed = run_serially(p);
+    REQUIRE(replayed.outcome == plain.outcome);
+    CHECK(replayed.losses.size() == 4);
+    CHECK(replayed.losses == plain.losses);
+    CHECK(replayed.gradient_norms == plain.gradient_norms);
+    // Dropout and samples differ from step to step.
+    CHECK(std::set(replayed.losses.begin(), replayed.losses.end()).size() == 4);
+  }
 }
 
 std::int64_t replays(Point p, CapturedParts parts) {
@@ -55,44 +58,39 @@ std::int64_t replays(Point p, CapturedParts parts) {
 
 }  // namespace
 
-TEST_CASE("captured parts: losses and norms to the bit, in every graph and precision") {
-  for (const std::string family : {"gpt", "bert", "llama", "mixtral"})
-    for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
-      for (const Precision precision : {Precision::f32, Precision::bf16}) {
-        Point p = small(family);
-        p.framework = keeps(graph);
-        p.precision = precision;
-        check_same_bits(p, {kAttention});
-        check_same_bits(p, {kAttention, kMlp});
-        if (family != "mixtral") {
-          check_same_bits(p, {kLayer});
-          continue;
-        }
-        check_same_bits(p, {kRouter});
-        check_same_bits(p, {kAttention, kMlp, kRouter, kPreprocess});
-        p.router = {Routing::capacity, 2};
-        check_same_bits(p, {kMoe});
-        check_same_bits(p, {kLayer});
-      }
+TEST_CASE("captured parts: losses and norms to the bit, in every graph") {
+  for (const std::string family : {"gpt", "bert", "llama"}) {
+    Point p = small(family);
+    p.framework = keeps(family == "gpt" ? Graph::eager : family == "bert" ? Graph::megatron_core : Graph::fused);
+    p.precision = family == "llama" ? Precision::bf16 : Precision::f32;
+    check_same_bits(p, {{kAttention}, {kAttention, kMlp}, {kLayer}});
+  }
+  for (const Graph graph : {Graph::fused, Graph::megatron_core}) {
+    Point p = small("mixtral");
+    p.framework = keeps(graph);
+    check_same_bits(p, {{kRouter}, {kAttention, kMlp, kRouter, kPreprocess}});
+    p.router = {Routing::capacity, 2};
+    check_same_bits(p, {{kMoe}, {kLayer}});
+  }
 }
 
 TEST_CASE("captured parts in FP8, with recompute within them, and with words further on: losses to the bit") {
   Point p = small("llama");
   p.model.hidden = 64, p.model.ffn = 128, p.model.mtp_layers = 1;
-  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::tensorwise, Fp8Recipe::mxfp8}) {
-    p.precision = Precision::fp8, p.fp8_recipe = recipe;
-    check_same_bits(p, {kAttention, kMlp});
+  p.precision = Precision::fp8;
+  for (const Fp8Recipe recipe : {Fp8Recipe::delayed, Fp8Recipe::mxfp8}) {
+    p.fp8_recipe = recipe;
+    check_same_bits(p, {{kAttention, kMlp}});
   }
+  p = small("llama");
   p.precision = Precision::bf16;
-  for (const Region region : {Region::core_attention, Region::mlp, Region::norm, Region::alternate_gemms}) {
-    p.recompute.regions = Regions{region};
-    if (region == Region::alternate_gemms) p.model.mtp_layers = 0;
-    check_same_bits(p, {kAttention, kMlp});
-    check_same_bits(p, {kLayer});
+  for (const Regions regions : {Regions{Region::core_attention, Region::mlp}, Regions{Region::alternate_gemms}}) {
+    p.recompute.regions = regions;
+    check_same_bits(p, {{kAttention, kMlp}, {kLayer}});
   }
   p = small("mixtral");
   p.recompute.regions = {Region::moe_act, Region::norm};
-  check_same_bits(p, {kAttention, kRouter, kPreprocess});
+  check_same_bits(p, {{kAttention, kRouter, kPreprocess}});
 }
 
 // Steps that overflow are skipped, and the loss scale that the host decides falls between two replays.
