@@ -8,7 +8,7 @@
 #include "engine/base/text.h"
 #include "engine/point/result_file.h"
 #include "engine/sim/cluster.h"
-#include "engine/sim/memory_log.h"
+#include "engine/sim/memory_over_time.h"
 #include "reports/page/point_label.h"
 #include "reports/plots/memory_timeline.h"
 #include "reports/tables/report_parts.h"
@@ -20,6 +20,17 @@ namespace {
 constexpr std::size_t kMost = 4;  // of a file: each is a broad plot
 constexpr double kMib = 1048576;
 
+// Against the time of the simulated step. Nothing where that does not end.
+std::optional<sim::MemoryOverTime> in_time(const Point& point, const sim::MemoryOverStep& step, int rank,
+                                           api::PointSimulator& simulator) {
+  if (!point.simulated()) return std::nullopt;
+  const Simulation simulation = simulator.attempt(point, {.trace = true});
+  if (simulation.result.outcome != Outcome::ok) return std::nullopt;
+  const auto stages = static_cast<std::int64_t>(simulation.timeline_by_stage.size());
+  const auto stage = static_cast<std::size_t>(rank / (point.world() / stages));
+  return sim::over_time(step, simulation.timeline_by_stage.at(stage));
+}
+
 reports::Plot plot_of(const Point& point, const std::string& label) {
   api::PointSimulator simulator;
   const Plan plan = strategies::make_plan(point);
@@ -27,7 +38,13 @@ reports::Plot plot_of(const Point& point, const std::string& label) {
   sim::MemoryOverStep step =
       sim::memory_over_step(plan, fullest.recording, *fullest.ranks, sim::caching_of(plan, point.env));
   reports::MemoryOverStep over{
-      fmt::format("{}, rank {}", label, fullest.ranks->rank), std::move(step.parts), {}, point.simulated()};
+      fmt::format("{}, rank {}", label, fullest.ranks->rank), step.parts, {}, {}, point.simulated()};
+  if (std::optional<sim::MemoryOverTime> timed = in_time(point, step, fullest.ranks->rank, simulator)) {
+    over.parts.clear();
+    for (sim::MemoryOverTime::Part& part : timed->parts)
+      over.parts.push_back(std::move(part.name)), over.begins_ms.push_back(part.begin_ms);
+    step.moments = std::move(timed->moments);
+  }
   const double libraries = static_cast<double>(library_memory(plan));
   for (const sim::MemoryOverStep::Moment& m : step.moments) {
     reports::MemoryOverStep::Moment& moment = over.moments.emplace_back();

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
+#include <optional>
 
 #include "engine/base/atomic_file.h"
+#include "engine/base/category.h"
 #include "engine/base/json_reader.h"
+#include "engine/base/thinned.h"
 #include "engine/comm/gather.h"
 #include "engine/run/trace.h"
+#include "engine/sim/memory_over_time.h"
+#include "strategies/strategies.h"
 
 namespace mbench::cli {
 
@@ -52,6 +58,40 @@ std::string write_or_say_why(const std::string& path, const std::string& text) {
   }
 }
 
+// What the first rank of each stage holds over the step, where the step has a recording.
+class MemoryOfStages {
+ public:
+  MemoryOfStages(const Point& point, int devices_per_node)
+      : plan_(strategies::make_plan(point)),
+        caching_(sim::caching_of(plan_, point.env)),
+        recording_(sim::record(plan_, devices_per_node, nullptr, nullptr)) {}
+
+  std::vector<TraceCounter> of(int rank, const Timeline& timeline) const {
+    if (!recording_) return {};
+    const int number = recording_->classes.of_rank[static_cast<std::size_t>(rank)];
+    const auto over =
+        sim::over_time(sim::memory_over_step(plan_, *recording_,
+                                             recording_->classes.classes[static_cast<std::size_t>(number)], caching_),
+                       timeline);
+    if (!over) return {};
+    using Moment = sim::MemoryOverStep::Moment;
+    const auto total = [](const Moment& m) { return std::accumulate(m.bytes.begin(), m.bytes.end(), std::size_t{0}); };
+    std::vector<TraceCounter> counters;
+    for (const Moment& m : thinned(over->moments, kMostCounters, total)) {
+      TraceCounter& counter = counters.emplace_back(TraceCounter{start_of(timeline) + m.at / 1e3, {}});
+      for (std::size_t c = 0; c < m.bytes.size(); ++c)
+        counter.mib.emplace_back(kCategoryNames[c], static_cast<double>(m.bytes[c]) / 1048576);
+    }
+    return counters;
+  }
+
+ private:
+  static constexpr std::size_t kMostCounters = 4000;  // of a rank: a viewer draws no more on a screen
+  Plan plan_;
+  std::optional<sim::CachingSettings> caching_;
+  std::optional<sim::Recording> recording_;
+};
+
 }  // namespace
 
 TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& point, const std::string& path) {
@@ -61,13 +101,15 @@ TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& po
   std::vector<RankTimeline> ranks;
   const int stages = static_cast<int>(simulation.timeline_by_stage.size());
   const int ranks_per_stage = static_cast<int>(point.world()) / stages;
+  const MemoryOfStages memory(point, simulator.machine_of(point).node.devices);
   for (int s = 0; s < stages; ++s) {
     const int first = s * ranks_per_stage;
     ranks.push_back({first,
                      ranks_per_stage == 1
                          ? fmt::format("rank {}, stage {}, simulated", first, s)
                          : fmt::format("ranks {}-{}, stage {}, simulated", first, first + ranks_per_stage - 1, s),
-                     simulation.timeline_by_stage[static_cast<std::size_t>(s)]});
+                     simulation.timeline_by_stage[static_cast<std::size_t>(s)],
+                     memory.of(first, simulation.timeline_by_stage[static_cast<std::size_t>(s)])});
   }
   return {std::move(simulation.result), write_or_say_why(path, chrome_trace(ranks))};
 }

@@ -46,7 +46,7 @@ class Row:
         self.published, self.first = statistics.median(runs), runs[0]
         self.name = spec["name"]
         self.source = self.name.split("-")[0]
-        self.small = spec["model"]["hidden"] <= SMALL
+        self.small = spec["model"].get("hidden", SMALL + 1) <= SMALL  # presets are wider
         if self.small:
             self.source += f", width {SMALL}"
         self.half = half(self.name)

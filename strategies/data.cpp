@@ -1,5 +1,6 @@
 // Data parallelism: every rank of the axis trains on its own samples; gradients are summed in buckets as
 // backward makes them ready.
+#include "engine/framework/framework.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -54,8 +55,11 @@ void write(const Point& point, Plan& plan) {
   plan.loader = {static_cast<int>(point.loader_workers), point.pinned};
   plan.single_process = point.replicas == Replicas::single_process;
   // PyTorch DDP's default of 25 MiB: large enough to amortise a collective's latency, small enough to start
-  // early.
-  plan.gradient_bucket_bytes = std::size_t{25} << 20;
+  // early. Or the framework's own.
+  const GradientBuckets& buckets = plan.framework->buckets;
+  const std::int64_t elements = buckets.hidden_squared ? point.model.hidden * point.model.hidden : buckets.elements;
+  plan.gradient_bucket_bytes =
+      elements > 0 ? static_cast<std::size_t>(elements) * size_of(plan.precision.gradients) : std::size_t{25} << 20;
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ void write(const Point& p, Plan& plan) {
 
 bool has_dense(const ModelSpec& m) {
   for (std::int64_t i = 0; i < m.layers; ++i)
-    if (!m.has_experts(i)) return true;
+    if (!m.has_experts(i) && (m.hybrid_pattern.empty() || !m.mixer_at(i))) return true;
   return false;
 }
 

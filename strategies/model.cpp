@@ -12,12 +12,16 @@ MaybeFault missing_part(const ModelSpec& m) {
     return not_built_in(ways, "{} {} (model {}, family {})", field, got, m.name, m.family);
   };
   const auto any = [&](auto&& has) { return m.any_layer(has); };
-  if (m.has_state_mixers())
-    return missing({one_of("model.mixer", "attention")}, m.hybrid_pattern.empty() ? "mixer" : "hybrid_pattern",
-                   m.hybrid_pattern.empty() ? std::string(name_of(parts.mixer)) : m.hybrid_pattern);
-  if (any([](const ModelParts& l) { return l.attention_gate; }))
-    return missing({one_of("model.attention_gate", "false")}, "attention_gate", "true");
-  if (m.moe_latent > 0) return missing({exactly("model.moe_latent", 0)}, "moe_latent", std::to_string(m.moe_latent));
+  const bool states = m.has_state_mixers();
+  if ((states || !m.hybrid_pattern.empty()) && parts.branches != Branches::sequential)
+    return missing({one_of("model.branches", "sequential")}, "branches",
+                   fmt::format("{} with state mixers or a hybrid_pattern", name_of(parts.branches)));
+  if (states && !parts.causal)
+    return missing({one_of("model.causal", "true"), one_of("model.mixer", "attention")}, "causal",
+                   "false with state mixers, which see only what was before");
+  if (parts.attention_form == AttentionForm::latent && any([](const ModelParts& l) { return l.attention_gate; }))
+    return missing({one_of("model.attention_gate", "false"), one_of("model.attention_form", "multi_head")},
+                   "attention_gate", "true with attention_form latent");
   if (parts.attention_form == AttentionForm::latent) {
     constexpr Way plain = one_of("model.attention_form", "multi_head");
     if (any([](const ModelParts& l) { return l.qk_norm != QkNorm::none; }))
@@ -71,7 +75,12 @@ MaybeFault missing_of_layout(const Point& p) {
     if (p.attention != AttentionKind::flash && m.any_layer(bent.has))
       return not_built_in({one_of("attention", "flash")}, "attention {} with {} (model {})", name_of(p.attention),
                           bent.what, m.name);
+  if (p.cp > 1 && m.has_state_mixers())
+    return not_built_in({exactly("cp", 1)}, "cp {} with state mixers (model {})", p.cp, m.name);
   const std::int64_t kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
+  if (kv_heads % p.tp != 0 && m.any_layer([](const ModelParts& l) { return l.attention_gate; }))
+    return not_built_in({divisor("tp", kv_heads)}, "attention_gate of {} key and value heads over tp {}", kv_heads,
+                        p.tp);
   if (kv_heads % p.tp != 0 && m.any_layer([](const ModelParts& l) { return l.qk_norm == QkNorm::all_heads; }))
     return not_built_in({divisor("tp", kv_heads)}, "qk_norm all_heads of {} key and value heads over tp {}", kv_heads,
                         p.tp);

@@ -18,6 +18,10 @@ MaybeFault bad_products(const Point& p) {
     return not_built_in({way, one_of("recompute", "selective|full")}, "recompute alternate_products of layers with {}",
                         what);
   };
+  if (p.model.has_state_mixers() || !p.model.hybrid_pattern.empty())
+    return of(one_of("recompute", "full"), "state mixers or a hybrid_pattern");
+  if (p.model.any_layer([](const ModelParts& layer) { return layer.attention_gate; }))
+    return of(one_of("model.attention_gate", "false"), "a gate on attention's output");
   if (p.model.experts > 0) return of(one_of("recompute", "moe"), "experts");
   if (parts.attention_form == AttentionForm::latent) return of(one_of("recompute", "mla_up_proj"), "latent attention");
   if (parts.activation != Activation::swiglu)

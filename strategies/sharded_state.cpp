@@ -4,6 +4,7 @@
 // copies lie along is written with data parallelism, which it is a part of.
 #include <nlohmann/json.hpp>
 
+#include "engine/framework/framework.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -23,7 +24,15 @@ constexpr StatePlan kPlans[] = {
 // Under no_sync() gradients accumulate whole.
 constexpr StatePlan kNoSync{S, R, S};
 
+// Where only the last micro batch's gradients are reduced, a framework may drop those that others own as it goes: then stage 1 is
+// stage 2 for a step of one micro batch.
+bool drops_early(const Point& p) {
+  return p.zero == Zero::stage_1 && p.global_batch == p.micro_batch * p.dp && p.pp == 1 &&
+         framework_of(p.framework)->buckets.early;
+}
+
 const StatePlan& plan_of(const Point& p) {
+  if (drops_early(p)) return kPlans[static_cast<std::size_t>(Zero::stage_2)];
   return p.fsdp_no_sync ? kNoSync : kPlans[static_cast<std::size_t>(p.zero)];
 }
 

@@ -26,6 +26,9 @@ MaybeFault refuse(const Point& p) {
   if (kv_heads % p.tp != 0 && p.tp % kv_heads != 0)
     return infeasible({divisor("tp", m.heads)},
                       "tp {} neither divides the {} key and value heads nor is a multiple of them", p.tp, kv_heads);
+  if (m.state_groups > 0 && m.state_groups % p.tp != 0)
+    return infeasible({divisor("tp", m.state_groups)}, "tp {} does not divide the {} groups of state mixers", p.tp,
+                      m.state_groups);
   if (m.ffn % p.tp != 0) return infeasible({divisor("tp", m.ffn)}, "tp {} does not divide ffn {}", p.tp, m.ffn);
   return std::nullopt;
 }
@@ -34,7 +37,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   Choice tp{"tp", {}};
   const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads;
   for (const std::int64_t n : divisors(p.model.heads, devices))
-    if ((kv_heads % n == 0 || n % kv_heads == 0) && p.model.ffn % n == 0 &&
+    if ((kv_heads % n == 0 || n % kv_heads == 0) && p.model.ffn % n == 0 && p.model.state_groups % n == 0 &&
         (!p.sequence_parallel || p.seq % (n * p.cp) == 0))
       tp.values.push_back(n);
   return {tp};

@@ -71,6 +71,8 @@ class Device {
   virtual void phase(const char* /*name*/, bool /*begins*/) {}
   // Whether what is enqueued now is part of one call of the framework's (OneCall).
   bool in_one_call() const { return calls_ > 0; }
+  // Of how many like kernels, on streams of their own, one that is enqueued now is; 1 outside such a call.
+  std::int64_t parts_of_call() const { return parts_; }
   // Starts to read the device's sensors; null where it has none that can be read.
   virtual std::unique_ptr<Gauge> gauge() { return nullptr; }
   // Runs `step` and remembers what it gives the device, to be replayed; it may neither read nor write values. The step
@@ -116,23 +118,29 @@ class Device {
   std::unique_ptr<Device> host_;
   CallList* recording_ = nullptr;
   bool enqueues_ = true;
-  int calls_ = 0;         // OneCalls that live
+  int calls_ = 0;  // OneCalls that live
+  std::int64_t parts_ = 1;
   bool charged_ = false;  // the kernel that stands for them has been enqueued
 };
 
 // While it lives, what is enqueued stands for one call of a framework, without a dispatcher or a library of collectives
-// in between. A simulated host is charged only for the first kernel, and not for collectives.
+// in between. A simulated host is charged only for the first kernel, and not for collectives. The call's work is cut into `parts` that run
+// on streams of their own, as Transformer Engine's Userbuffers do.
 class OneCall {
  public:
-  explicit OneCall(Device& device) : device_(device) {
+  OneCall(Device& device, std::int64_t parts) : device_(device), parts_(std::exchange(device.parts_, parts)) {
     if (device_.calls_++ == 0) device_.charged_ = false;
   }
-  ~OneCall() { --device_.calls_; }
+  ~OneCall() {
+    --device_.calls_;
+    device_.parts_ = parts_;
+  }
   OneCall(const OneCall&) = delete;
   OneCall& operator=(const OneCall&) = delete;
 
  private:
   Device& device_;
+  std::int64_t parts_;  // of the call around it
 };
 
 // Records what is enqueued between its construction and its end as one span, if a trace is being taken.

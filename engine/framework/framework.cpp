@@ -127,6 +127,41 @@ FrameworkMemory read_memory(const json& value, const std::string& where) {
   return memory;
 }
 
+GradientBuckets read_buckets(const json& value, const std::string& where) {
+  ObjectReader reader(value, where);
+  GradientBuckets buckets;
+  if (const json* elements = reader.find("elements")) {
+    buckets.hidden_squared = *elements == "hidden_squared";
+    if (!buckets.hidden_squared)
+      buckets.elements = read_int(*elements, reader.path("elements"), 1, std::int64_t{1} << 40);
+  }
+  const auto flag = [&](const char* key, bool& member) {
+    if (const json* given = reader.find(key)) member = read_bool(*given, reader.path(key));
+  };
+  flag("whole", buckets.whole);
+  flag("one", buckets.one);
+  flag("separate", buckets.separate);
+  flag("early", buckets.early);
+  read_string(reader.require("source", "where that stands"), reader.path("source"));
+  reader.refuse_unknown();
+  if (buckets.whole && buckets.elements == 0 && !buckets.hidden_squared)
+    fail(ErrorKind::bad_input, reader.path("whole"), "got true, need elements too");
+  return buckets;
+}
+
+Autocast read_autocast(const json& value, const std::string& where) {
+  ObjectReader reader(value, where);
+  Autocast autocast;
+  autocast.on = read_bool(reader.require("on", "whether 16-bit points run under it"), reader.path("on"));
+  if (const json* inputs = reader.find("qkv_inputs"))
+    autocast.qkv_inputs = static_cast<int>(read_int(*inputs, reader.path("qkv_inputs"), 1, 3));
+  if (const json* softmax = reader.find("softmax_in_f32"))
+    autocast.softmax_in_f32 = read_bool(*softmax, reader.path("softmax_in_f32"));
+  read_string(reader.require("source", "where that stands"), reader.path("source"));
+  reader.refuse_unknown();
+  return autocast;
+}
+
 Abilities read_abilities(const json& value, const std::string& where) {
   if (!value.is_object())
     fail(ErrorKind::bad_input, where, "wrong type, got {}, need an object of fields and lists of their values",
@@ -174,6 +209,9 @@ Framework read_body(const json& body, const std::string& file) {
   flag("tensor_collectives_block", f.tensor_collectives_block);
   flag("loss_blocks", f.loss_blocks);
   flag("interpreter_lock", f.interpreter_lock);
+  flag("holds_logits", f.holds_logits);
+  if (const json* buckets = top.find("buckets")) f.buckets = read_buckets(*buckets, top.path("buckets"));
+  if (const json* autocast = top.find("autocast")) f.autocast = read_autocast(*autocast, top.path("autocast"));
   if (const json* broadcasts = top.find("batch_broadcasts"))
     f.host.broadcasts = static_cast<int>(read_int(*broadcasts, top.path("batch_broadcasts"), 0, 100));
   if (const json* can = top.find("can")) f.can = read_abilities(*can, top.path("can"));
@@ -321,7 +359,8 @@ Framework combined(const FrameworkFile& preset, const FrameworkFile& host,
   Framework f = with_options(host);
   f.name = preset.name_, f.description = preset.description_, f.host_name = host.name_;
   if (!own) {
-    f.keeps = with_options(preset).keeps;
+    const Framework kept = with_options(preset);
+    f.keeps = kept.keeps, f.buckets = kept.buckets, f.autocast = kept.autocast, f.holds_logits = kept.holds_logits;
     f.name += fmt::format(", host {}", host.name_);
     f.description += fmt::format("; host: {}", host.description_);
   }

@@ -51,6 +51,27 @@ struct UnfusedOp {
 };
 using UnfusedOps = std::map<std::string, UnfusedOp, std::less<>>;  // by the engine's name of the op
 
+// How gradients wait to be reduced over ranks of data. Without a file's word they do so where they accumulate, 25 MiB at a time.
+struct GradientBuckets {
+  std::int64_t elements = 0;    // that fill a bucket; 0: as many as 25 MiB hold
+  bool hidden_squared = false;  // as many as the square of the hidden size has
+  bool whole = false;           // a bucket has room for that many, however few are in it
+  bool one = false;             // the next is filled once the last is reduced / while it is
+  bool separate = false;        // gradients that are not sharded are copied into buckets, which live on, and back
+  bool early =
+      false;  // a step of one micro batch drops what others own as stage 2 does, though it shards optimizer state only
+
+  bool operator==(const GradientBuckets&) const = default;
+};
+
+// PyTorch's autocast: weights are f32, and 16-bit copies of them are made for a step. Norms and softmax compute in f32.
+struct Autocast {
+  bool on = false;
+  int qkv_inputs = 1;           // linear layers that make Q, K and V; each casts its input
+  bool softmax_in_f32 = false;  // probabilities are f32 until dropout is through with them
+  bool operator==(const Autocast&) const = default;
+};
+
 // What a framework can run: for keys of a point's fields, the values as text. It can run every value of a field that is not named.
 struct Abilities {
   std::map<std::string, std::vector<std::string>> values;
@@ -73,6 +94,9 @@ struct Framework {
   double attention_forward = 1, attention_backward = 1;  // its own speed relative to those kernels
   UnfusedOps unfused;                                    // ops that are not one kernel each
   FrameworkMemory memory;
+  GradientBuckets buckets;
+  Autocast autocast;          // of 16-bit points
+  bool holds_logits = false;  // the model's output lives until backward is through with the loss
   MessagesBlock messages_block = MessagesBlock::never;
   bool loss_blocks = false;               // the host waits for the loss of each micro batch
   bool interpreter_lock = false;          // one thread of a process at a time runs host code, except in backward

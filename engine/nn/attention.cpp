@@ -2,8 +2,11 @@
 
 #include <utility>
 
+#include "engine/nn/autocast.h"
 #include "engine/nn/rotary.h"
 #include "engine/ops/add.h"
+#include "engine/ops/column_gate.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/rotary.h"
 #include "engine/ops/run.h"
@@ -215,10 +218,15 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x, std::un
     if (proj_.scatters_output()) saved.output = y;
     return y;
   }
+  if (under_autocast(c.plan))
+    for (int i = kv_ ? 2 : 1; i < c.plan.framework->autocast.qkv_inputs; ++i) {
+      saved.casts.push_back(c.activation(x.shape(), "input of Q, K and V, cast again"));
+      run(c.device, ops::Copy{x, saved.casts.back()});
+    }
   saved.separate_keys = kv_.has_value();
   if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
-  saved.qkv =
-      by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear), kv_ ? queries : queries + key_and_value);
+  saved.qkv = by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear),
+                       kv_ ? queries : queries + key_and_value + gates());
   if (norms()) {
     norm(c, saved);
     turn(c, saved.normed, Tensor(), false);
@@ -236,9 +244,14 @@ Tensor Attention::attend(Context& c, const MicroBatch& batch, Saved& saved) cons
   saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
   if (saved.kept_by_core) {
     saved.normed.reset();
-    if (!norms()) saved.qkv.reset(), saved.kv.reset();
+    if (!norms() && !spec_.gate) saved.qkv.reset(), saved.kv.reset();
   }
-  return proj_.forward(c, context, saved.proj);
+  if (!spec_.gate) return proj_.forward(c, context, saved.proj);
+  const Shape& s = saved.qkv.shape();
+  saved.ungated = context.view({s[0], s[1], s[2], gates()});
+  const Tensor gated = c.activation(context.shape(), "gated output of attention");
+  run(c.device, ops::ColumnGate{saved.ungated, saved.qkv, gated.view(saved.ungated.shape()), first_gate()});
+  return proj_.forward(c, gated, saved.proj);
 }
 
 Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
@@ -246,10 +259,16 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::
   Tensor dqkv, dkv;
   {
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
+    if (spec_.gate) {
+      const Tensor d = dcontext.view(saved.ungated.shape());
+      dqkv = c.activation(saved.qkv_shape, "qkv gradient");
+      run(c.device, ops::ColumnGateGrad{d, saved.ungated, saved.qkv, d, dqkv, first_gate()});
+      saved.ungated.reset();
+    }
     const AttentionSizes n = sizes(c, saved.qkv_shape);
     const AttentionParts parts = saved.kept_by_core ? AttentionParts() : parts_of(saved);
     core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
-    dqkv = c.activation(saved.qkv_shape, "qkv gradient");
+    if (!dqkv) dqkv = c.activation(saved.qkv_shape, "qkv gradient");
     if (kv_) dkv = c.activation(saved.kv_shape, "key and value gradient");
     core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqkv, dkv, Tensor()), saved.core);
   }
@@ -264,6 +283,7 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::
     return std::exchange(d, Tensor()).view({s[0], s[1], s[2] * s[3]});
   };
   const Tensor dx = qkv_.backward(c, flat(dqkv), saved.qkv_linear);
+  saved.casts.clear();
   if (kv_) run(c.device, ops::Add{dx, kv_->backward(c, flat(dkv), saved.kv_linear), dx});
   return dx;
 }

@@ -24,10 +24,13 @@ class Attention final : public Mixer {
     // In place of qkv, where every second GEMM is kept. Each has a GEMM of its own: [seq, batch, local groups, its
     // heads' columns], queries and keys rotated.
     Tensor q, k, v;
-    Tensor output;  // likewise, where a reduce-scatter sums it, which is not done again
+    Tensor ungated;  // the core's output, where a gate multiplies it
+    Tensor output;   // likewise, where a reduce-scatter sums it, which is not done again
     // With norms: the queries and key of each group, normed and rotated. The norms' gradients need qkv and kv as they
     // were.
     Tensor normed, q_rstd, k_rstd;
+    // Under autocast, of what several linear layers read: the casts that belong to those that the engine has in one.
+    std::vector<Tensor> casts;
     AttentionCore::Saved core;
     Shape qkv_shape, kv_shape;
     bool kept_by_core = false;   // the core keeps Q, K and V, which are not here then
@@ -61,6 +64,9 @@ class Attention final : public Mixer {
   Tensor keys(Context& context, const Linear::Arrived& arrived) const;
   // `count` heads of every group, from head `first` on, for the norms.
   ops::Matrix heads_of(const Tensor& t, std::int64_t first, std::int64_t count) const;
+  // Columns of a group behind its value: a gate for each of its heads' outputs.
+  std::int64_t gates() const { return spec_.gate ? group_ * spec_.v_dim : 0; }
+  std::int64_t first_gate() const { return (group_ + 1) * spec_.qk_dim + spec_.v_dim; }
   bool norms() const { return q_norm_ || all_q_norm_; }
   void norm(Context& context, Saved& saved) const;
   void norm_back(Context& context, const Tensor& dqkv, const Tensor& dkv, Saved& saved) const;

@@ -2,10 +2,12 @@
 
 #include <cmath>
 
+#include "engine/nn/autocast.h"
 #include "engine/nn/context_attention.h"
 #include "engine/ops/arguments.h"
 #include "engine/ops/attention.h"
 #include "engine/ops/attention_sink.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/dropout.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/matrix.h"
@@ -69,6 +71,11 @@ class EagerCore final : public AttentionCore {
         saved.mask = c.device.empty(n.scores(), DType::u8, Category::activations, "attention dropout mask");
       run(c.device, ops::Dropout{saved.probs, saved.dropped, saved.mask, dropout(c, site), head_map(batch, n)});
     }
+    if (widens(c)) {
+      saved.wide = c.device.empty(n.scores(), DType::f32, Category::activations, "attention probabilities in f32");
+      run(c.device, ops::Copy{saved.probs, saved.wide});
+      saved.probs.reset();
+    }
     const Tensor context = c.activation(n.context(), "attention context");
     for (std::int64_t i = 0; i < n.group; ++i)
       multiply(c, n, scores_of(saved.dropped, n, i), parts.v, member(heads_of(context, n), i));
@@ -91,6 +98,11 @@ class EagerCore final : public AttentionCore {
       dprobs = before;
       saved.mask.reset();
     }
+    if (saved.wide) {
+      saved.probs = c.activation(n.scores(), "attention probabilities");
+      run(c.device, ops::Copy{saved.wide, saved.probs});
+      saved.wide.reset();
+    }
     run(c.device, ops::SoftmaxGrad{dprobs, saved.probs, dprobs, n.scale(), n.causal});
     saved.probs.reset();
     for (std::int64_t i = 0; i < n.group; ++i) {
@@ -101,6 +113,7 @@ class EagerCore final : public AttentionCore {
 
  private:
   static ops::DropoutSpec dropout(const Context& c, std::uint64_t site) { return dropout_at(c, site); }
+  static bool widens(const Context& c) { return under_autocast(c.plan) && c.plan.framework->autocast.softmax_in_f32; }
 };
 
 // One op for all of it. attention "core" keeps the probabilities; "flash" only the statistics of each row.

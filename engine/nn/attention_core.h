@@ -39,6 +39,7 @@ class AttentionCore {
   // Whatever an implementation keeps for its gradient.
   struct Saved {
     Tensor probs, mask, dropped;  // eager: probabilities, dropout mask, probabilities after dropout
+    Tensor wide;                  // eager, under autocast: probabilities in f32, in place of those above
     Tensor lse, context;          // fused: row statistics and the output
     Tensor exchanged;             // where heads were exchanged for positions: Q, K and V of all positions
   };

@@ -5,7 +5,9 @@ namespace mbench {
 bool captured_whole(const CapturedParts& parts, const BranchSpec& branch) {
   if (std::holds_alternative<MlpSpec>(branch.mixer)) return parts.has(CapturedPart::mlp);
   if (std::holds_alternative<MoeSpec>(branch.mixer)) return parts.has(CapturedPart::moe);
-  return parts.has(CapturedPart::attention);
+  const bool attention =
+      std::holds_alternative<AttentionSpec>(branch.mixer) || std::holds_alternative<LatentAttentionSpec>(branch.mixer);
+  return attention && parts.has(CapturedPart::attention);
 }
 
 Tensor CapturedPiece::own_input(Context& c, bool captured, const Tensor& input) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/framework/framework.h"
 #include "engine/nn/replicas.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/cross_entropy.h"
@@ -39,6 +40,9 @@ Tensor CrossEntropy::backward(Context& c, const Targets& t, Saved& saved) const 
 }
 
 void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Tensor& loss, Saved& saved) const {
+  // Not what a loss overwrites: that is no longer the model's output.
+  if (c.plan.framework->holds_logits && c.keeps().logits_gradient >= LogitsGradient::exponentials_apart && !saved.held)
+    saved.held = logits;
   const std::int64_t rows = logits.shape().rows(), n = logits.shape().cols();
   const std::int64_t first = first_column(c, n);
   const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);

@@ -12,6 +12,7 @@ class CrossEntropy {
     Tensor dlogits;   // fused: the gradient itself, computed in place of the logits
     Tensor logits, max,
         log_probabilities;  // PyTorch's in 16 bits: what the gradient needs, and what autograd keeps for it
+    Tensor held;            // the model's output, where the framework holds it until the gradient is made
     Shape own;              // of this replica's logits, where the first one computes the loss of all
   };
   struct Targets {

@@ -256,7 +256,7 @@ namespace {
 template <class F>
 void in_one_call(Context& c, std::int64_t experts, const F& f) {
   std::optional<OneCall> one;
-  if (c.keeps().grouped_experts) one.emplace(c.device);
+  if (c.keeps().grouped_experts) one.emplace(c.device, experts);
   for (std::int64_t e = 0; e < experts; ++e) f(e);
 }
 

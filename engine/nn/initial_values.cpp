@@ -86,6 +86,7 @@ void InitialValues::draw_rows(const Parameter& p, const Tensor& target, std::int
                            p.spec.shape.cols()};
     draw.row0 = from;
     draw.col0 = col0;
+    draw.mean = p.spec.constant;
     run(device_, draw);
     r += count;
   }

@@ -4,6 +4,7 @@
 #include "engine/nn/latent_attention.h"
 #include "engine/nn/mlp.h"
 #include "engine/nn/moe.h"
+#include "engine/nn/state_mixer.h"
 
 namespace mbench {
 
@@ -25,6 +26,8 @@ std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const
     return std::make_unique<Attention>(store, plan, *attention, drop);
   if (const auto* attention = std::get_if<LatentAttentionSpec>(&branch.mixer))
     return std::make_unique<LatentAttention>(store, plan, *attention, drop);
+  if (const auto* state = std::get_if<StateMixerSpec>(&branch.mixer))
+    return std::make_unique<StateMixer>(store, plan, *state, drop);
   if (const auto* mlp = std::get_if<MlpSpec>(&branch.mixer)) return std::make_unique<Mlp>(store, plan, *mlp, drop);
   return std::make_unique<Moe>(store, plan, std::get<MoeSpec>(branch.mixer), drop);
 }

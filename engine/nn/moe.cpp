@@ -68,6 +68,10 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
   if (communication_ == EpCommunication::flex && plan.mesh.size(Axis::ep) > 1) visits_.emplace(plan, spec);
   if (spec.shared) shared_.emplace(store, plan, *spec.shared, drop);
   if (spec.shared_gate) shared_gate_.emplace(store, plan, *spec.shared_gate);
+  if (spec.down) {
+    down_.emplace(store, plan, *spec.down);
+    up_.emplace(store, plan, *spec.up);
+  }
 }
 
 void Moe::plan_dispatch(Context& c, const MicroBatch& batch, const Tensor& experts, Saved& saved) const {
@@ -249,22 +253,25 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
   charge_sending(c);
   Tensor own_weights;
   route_.graph(c, router_captured_, batch, [&] { own_weights = router_.forward(c, batch, x, saved.router); });
+  saved.narrowed = down_.has_value();
+  Tensor narrow = down_ ? down_->forward(c, x, saved.down) : x;
   saved.weights = communicate(c, tokens_.forward, own_weights);
   Tensor experts = communicate(c, tokens_.forward, saved.router.experts), visiting;
-  if (visits_) visiting = visitors(c, communicate_briefly(c, tokens_.forward, x), experts, saved);
+  if (visits_) visiting = visitors(c, communicate_briefly(c, tokens_.forward, narrow), experts, saved);
   make_token_map(c, false);
   plan_dispatch(c, batch, experts, saved);
   experts.reset();
   Tensor rows;
   Shape whole;
   {
-    const Tensor tokens = visits_ ? std::exchange(visiting, Tensor()) : communicate_briefly(c, tokens_.forward, x);
+    const Tensor tokens = visits_ ? std::exchange(visiting, Tensor()) : communicate_briefly(c, tokens_.forward, narrow);
     whole = tokens.shape();
     permute_.graph(c, preprocess_captured_, batch, [&] {
       rows = c.activation({saved.pairs.numel(), whole[2]}, "dispatched tokens");
       run(c.device, ops::Dispatch{tokens, saved.pairs, active_, rows});
     });
   }
+  narrow.reset();
   auto travelling = exchange_.send(c, std::move(rows), experts_.count(), saved.way, Towards::experts);
   ExpertExchange::Travelling weights;
   const bool within = c.keeps().weights_within_experts;
@@ -292,7 +299,8 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
     made.push_back(std::exchange(sum, Tensor()));
     sum = visits_->back(c, std::move(made), {own_tokens(saved, whole[2])}, saved.visits, Context::Way::forward).front();
   }
-  const Tensor y = communicate(c, sums_.forward, sum);
+  Tensor y = communicate(c, sums_.forward, sum);
+  if (up_) y = up_->forward(c, y, saved.up);
   if (shared_) run(c.device, ops::Add{y, shared, y});
   return y;
 }
@@ -300,7 +308,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
 Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   charge_sending(c);
-  Tensor dsum = communicate(c, sums_.backward, dy);
+  Tensor dsum = communicate(c, sums_.backward, up_ ? up_->backward(c, dy, saved.up) : dy);
   if (visits_) dsum = visits_->to_ranks(c, dsum, saved.visits);
   const Shape whole = dsum.shape();
   const bool within = c.keeps().weights_within_experts;
@@ -359,10 +367,17 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique
   Communication tokens(c, tokens_.backward, dx);
   dx.reset();
   dweights = communicate(c, tokens_.backward, dweights);
-  if (router_captured_) dx = route_back_.own_input(c, true, tokens.finish());
+  const auto arrive = [&] {
+    dx = tokens.finish();
+    if (down_) dx = down_->backward(c, dx, saved.down);
+  };
+  if (router_captured_) {
+    arrive();
+    dx = route_back_.own_input(c, true, dx);
+  }
   route_back_.graph(c, router_captured_, batch, [&] {
     const Tensor drouter = router_.backward(c, batch, dweights, saved.router);
-    if (!router_captured_) dx = tokens.finish();
+    if (!router_captured_) arrive();
     run(c.device, ops::Add{dx, drouter, dx});
   });
   if (shared_) run(c.device, ops::Add{dx, dshared, dx});

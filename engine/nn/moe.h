@@ -2,7 +2,8 @@
 // weight. The shared expert, if there is one, sees all tokens. Where the graph has weights within experts, they go to
 // the experts with the rows, and what comes back is summed as it is. Where tokens are gathered over ep, no row travels:
 // each rank sums what its own experts make of all tokens, and the sums are reduce-scattered. Or tokens go once to each
-// rank that has any of their experts, which sums what those make of them.
+// rank that has any of their experts, which sums what those make of them. Where the model says so, tokens travel and
+// experts compute in another width than hidden, between two projections (Nemotron-3).
 #pragma once
 #include <optional>
 
@@ -27,12 +28,14 @@ class Moe final : public Mixer {
     Experts::Saved experts;
     Tensor output;  // of the experts, a row for each that was dispatched, where weights multiply it
     std::unique_ptr<Mixer::Saved> shared;
-    Linear::Saved shared_gate;
+    Linear::Saved shared_gate, down, up;
+    bool narrowed = false;  // whether `down` is there
     // Where the shared expert has a gate: the gate, f32 of each token, and the output that it multiplies.
     Tensor gate, shared_output;
     bool gated = false;
     std::vector<Tensor*> inputs() override {
       std::vector<Tensor*> all = {&router.linear.x};
+      if (narrowed) all.push_back(&down.x);
       if (gated) all.push_back(&shared_gate.x);
       if (shared)
         for (Tensor* input : shared->inputs()) all.push_back(input);
@@ -89,6 +92,7 @@ class Moe final : public Mixer {
   std::optional<RankVisits> visits_;  // where tokens go once to each of several ranks
   std::optional<Mlp> shared_;
   std::optional<Linear> shared_gate_;
+  std::optional<Linear> down_, up_;  // to the width of experts, and back
   // What is captured of it: the router, and what plans and makes the rows that go out. Each is of the graph of the norm before.
   bool router_captured_, preprocess_captured_;
   CapturedPiece route_, plan_, permute_, permute_back_, route_back_;

@@ -1,5 +1,6 @@
 #include "engine/nn/norm.h"
 
+#include "engine/nn/autocast.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/layer_norm.h"
@@ -38,17 +39,21 @@ Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {
     run(c.device, ops::LayerNorm{x, value_of(gamma_), value_of(beta_), y, saved.mean, saved.rstd, eps_});
   else
     run(c.device, ops::RmsNorm{ops::Matrix(x), value_of(gamma_), ops::Matrix(y), saved.rstd, eps_});
+  if (of_layers_ && under_autocast(c.plan)) keep_in_f32(c, saved);
   if (c.keeps().unfused_norm && !of_layers_) keep_unfused(c, y, saved);
   return y;
 }
 
+void Norm::keep_in_f32(Context& c, Saved& saved) {
+  if (saved.x.dtype() == DType::f32) return;
+  saved.wide = c.device.empty(saved.x.shape(), DType::f32, Category::activations, "norm input in f32");
+  run(c.device, ops::Copy{saved.x, saved.wide});
+  saved.x.reset();
+}
+
 // The second stands for what PyTorch keeps; the gradient below is made without it.
 void Norm::keep_unfused(Context& c, const Tensor& y, Saved& saved) const {
-  if (saved.x.dtype() != DType::f32) {
-    saved.wide = c.device.empty(saved.x.shape(), DType::f32, Category::activations, "norm input in f32");
-    run(c.device, ops::Copy{saved.x, saved.wide});
-    saved.x.reset();
-  }
+  keep_in_f32(c, saved);
   saved.normalised = c.activation(y.shape(), "normalised rows");
   run(c.device, ops::Copy{y, saved.normalised});
 }

@@ -10,7 +10,8 @@ class Norm {
   struct Saved {
     Tensor x, rstd;
     Tensor mean;  // of layer normalisation
-    // Where the framework has small ops for an RMS norm: the input in f32, in place of x, and what gamma multiplies.
+    // Where the framework has small ops for an RMS norm: the input in f32, in place of x, and what gamma multiplies. The first also
+    // under autocast.
     Tensor wide, normalised;
   };
   Norm(ParameterStore& store, const Plan& plan, const NormSpec& spec);
@@ -21,6 +22,7 @@ class Norm {
   Tensor backward(Context& context, const Tensor& dy, const Tensor& residual, Saved& saved) const;
 
  private:
+  static void keep_in_f32(Context& context, Saved& saved);
   void keep_unfused(Context& context, const Tensor& y, Saved& saved) const;
   float eps_;
   bool of_layers_;

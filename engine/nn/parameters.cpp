@@ -56,9 +56,7 @@ void ParameterStore::lay_out() {
   for (const auto& p : parameters_)
     items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit, p->shared_by_ends, p->fp8 >= 0,
                      plan_.optimizer.two_kinds() && is_matrix_of_layers(p->spec) ? 1 : 0});
-  const auto bucket_elements =
-      static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
-  layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements, plan_.optimizer.alignment(),
+  layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements(), plan_.optimizer.alignment(),
                         [&](Axes data) {
                           const Group& group = groups_.over(data & kStateAxes);
                           return StateLayout::Peers{group.rank(), group.size()};
@@ -193,7 +191,8 @@ void ParameterStore::fetch_updated() {
     Group& peers = groups_.over(all.sharers());
     auto& arriving = bucket(b).arriving;
     for (const StateLayout::Part& part : all.parts) {
-      const Tensor weights = weights_at(part.begin, {part.size()});
+      const Tensor weights =
+          main_whole() ? main_.part(part.begin, {part.size()}) : weights_at(part.begin, {part.size()});
       if (state().cut == StatePlan::Cut::first)
         peers.broadcast(weights, part.owner);
       else
@@ -209,8 +208,12 @@ void ParameterStore::fetch_updated() {
 
 void ParameterStore::wait_for(int b) {
   wait_for_copy(b);
-  for (auto& pending : bucket(b).arriving) pending->wait();
   Bucket& mine = bucket(b);
+  for (auto& pending : mine.arriving) pending->wait();
+  if (main_whole() && !mine.arriving.empty()) {
+    const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
+    run(device_, ops::Copy{main_.part(all.begin, {all.size()}), weights_at(all.begin, {all.size()})});
+  }
   mine.arriving.clear();
   mine.shard.reset();
   if (const Tensor arrived = std::exchange(mine.arrived, Tensor())) {
@@ -226,8 +229,12 @@ void ParameterStore::open_gradients(int b) {
     mine.gradients = own_gradients(layout_.own_of(b).front());
     return;
   }
-  mine.gradients = device_.empty({layout_.buckets()[static_cast<std::size_t>(b)].size()}, plan_.precision.gradients,
-                                 Category::gradients, "gradients of a bucket");
+  // Some frameworks make room for a full one, however few are in it.
+  const std::int64_t size = layout_.buckets()[static_cast<std::size_t>(b)].size();
+  const bool full = plan_.framework->buckets.whole && !state().weights.sharded();
+  const std::int64_t room = full ? std::max(size, bucket_elements()) : size;
+  mine.gradients =
+      device_.empty({room}, plan_.precision.gradients, Category::gradients, "gradients of a bucket").part(0, {size});
   run(device_, ops::Fill{mine.gradients, 0});
 }
 
@@ -261,7 +268,7 @@ void ParameterStore::allocate_and_initialise() {
   gradients_ = at(state().gradients_at)
                    .empty(elements(state().gradients), gradients_on_host ? DType::f32 : precision.gradients,
                           Category::gradients, "gradients");
-  main_ = main_separate() ? optimizer_home.empty(elements(state().optimizer), precision.main, Category::optimizer,
+  main_ = main_separate() ? optimizer_home.empty(elements(main_placement()), precision.main, Category::optimizer,
                                                  "f32 main weights")
                           : weights_;
   if (state().main_on_device)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/nn/autocast.h"
 #include "engine/nn/fp8_parameters.h"
 #include "engine/nn/frozen_weights.h"
 #include "engine/nn/groups.h"
@@ -121,6 +122,13 @@ class ParameterStore {
   const Tensor& main() const { return main_; }
   // The device's f32 originals, which the host's updated ones are copied to (StatePlan::main_on_device); else empty.
   const Tensor& main_on_device() const { return main_on_device_; }
+  // Whether every rank has all f32 originals, though each updates only its own: PyTorch's optimizers that shard their state
+  // (FairScale's OSS, ZeroRedundancyOptimizer) know nothing of 16-bit weights.
+  bool main_whole() const {
+    return under_autocast(plan_) && state().cut == StatePlan::Cut::parameters &&
+           state().optimizer_at == Residence::device;
+  }
+  Placement main_placement() const { return main_whole() ? replicate : state().optimizer; }
   bool main_separate() const { return plan_.precision.main_weights() || state().weights_at != state().optimizer_at; }
   // The device that has memory of that residence.
   Device& at(Residence where) const { return where == Residence::host ? device_.host() : device_; }
@@ -166,6 +174,9 @@ class ParameterStore {
   Tensor weights_at(std::int64_t begin, const Shape& shape) const {
     return begin < layout_.fp8_begin() ? weights_.part(begin, shape)
                                        : fp8_.codes().part(begin - layout_.fp8_begin(), shape);
+  }
+  std::int64_t bucket_elements() const {
+    return static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
   }
   void begin_use(int unit, Gradients gradients);
   void end_use(int unit, Gradients gradients);

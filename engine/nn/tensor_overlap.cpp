@@ -38,7 +38,7 @@ Tensor gather_by_ring(Context& c, const Exchange& e, const Tensor& own, bool kee
                      ? c.buffer.get(c.device, shape, own.dtype())
                      : c.device.empty(shape, own.dtype(), Category::activations, "gathered activations");
   if (keep) c.device.copy(own, whole.slice(ranks.rank() * rows, rows));
-  const OneCall call(c.device);
+  const OneCall call(c.device, n);
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t first = (ranks.rank() - i + n) % n * rows, next = (ranks.rank() - i - 1 + n) % n * rows;
     const Tensor part = i == 0 ? own : whole.slice(first, rows);
@@ -61,7 +61,7 @@ Tensor scatter_in_pieces(Context& c, const Exchange& e, const Shape& shape, std:
     std::unique_ptr<Pending> pending;
   };
   std::vector<Travelling> all;
-  const OneCall call(c.device);
+  const OneCall call(c.device, pieces);
   for (std::int64_t i = 0; i < pieces; ++i) {
     Travelling t{c.activation(piece, "a piece of a linear output"),
                  c.activation(mine, "a piece of scattered activations"), nullptr};

@@ -27,7 +27,9 @@ using All =
            struct QuantiseBlocks, struct Fp8Transpose, struct Fp8Matmul, struct BlockMaxima, struct QuantisePart,
            struct Activate, struct ActivateGrad, struct Scale, struct Softcap, struct SoftcapGrad, struct Sigmoid,
            struct SigmoidGrad, struct AttentionSink, struct AttentionSinkGrad, struct MaxExpSum, struct ExpertBias,
-           struct ExpertBiasGrad, struct MuonMomentum, struct MuonNormalise, struct MuonUpdate>;
+           struct ExpertBiasGrad, struct MuonMomentum, struct MuonNormalise, struct MuonUpdate, struct CausalConv,
+           struct CausalConvGrad, struct StateScan, struct StateScanGrad, struct GatedNorm, struct GatedNormGrad,
+           struct DeltaScan, struct DeltaScanGrad, struct ColumnGate, struct ColumnGateGrad>;
 
 }  // namespace ops
 

@@ -85,7 +85,7 @@ StateMixerSpec state_mixer_of(const ModelSpec& m, const std::string& layer, Mixe
   s.chunk = m.state_chunk != 0 ? m.state_chunk : mamba ? kMambaChunk : kDeltaChunk;
   const float conv_stddev = 1 / std::sqrt(3 * static_cast<float>(s.conv_width));
   const std::int64_t channels = s.groups * s.conv_channels();
-  s.in = {s.name + ".in", m.hidden, s.groups * s.in_width(), Role::column, parts.bias.qkv, kStddev};
+  s.in = {s.name + ".in", m.hidden, s.groups * s.in_width(), Role::column, false, kStddev};
   s.conv = {s.name + ".conv", channels, s.conv_width, Role::column, conv_stddev};
   if (mamba) s.conv_bias = VectorSpec{s.name + ".conv_bias", channels, Role::column, conv_stddev};
   s.a_log = {s.name + ".a_log", s.heads, Role::column, kALogStddev, kMeanALog};
@@ -93,7 +93,7 @@ StateMixerSpec state_mixer_of(const ModelSpec& m, const std::string& layer, Mixe
   if (mamba) s.d = VectorSpec{s.name + ".d", s.heads, Role::column, 0, 1};
   s.gamma = {s.name + ".gamma", mamba ? s.heads * s.head_dim : s.head_dim, mamba ? Role::column : Role::whole, 0, 1};
   s.norm_eps = static_cast<float>(parts.norm_eps);
-  s.out = {s.name + ".out", s.heads * s.head_dim, m.hidden, Role::row, parts.bias.proj, residual_stddev(m)};
+  s.out = {s.name + ".out", s.heads * s.head_dim, m.hidden, Role::row, false, residual_stddev(m)};
   return s;
 }
 

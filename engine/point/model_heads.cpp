@@ -63,6 +63,7 @@ void check_state(const ModelSpec& m, const std::string& where) {
 
 void check_heads(const ModelSpec& m, const std::string& where) {
   check_state(m, where);
+  if (!m.mixes(MixerKind::attention)) return;  // its heads are nobody's
   if (m.parts().attention_form == AttentionForm::latent) return check_latent(m, where);
   for (const LatentSize& size : kLatent)
     if (m.*size.field != 0)

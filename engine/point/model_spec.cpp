@@ -56,8 +56,8 @@ constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"state_head_dim", &ModelSpec::state_head_dim, 1 << 16},
                                    {"state_groups", &ModelSpec::state_groups, 1 << 16},
                                    {"state_dim", &ModelSpec::state_dim, 1 << 16},
-                                   {"conv_width", &ModelSpec::conv_width, 64},
-                                   {"state_chunk", &ModelSpec::state_chunk, 1 << 14},
+                                   {"conv_width", &ModelSpec::conv_width, 8},
+                                   {"state_chunk", &ModelSpec::state_chunk, 1024},
                                    {"moe_latent", &ModelSpec::moe_latent, 1 << 20}};
 constexpr std::string_view kLetters = "MG*-E";
 

@@ -26,7 +26,14 @@ double weight_flops_per_step(const Point& p) {
   return p.adapter.on() ? 2 * model + 3 * flops_of_a_pass(p, adapter_weights_of(p.model, p.adapter)) : 3 * model;
 }
 
-// Products of Q with K and of probabilities with V, full square and causal.
+// Of a scan's forward for each token, as Megatron-LM counts (training.py, mamba_layer_flops: 7 for each element of the states; for
+// Gated DeltaNet 4 products of a head's state).
+double scan_flops(const StateMixerSpec& s) {
+  const double state = static_cast<double>(s.heads * s.head_dim * s.state_dim);
+  return (s.kind == MixerKind::mamba2 ? 7 : 8) * state;
+}
+
+// Products of Q with K and of probabilities with V, full square and causal. Scans cost the same in both.
 struct AttentionFlops {
   double full = 0, causal = 0;
 };
@@ -51,6 +58,8 @@ AttentionFlops attention_flops_per_step(const Point& p) {
         add(a->heads, a->qk_dim, a->v_dim, a->causal, a->window);
       else if (const auto* latent = std::get_if<LatentAttentionSpec>(&branch.mixer))
         add(latent->heads, latent->qk_dim(), latent->v_dim, latent->causal, 0);
+      else if (const auto* state = std::get_if<StateMixerSpec>(&branch.mixer))
+        flops.full += 3 * scan_flops(*state) * tokens, flops.causal += 3 * scan_flops(*state) * tokens;
   return flops;
 }
 

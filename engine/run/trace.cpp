@@ -57,6 +57,15 @@ std::string chrome_events(const RankTimeline& rank, double zero) {
                             {"name", s.name},
                             {"ts", microseconds(s.begin - zero)},
                             {"dur", microseconds(s.end - s.begin)}});
+  for (const TraceCounter& counter : rank.memory) {
+    ordered_json values = ordered_json::object();
+    for (const auto& [name, mib] : counter.mib) values[name] = std::round(mib * 1e3) / 1e3;
+    out += ",\n" + text_of({{"ph", "C"},
+                            {"pid", rank.rank},
+                            {"name", "memory, MiB"},
+                            {"ts", microseconds(counter.at - zero)},
+                            {"args", std::move(values)}});
+  }
   return out;
 }
 

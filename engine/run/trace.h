@@ -2,16 +2,24 @@
 // thread. Times are in microseconds from the start of the step.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/device/timeline.h"
 
 namespace mbench {
 
+// What a rank holds at a moment, by name: a counter in the trace.
+struct TraceCounter {
+  double at = 0;  // seconds of the rank's clock
+  std::vector<std::pair<std::string, double>> mib;
+};
+
 struct RankTimeline {
   int rank = 0;
   std::string label;  // "rank 0, stage 0"
   Timeline timeline;
+  std::vector<TraceCounter> memory = {};  // empty where nobody knows
 };
 
 // The whole file as text.

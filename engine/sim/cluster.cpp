@@ -5,6 +5,7 @@
 #include "engine/ops/attention_pieces.h"
 #include "engine/plan/plan.h"
 #include "engine/sim/device.h"
+#include "engine/sim/straggler.h"
 #include "engine/sim/world.h"
 
 namespace mbench {
@@ -144,7 +145,7 @@ std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machin
 }
 
 std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine) {
-  return costs_of(plan, machine, plan.mesh.world());
+  return costs_of(plan, sim::slowest_of(machine, plan.mesh.world()), plan.mesh.world());
 }
 
 namespace {

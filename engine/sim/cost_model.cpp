@@ -47,7 +47,7 @@ double CostModel::sustained_flops(DType dtype) const {
 
 double CostModel::tiled(const GemmSize& s) const {
   const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k),
-               batch = static_cast<double>(s.batch);
+               batch = static_cast<double>(s.batch), parts = static_cast<double>(s.parts);
   const double units = std::max(1.0, machine_.device.multiprocessors * share_);
   const double unit_flops = sustained_flops(s.dtype) * (s.accumulates ? machine_.gemm.accumulating : 1) / units;
   double best = std::numeric_limits<double>::max();
@@ -55,7 +55,7 @@ double CostModel::tiled(const GemmSize& s) const {
     const double tiles = std::ceil(m / t.m) * std::ceil(n / t.n) * batch;
     for (double split = 1; split <= 16; split *= 2) {
       if (split > 1 && (tiles * split > 2 * units || k / split < 2 * machine_.gemm.k_overhead)) break;
-      const double waves = std::ceil(tiles * split / units);
+      const double waves = std::ceil(parts * tiles * split / units) / parts;
       double seconds = waves * 2 * t.m * t.n * (k / split + machine_.gemm.k_overhead) / (unit_flops * t.efficiency);
       if (split > 1) seconds += traffic(2 * split * m * n * batch * 4);
       best = std::min(best, seconds);

@@ -33,6 +33,10 @@ struct GemmSize {
   DType dtype = DType::f32;
   bool accumulates = false;  // adds to an f32 result
   GemmForm form = GemmForm::nn;
+  // Of how many GEMMs of its size, on streams of their own, it is one. They fill each other's waves: together they take those of one GEMM
+  // of all tiles. Transformer Engine's Userbuffers work so (transformer_engine/common/comm_gemm_overlap): part i goes to stream i modulo
+  // their number.
+  std::int64_t parts = 1;
   bool operator==(const GemmSize&) const = default;
 };
 
@@ -68,7 +72,8 @@ class CostModel {
  private:
   struct Hash {
     std::size_t operator()(const GemmSize& s) const {
-      std::size_t h = static_cast<std::size_t>(s.dtype) * 2 + s.accumulates;
+      std::size_t h =
+          static_cast<std::size_t>(s.dtype) * 4 + s.accumulates * 2u + static_cast<std::size_t>(s.parts) * 64;
       for (const std::int64_t v : {s.m, s.n, s.k, s.batch}) h = h * 1000003u ^ static_cast<std::size_t>(v);
       return h;
     }

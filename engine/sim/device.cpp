@@ -11,37 +11,41 @@ namespace {
 template <class Op>
 constexpr bool has_rate =
     std::is_same_v<Op, ops::Matmul> || std::is_same_v<Op, ops::Fp8Matmul> || std::is_same_v<Op, ops::GroupedMatmul> ||
-    std::is_same_v<Op, ops::Attention> || std::is_same_v<Op, ops::AttentionGrad>;
+    std::is_same_v<Op, ops::Attention> || std::is_same_v<Op, ops::AttentionGrad> ||
+    std::is_same_v<Op, ops::StateScan> || std::is_same_v<Op, ops::StateScanGrad> ||
+    std::is_same_v<Op, ops::DeltaScan> || std::is_same_v<Op, ops::DeltaScanGrad>;
 
-// What an op takes on a machine.
+// What an op takes on a machine. `parts`: of how many like kernels of one call it is, which run on streams of their own.
 template <class Op>
-double seconds_of(CostModel& costs, const Op& op) {
+double seconds_of(CostModel& costs, const Op& op, [[maybe_unused]] std::int64_t parts) {
   const Cost cost = op.cost();
   if (const auto measured = costs.measured_seconds(Op::name, cost)) return *measured;
   return costs.streaming_seconds(cost);
 }
-double seconds_of(CostModel& costs, const ops::Matmul& op) {
+double seconds_of(CostModel& costs, const ops::Matmul& op, std::int64_t parts) {
   const double gemm =
       costs.gemm_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype(),
                           op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32,
                           op.a.transposed   ? GemmForm::tn
                           : op.b.transposed ? GemmForm::nt
-                                            : GemmForm::nn},
+                                            : GemmForm::nn,
+                          parts},
                          op.cost());
   if (!op.has_epilogue()) return gemm;
   if (!costs.measures_ops()) return gemm + costs.epilogue_seconds(ops::cost_of_epilogue(op));
   double seconds = gemm;
-  ops::for_each_part_of_epilogue(op, [&](const auto& part) { seconds += seconds_of(costs, part); });
+  ops::for_each_part_of_epilogue(op, [&](const auto& part) { seconds += seconds_of(costs, part, parts); });
   return seconds;
 }
-double seconds_of(CostModel& costs, const ops::Fp8Matmul& op) {
+double seconds_of(CostModel& costs, const ops::Fp8Matmul& op, std::int64_t parts) {
   const bool accumulates = op.beta != 0 && op.c.dtype() == DType::f32;
-  return costs.gemm_seconds({op.m(), op.n(), op.k(), 1, op.a.codes.dtype(), accumulates}, op.cost());
+  return costs.gemm_seconds({op.m(), op.n(), op.k(), 1, op.a.codes.dtype(), accumulates, GemmForm::nn, parts},
+                            op.cost());
 }
-double seconds_of(CostModel& costs, const ops::GroupedMatmul& op) {
+double seconds_of(CostModel& costs, const ops::GroupedMatmul& op, std::int64_t parts) {
   double seconds = 0;
   for (std::int64_t e = 0; e < op.experts(); ++e)
-    if (const ops::Matmul gemm = op.of(e); gemm.a.rows > 0) seconds += seconds_of(costs, gemm);
+    if (const ops::Matmul gemm = op.of(e); gemm.a.rows > 0) seconds += seconds_of(costs, gemm, parts * op.experts());
   return seconds;
 }
 template <class Op>
@@ -54,11 +58,33 @@ double attention_seconds(CostModel& costs, const Op& op, bool backward) {
                            s.causal || s.window > 0};
   return costs.attention_seconds(size, op.cost(), op.q.data.dtype(), backward);
 }
-double seconds_of(CostModel& costs, const ops::Attention& op) {
+double seconds_of(CostModel& costs, const ops::Attention& op, std::int64_t) {
   return attention_seconds(costs, op, false);
 }
-double seconds_of(CostModel& costs, const ops::AttentionGrad& op) {
+double seconds_of(CostModel& costs, const ops::AttentionGrad& op, std::int64_t) {
   return attention_seconds(costs, op, true);
+}
+
+// A scan's kernels: its GEMMs, each with what it takes of a machine's units, and the states that pass from chunk to chunk.
+template <class Op>
+double scan_seconds(CostModel& costs, const Op& op) {
+  if (const auto measured = costs.measured_seconds(Op::name, op.cost())) return *measured;
+  double gemms = 0;
+  for (const ops::ScanGemm& g : op.gemms())
+    gemms += g.share * costs.gemm_seconds({g.m, g.n, g.k, g.batch, op.shape.xbc.dtype()}, {g.flops(), 0});
+  return gemms + costs.streaming_seconds({0, op.cost().bytes});
+}
+double seconds_of(CostModel& costs, const ops::StateScan& op) {
+  return scan_seconds(costs, op);
+}
+double seconds_of(CostModel& costs, const ops::StateScanGrad& op) {
+  return scan_seconds(costs, op);
+}
+double seconds_of(CostModel& costs, const ops::DeltaScan& op) {
+  return scan_seconds(costs, op);
+}
+double seconds_of(CostModel& costs, const ops::DeltaScanGrad& op) {
+  return scan_seconds(costs, op);
 }
 
 template <class... Op>
@@ -79,10 +105,10 @@ void SimDevice::charge(const Op& op) {
     return charge_unfused(*unfused, op.cost(), part_of<Op>(), Op::name);
   const bool called = charges_kernel();
   if (action_events_)
-    return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op)) : 0, op.cost(), part_of<Op>(),
-                         called);
+    return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op, parts_of_call())) : 0, op.cost(),
+                         part_of<Op>(), called);
   if (!clock_) return;
-  const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op)), part_of<Op>(), called);
+  const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op, parts_of_call())), part_of<Op>(), called);
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
 }
 

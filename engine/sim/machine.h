@@ -55,6 +55,7 @@ struct MachineDevice {
   double multiprocessors = 0;
   double communication_multiprocessors = 0;  // how many of these a collective takes from kernels that overlap it
   double power_share = 1;  // what the cap on a device's power leaves of the rates of GEMMs and attention
+  double rate_spread = 0;  // relative standard deviation of those rates among devices (straggler.h)
   bool mxfp8 = false;      // FP8 GEMMs take MX's scales, one for 32 elements
   std::optional<PowerCurve> watts;
 };

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/framework/framework.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
@@ -21,6 +22,15 @@ GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& sto
       groups_(groups),
       bucket_elements_(static_cast<std::int64_t>(plan.gradient_bucket_bytes / size_of(plan.precision.gradients))),
       overlap_(plan.overlap_grad_reduce) {
+  const GradientBuckets& buckets = plan.framework->buckets;
+  most_travelling_ = buckets.one && !store.state().weights.sharded() ? 0 : 1;
+  const auto travels = [](const auto& p) { return !(p->reduce_over & kDataAxes).empty(); };
+  if (buckets.separate && !store.state().gradients.sharded() && store.state().cut != StatePlan::Cut::first &&
+      std::ranges::any_of(store.all(), travels))
+    buckets_ =
+        device.empty(store.gradients().shape(), plan.precision.gradients, Category::gradients, "gradients in buckets");
+  if (buckets.whole && store.state().weights.sharded() && std::ranges::any_of(store.all(), travels))
+    room_ = device.empty({bucket_elements_}, plan.precision.gradients, Category::gradients, "bucket of gradients");
   for (const StateLayout::Bucket& b : store.layout().buckets()) units_left_.push_back(b.units.size());
   if (store.state().gradients_at == Residence::device) return;
   std::int64_t largest = 0;
@@ -48,8 +58,20 @@ void GradientSync::reduce(int unit, bool last) {
 void GradientSync::flush(StateLayout::Run& bucket) {
   if (bucket.begin == bucket.end) return;
   const Tensor gradients = store_.gradients().part(bucket.begin, {bucket.size()});
-  pending_.push_back(groups_.over(bucket.data).start_all_reduce(gradients));
+  pending_.push_back(groups_.over(bucket.data).start_all_reduce(in_bucket(gradients, bucket.begin)));
+  if (buckets_) copied_.push_back(bucket);
   bucket = {};
+}
+
+Tensor GradientSync::in_bucket(const Tensor& gradients, std::int64_t begin) {
+  if (!buckets_) return gradients;
+  const Tensor place = buckets_.part(begin, gradients.shape());
+  run(device_, ops::Copy{gradients, place});
+  return place;
+}
+
+void GradientSync::out_of_bucket(const Tensor& gradients, std::int64_t begin) {
+  if (buckets_) run(device_, ops::Copy{buckets_.part(begin, gradients.shape()), gradients});
 }
 
 void GradientSync::add_runs(int unit) {
@@ -79,7 +101,7 @@ void GradientSync::fill(int bucket, bool last) {
   // One is under way beside the backward of the next unit, and one of weights in FP8, which are a bucket of their own of every unit.
   const auto same_kind = [&](const Travelling& t) { return in_fp8(t.bucket) == in_fp8(bucket); };
   if (store_.state().gradients.sharded())
-    while (std::ranges::count_if(travelling_, same_kind) > 1) settle_oldest();
+    while (std::ranges::count_if(travelling_, same_kind) > most_travelling_) settle_oldest();
 }
 
 bool GradientSync::in_fp8(int bucket) const {
@@ -102,7 +124,7 @@ void GradientSync::start(int bucket, bool last) {
       reduced = groups_.over(all.copies()).start_all_reduce_after(std::move(reduced), own);
     travelling.parts.push_back(std::move(reduced));
   } else if (!store_.state().gradients.sharded())
-    travelling.parts.push_back(groups_.over(all.data).start_all_reduce(gradients));
+    travelling.parts.push_back(groups_.over(all.data).start_all_reduce(in_bucket(gradients, all.begin)));
   else
     for (const StateLayout::Part& part : all.parts)
       travelling.parts.push_back(peers.start_reduce(within(part), part.owner));
@@ -112,9 +134,12 @@ void GradientSync::settle_oldest() {
   const Travelling oldest = std::move(travelling_.front());
   travelling_.pop_front();
   for (const auto& part : oldest.parts) part->wait();
-  if (!store_.state().gradients.sharded()) return;
   const StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(oldest.bucket)];
   const Tensor gradients = store_.bucket_gradients(oldest.bucket);
+  if (!store_.state().gradients.sharded()) {
+    if (!all.parts.empty()) out_of_bucket(gradients, all.begin);
+    return;
+  }
   for (const StateLayout::Own& own : store_.layout().own_of(oldest.bucket)) {
     const Tensor sum = store_.own_gradients(own), part = gradients.part(own.begin - all.begin, {own.size()});
     if (store_.state().gradients_at == Residence::host)
@@ -202,6 +227,8 @@ void GradientSync::finish() {
   add_on_host();
   for (auto& p : pending_) p->wait();
   pending_.clear();
+  for (const StateLayout::Range& range : std::exchange(copied_, {}))
+    out_of_bucket(store_.gradients().part(range.begin, {range.size()}), range.begin);
   std::set<Axes> sets;
   for (const auto& p : store_.all())
     if (const Axes axes = p->reduce_over & kModelAxes; !axes.empty()) sets.insert(axes);

@@ -43,6 +43,9 @@ class GradientSync {
   void reduce(int unit, bool last);
   // Gradients that are not sharded: neighbouring runs of units.
   void add_runs(int unit);
+  // Where frameworks copy gradients to buckets: their place there, once they are, and back. The gradients themselves elsewhere.
+  Tensor in_bucket(const Tensor& gradients, std::int64_t begin);
+  void out_of_bucket(const Tensor& gradients, std::int64_t begin);
   void flush(StateLayout::Run& bucket);
   bool in_fp8(int bucket) const;  // of weights that live only in FP8
   // Sharded gradients.
@@ -65,10 +68,14 @@ class GradientSync {
   const Groups& groups_;
   std::int64_t bucket_elements_;
   bool overlap_;
-  std::vector<int> later_;  // units that are ready, where communication overlaps with no backward
+  int most_travelling_ = 1;  // sharded gradients: buckets that are under way while the next is filled
+  std::vector<int> later_;   // units that are ready, where communication overlaps with no backward
   // Being filled, empty when begin is end: of what lies before weights that live only in FP8, and of these.
   StateLayout::Run bucket_, fp8_bucket_;
   std::vector<std::unique_ptr<Pending>> pending_;
+  Tensor buckets_;                          // of all gradients, where they are copied there
+  std::vector<StateLayout::Range> copied_;  // and these come back when all have been reduced
+  Tensor room_;  // for a bucket, where a framework keeps it though weights travel by unit: nobody reads it
 
   struct Travelling {
     int bucket;

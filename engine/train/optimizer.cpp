@@ -91,7 +91,7 @@ Optimizer::Piece Optimizer::piece_at(std::int64_t at, std::int64_t begin, std::i
   piece.gradients = part_of(store_.gradients(), state.gradients);
   // What lives in FP8 has originals alone, of which a step makes it (Fp8Parameters).
   if (begin < store_.layout().fp8_begin()) piece.main = part_of(store_.weights(), state.weights);
-  if (store_.main_separate()) piece.model = std::exchange(piece.main, part_of(store_.main(), state.optimizer));
+  if (store_.main_separate()) piece.model = std::exchange(piece.main, part_of(store_.main(), store_.main_placement()));
   if (store_.main_on_device()) piece.main_on_device = part_of(store_.main_on_device(), state.optimizer);
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const StateExtent extent = plan_.optimizer.states[i].extent;

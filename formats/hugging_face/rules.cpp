@@ -311,6 +311,7 @@ const std::vector<Rule>& hugging_face_rules() {
                              {"groups", read_groups, write_groups},
                              {"groups_without_loss", read_groups_without_loss, write_groups_without_loss}};
     for (const Rule& rule : layer_rules()) all.push_back(rule);
+    for (const Rule& rule : state_rules()) all.push_back(rule);
     return all;
   }();
   return rules;

@@ -12,5 +12,7 @@ nlohmann::json member(const nlohmann::json& object, const char* key);
 
 // Rules for layers that differ from one another: windows, positions, experts.
 const std::vector<Rule>& layer_rules();
+// Rules for models with state mixers.
+const std::vector<Rule>& state_rules();
 
 }  // namespace mbench::formats

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/base/json_reader.h"
+#include "formats/megatron/hybrid_rules.h"
 #include "formats/megatron/layer_pattern.h"
 #include "formats/table/layers.h"
 #include "formats/table/rules.h"
@@ -314,6 +315,7 @@ const std::vector<Rule>& megatron_model_rules() {
                                           {"megatron_experts", read_experts, write_experts},
                                           {"megatron_routing", read_routing, write_routing},
                                           {"megatron_mtp", read_mtp, write_mtp},
+                                          hybrid_rule(),
                                           {"megatron_vocabulary", read_vocabulary, write_vocabulary}};
   return rules;
 }

@@ -141,9 +141,12 @@ void read_attention(Reading& r) {
   const bool core =
       backend == "unfused" || backend == "local" || ((backend.is_null() || backend == "auto") && local && !flash);
   r.set("attention", core ? "core" : "flash");
+  // "auto" and "fused" are cuDNN's on Hopper and later. Which FlashAttention is installed no flag says.
+  if (backend == "flash" || (!core && flash)) r.set("framework.attention_kernels", "flash_attention_2");
 }
 void write_attention(Writing& w) {
-  w.put("--attention-backend", w.at("attention") == "core" ? "unfused" : "flash");
+  const bool core = w.at("attention") == "core", cudnn = w.at("framework.attention_kernels") == "cudnn";
+  w.put("--attention-backend", core ? "unfused" : cudnn ? "auto" : "flash");
 }
 
 void read_cross_entropy(Reading& r) {

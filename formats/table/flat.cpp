@@ -11,6 +11,9 @@
 namespace mbench::formats {
 namespace {
 
+// Of state mixers that do not say theirs (engine/point/architecture.cpp).
+constexpr std::int64_t kConvWidth = 4, kMambaChunk = 256, kDeltaChunk = 64;
+
 using nlohmann::json;
 using nlohmann::ordered_json;
 
@@ -32,12 +35,17 @@ ordered_json flat_model(const ModelSpec& m) {
     out["shared_experts"] = shared % one == 0 ? shared / one : 1;
     if (shared > 0) out["shared_expert_ffn"] = shared;
     out["dense_layers"] = m.dense_layers;
-    const bool all = m.dense_layers == 0 && std::none_of(m.layers_of.begin(), m.layers_of.end(),
-                                                         [](const LayerRule& rule) { return rule.dense; });
+    const bool all =
+        m.dense_layers == 0 && m.hybrid_pattern.find('-') == std::string::npos &&
+        std::none_of(m.layers_of.begin(), m.layers_of.end(), [](const LayerRule& rule) { return rule.dense; });
     if (all) out["ffn"] = out["expert_ffn"];  // no layer has it
     dense = !all || shared > 0;
   }
   out["mtp_layers"] = m.mtp_layers;
+  if (m.has_state_mixers()) {
+    out["conv_width"] = m.conv_width == 0 ? kConvWidth : m.conv_width;
+    if (m.state_chunk == 0) out["state_chunk"] = m.mixes(MixerKind::mamba2) ? kMambaChunk : kDeltaChunk;
+  }
   for (const PartField& part : part_fields()) out[part.key] = part.write(m.parts());
   ModelParts biased = m.parts();  // with those of what no layer has as the others are
   if (m.experts == 0) {
@@ -148,6 +156,8 @@ ordered_json tidy_spec(const ordered_json& spec, const std::string& where) {
   if (m.kv_heads == m.heads) m.kv_heads = 0;
   if (m.head_size != 0 && m.hidden % m.heads == 0 && m.head_size == m.hidden / m.heads) m.head_size = 0;
   if (m.experts > 0 && m.expert_ffn == m.ffn) m.expert_ffn = 0;
+  if (m.conv_width == kConvWidth) m.conv_width = 0;
+  if (m.state_chunk == (m.mixes(MixerKind::mamba2) ? kMambaChunk : kDeltaChunk)) m.state_chunk = 0;
   out["model"] = write_model(m);
   for (const auto& [key, value] : spec.items()) {
     const PointField* field = find_field(key);

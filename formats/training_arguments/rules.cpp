@@ -36,8 +36,8 @@ void read_named_model(Reading& r) {
   if (const auto seq = r.get("seq"); seq && seq->is_number() && *seq > model->positions) r.set("model.positions", *seq);
   r.set("dropout", 0);
   r.note(
-      "trained by transformers, for which mbench has no framework: forecast as mbench's own engine, which keeps less "
-      "and has a faster host; --set framework=torchtitan is nearer");
+      "trained by transformers, forecast as mbench's own engine, which keeps less and has a faster host; --set "
+      "framework=torch-ddp is nearer, with FSDP torch-eager, with DeepSpeed deepspeed");
 }
 
 void read_arguments_precision(Reading& r) {

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
+
+#include "engine/base/thinned.h"
 
 namespace mbench::reports {
 namespace {
@@ -21,21 +22,11 @@ bool is_fuller(const Moment& a, const Moment& b) {
   return total(a) < total(b);
 }
 
-// The first moment, and of each stretch of a step the fullest and the last.
-std::vector<Moment> fewer(const std::vector<Moment>& all) {
-  if (all.size() <= kMostMoments) return all;
-  const double end = all.back().at - all.front().at, stretches = kMostMoments / 2.0;
-  std::vector<Moment> kept;
-  for (auto from = all.begin(); from != all.end();) {
-    const auto stretch = [&](const Moment& m) { return std::floor((m.at - all.front().at) / end * stretches); };
-    const auto to = std::find_if(from, all.end(), [&](const Moment& m) { return stretch(m) != stretch(*from); });
-    const auto most = std::max_element(from, to, is_fuller);
-    kept.push_back(*most);
-    if (most + 1 != to) kept.push_back(*(to - 1));
-    from = to;
-  }
-  if (kept.front().at > all.front().at) kept.insert(kept.begin(), all.front());
-  return kept;
+// The part in which a moment lies.
+const std::string& part_at(const MemoryOverStep& over, double at) {
+  if (over.begins_ms.empty()) return over.parts[std::min(static_cast<std::size_t>(at), over.parts.size() - 1)];
+  const auto next = std::upper_bound(over.begins_ms.begin(), over.begins_ms.end(), at);
+  return over.parts[next == over.begins_ms.begin() ? 0 : static_cast<std::size_t>(next - over.begins_ms.begin()) - 1];
 }
 
 }  // namespace
@@ -48,15 +39,20 @@ Plot memory_timeline_plot(const MemoryOverStep& over) {
   plot.y_label = "MiB";
   plot.is_broad = true;
   plot.simulated = over.simulated;
-  plot.rows = over.parts;
-  const std::vector<Moment> moments = fewer(over.moments);
+  const bool in_time = !over.begins_ms.empty();
+  if (in_time)
+    plot.x_label = "ms";
+  else
+    plot.rows = over.parts;
+  const std::vector<Moment> moments = thinned(over.moments, kMostMoments, total);
   const auto peak = std::max_element(moments.begin(), moments.end(), is_fuller);
-  const auto part = std::min(static_cast<std::size_t>(peak->at), over.parts.size() - 1);
   plot.note =
-      "What is handed out on the fullest rank, in the order in which blocks come and go. Each forward and backward has "
-      "the same "
-      "width. Micro batches like the one before are left out. The ring is the peak.";
-  plot.heading = fmt::format("{}: {:.1f} MiB at the peak, in {}", over.heading, total(*peak), over.parts[part]);
+      fmt::format("What is handed out on the fullest rank, {} The ring is the peak.",
+                  in_time ? "as the host goes through the simulated step. Within a forward or backward blocks come "
+                            "and go evenly. Micro batches like the one before are drawn as that one."
+                          : "in the order in which blocks come and go. Each forward and backward has the same "
+                            "width. Micro batches like the one before are left out.");
+  plot.heading = fmt::format("{}: {:.1f} MiB at the peak, in {}", over.heading, total(*peak), part_at(over, peak->at));
   for (std::size_t c = 0; c < kCategories; ++c) {
     if (std::all_of(moments.begin(), moments.end(), [&](const Moment& m) { return m.mib[c] == 0; })) continue;
     PlotSeries series;

@@ -12,6 +12,7 @@ namespace mbench::reports {
 struct MemoryOverStep {
   std::string heading;             // which point, which rank
   std::vector<std::string> parts;  // of the step, at least one: "forward 0", which lies from its number to the next
+  std::vector<double> begins_ms;   // when each part begins, where moments have times; else `at` counts parts
   struct Moment {
     double at = 0;
     std::array<double, kCategories> mib{};

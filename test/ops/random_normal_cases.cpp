@@ -19,7 +19,7 @@ void reference(const ops::RandomNormal& op, Doubles& v) {
   Values& x = v.out(op.x);
   const std::int64_t cols = op.x.shape().cols();
   for (std::int64_t i = 0; i < op.x.numel(); ++i)
-    x[i] = op.stddev * normal(op.key, (op.row0 + i / cols) * op.global_cols + op.col0 + i % cols);
+    x[i] = op.mean + op.stddev * normal(op.key, (op.row0 + i / cols) * op.global_cols + op.col0 + i % cols);
 }
 
 struct Part {
@@ -40,6 +40,14 @@ const Cases<ops::RandomNormal> random_normal(reference, [](CaseList<ops::RandomN
     cases.add(
         fmt::format("{} of {} columns from {}, {}", p.shape, p.global_cols, p.row0, p.col0),
         [=](Tensors& t) { return make(t, p); }, within);
+  cases.add(
+      "around 1.5",
+      [](Tensors& t) {
+        ops::RandomNormal op = make(t, {{7, 33}, 33, 5, 0});
+        op.mean = 1.5f;
+        return op;
+      },
+      within);
   cases.unemulated(
       "[300, 1001]",
       [](Tensors& t) {

@@ -431,6 +431,29 @@ TEST_CASE("sharded state: from the optimizer's to the weights, stage by stage") 
   CHECK(state(Zero::fsdp, true) == StatePlan{cut, replicate, cut});
 }
 
+TEST_CASE("buckets of gradients are a framework's, and it may drop what others own in a step of one micro batch") {
+  Point point = layout(1, 1, 4);
+  point.zero = Zero::stage_1;
+  point.micro_batch = 1, point.global_batch = 8;
+  const auto made = [&](const char* preset, const char* size = nullptr) {
+    point.framework = {};
+    point.framework.preset = preset;
+    if (size) point.framework.options["reduce_bucket_size"] = size;
+    return make_plan(point);
+  };
+  CHECK(made("mbench").gradient_bucket_bytes == std::size_t{25} << 20);
+  const std::size_t size = size_of(made("deepspeed").precision.gradients);
+  CHECK(made("deepspeed").gradient_bucket_bytes == 500000000 * size);
+  CHECK(made("deepspeed", "hidden_squared").gradient_bucket_bytes ==
+        static_cast<std::size_t>(point.model.hidden * point.model.hidden) * size);
+  CHECK_FALSE(made("deepspeed").state.gradients.sharded());
+  point.global_batch = 4;
+  CHECK(made("deepspeed").state.gradients.sharded());
+  CHECK_FALSE(made("megatron-2022").state.gradients.sharded());
+  point.zero = Zero::none;
+  CHECK_FALSE(made("deepspeed").state.sharded());
+}
+
 TEST_CASE("copies of sharded state: data parallelism has two axes, and only gradients go over the outer one") {
   Point point = layout(1, 1, 8);
   point.zero = Zero::stage_1;

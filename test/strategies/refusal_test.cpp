@@ -212,8 +212,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "cross_entropy_fusion none with framework mbench, need framework.preset megatron-core or "
         "framework.cross_entropy_fusion te");
   CHECK(with(Graph::megatron_core, "cross_entropy_fusion", "torch") ==
-        "cross_entropy_fusion torch with framework megatron-core, need framework.preset mbench, torch-eager or "
-        "torchtitan, or "
+        "cross_entropy_fusion torch with framework megatron-core, need framework.preset deepspeed, fairscale, "
+        "mbench, torch-ddp, torch-eager or torchtitan, or "
         "framework.cross_entropy_fusion te");
   CHECK(with(Graph::fused, "cross_entropy_fusion", "torch") == "");
   CHECK(with(Graph::fused, "cross_entropy_fusion", "torch_16bit", Precision::bf16) == "");

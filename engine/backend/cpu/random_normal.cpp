@@ -22,7 +22,7 @@ inline float log_uniform(std::uint32_t w) {
   return down > 0.29f ? elsewhere : near_one;
 }
 
-void normal_group(const PhiloxKeys& keys, std::uint64_t group, float stddev, float* out) {
+void normal_group(const PhiloxKeys& keys, std::uint64_t group, float stddev, float mean, float* out) {
   std::uint32_t words[kGroup];
   const std::uint64_t block = group * (kGroup / 4);
   for (std::int64_t i = 0; i < kGroup; i += kWords)
@@ -32,8 +32,8 @@ void normal_group(const PhiloxKeys& keys, std::uint64_t group, float stddev, flo
     const float r = stddev * std::sqrt(-2.0f * log_uniform(words[2 * i]));
     float s, c;
     sin_cos_turn(words[2 * i + 1], s, c);
-    out[2 * i] = r * c;
-    out[2 * i + 1] = r * s;
+    out[2 * i] = mean + r * c;
+    out[2 * i + 1] = mean + r * s;
   }
 }
 
@@ -57,7 +57,7 @@ void compute(CpuOps& cpu, const ops::RandomNormal& op) {
     const std::int64_t begin = std::max(first, group * kGroup), end = std::min(first + length, (group + 1) * kGroup);
     if (begin >= end) continue;
     float values[kGroup];
-    normal_group(keys, static_cast<std::uint64_t>(group), op.stddev, values);
+    normal_group(keys, static_cast<std::uint64_t>(group), op.stddev, op.mean, values);
     std::copy(values + (begin - group * kGroup), values + (end - group * kGroup), x + run * length + begin - first);
   }
 }

@@ -111,6 +111,33 @@ TEST_CASE("a preset with another's host keeps what the one keeps and costs what 
   CHECK(mixed.can.values.empty());
 }
 
+TEST_CASE("how gradients wait to be reduced, autocast and held logits are a file's, and an option changes them") {
+  CHECK(find_framework("torch-eager", "test").buckets == GradientBuckets());
+  CHECK(find_framework("torch-eager", "test").autocast == Autocast());
+  const Framework deepspeed = of(R"("deepspeed")");
+  CHECK(deepspeed.buckets == GradientBuckets{.elements = 500000000, .whole = true, .one = true, .early = true});
+  CHECK_FALSE(of(R"({"preset": "deepspeed", "overlap_comm": true})").buckets.one);
+  CHECK(of(R"({"preset": "deepspeed", "reduce_bucket_size": "200000000"})").buckets.elements == 200000000);
+  const GradientBuckets squared = of(R"({"preset": "deepspeed", "reduce_bucket_size": "hidden_squared"})").buckets;
+  CHECK((squared.hidden_squared && squared.elements == 0 && squared.whole));
+  CHECK(deepspeed.unfused.count("adam") == 0);
+  CHECK(of(R"({"preset": "deepspeed", "fused_adamw": false})").unfused.at("adam").calls == 9);
+
+  const Framework ddp = of(R"("torch-ddp")");
+  CHECK(ddp.buckets == GradientBuckets{.separate = true});
+  CHECK(ddp.autocast == Autocast{true, 3, true});
+  CHECK_FALSE(ddp.holds_logits);
+  CHECK(of(R"({"preset": "torch-ddp", "logits": "held"})").holds_logits);
+  CHECK_FALSE(of(R"({"preset": "torch-ddp", "gradient_as_bucket_view": true})").buckets.separate);
+  CHECK_FALSE(of(R"({"preset": "torch-ddp", "mixed_precision": "apex_o2"})").autocast.on);
+  CHECK(of(R"({"preset": "fairscale", "modules": "megatron"})").autocast == Autocast{true, 1, false});
+  // Of a preset with another's host.
+  const Framework mixed = of(R"({"preset": "fairscale", "host": "megatron-2022"})");
+  CHECK(mixed.buckets.separate);
+  CHECK(mixed.autocast.on);
+  CHECK(mixed.unfused.empty());
+}
+
 TEST_CASE("an option that a framework does not have is remembered for the refusal") {
   const Framework f = of(R"({"preset": "mbench", "grouped_experts": false})");
   REQUIRE(f.unknown.size() == 1);
@@ -139,6 +166,12 @@ TEST_CASE("broken framework files are refused by JSON path") {
              Contains("[broken.json: $.unfused.swiglu") && Contains("\"source\""));
   CHECK_THAT(refused("torch-eager.json", [](auto& j) { j["unfused"]["swiglu"]["bytes"] = 3; }),
              Contains("[broken.json: $.unfused.swiglu.bytes] unknown key"));
+  CHECK_THAT(refused("deepspeed.json", [](auto& j) { j["buckets"]["elements"] = "hidden"; }),
+             Contains("[broken.json: $.buckets.elements]"));
+  CHECK_THAT(refused("deepspeed.json", [](auto& j) { j["buckets"].erase("elements"); }),
+             Contains("[broken.json: $.buckets.whole] got true, need elements too"));
+  CHECK_THAT(refused("torch-ddp.json", [](auto& j) { j["autocast"]["qkv_inputs"] = 4; }),
+             Contains("[broken.json") && Contains("$.autocast.qkv_inputs]"));
   // What a choice changes is read too.
   CHECK_THAT(
       refused("megatron-core.json",

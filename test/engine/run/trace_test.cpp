@@ -221,3 +221,15 @@ TEST_CASE("a name or a label that is not UTF-8 leaves the file JSON, and times a
   CHECK(events.back().at("name") == "caf\ufffd");
   CHECK(events.back().at("dur") == 1234.568);
 }
+
+TEST_CASE("what a rank holds is a counter of a trace, by name and at its time") {
+  RankTimeline rank{3, "rank 3", {}, {{2.5, {{"weights", 10}, {"activations", 1.23456}}}}};
+  rank.timeline.add(Track::phase, "forward 0", 2, 3);
+  const json trace = json::parse(chrome_trace({rank}));
+  const auto& events = trace.at("traceEvents");
+  const auto counter = std::find_if(events.begin(), events.end(), [](const json& e) { return e.at("ph") == "C"; });
+  REQUIRE(counter != events.end());
+  CHECK(counter->at("pid") == 3);
+  CHECK(counter->at("ts") == 500000);
+  CHECK(counter->at("args") == json({{"weights", 10.0}, {"activations", 1.235}}));
+}

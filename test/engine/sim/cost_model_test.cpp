@@ -129,6 +129,18 @@ TEST_CASE("the best tile of the machine counts") {
   CHECK(product(machine, large) == product(round_machine(), large));
 }
 
+TEST_CASE("GEMMs of one call fill each other's waves") {
+  const GemmSize alone{125 * kTile, kTile, 8192, 1, DType::f16};  // 125 tiles on 100 multiprocessors: two waves
+  GemmSize part = alone;
+  part.parts = 4;  // 500 tiles: five waves
+  CHECK((product(round_machine(), part) - kLatency) / (product(round_machine(), alone) - kLatency) ==
+        Approx(5.0 / 4 / 2));
+  GemmSize small{kTile, kTile, 8192, 1, DType::f16};
+  const double one = product(round_machine(), small) - kLatency;
+  small.parts = 2;  // two tiles in one wave
+  CHECK(product(round_machine(), small) - kLatency == Approx(one / 2));
+}
+
 TEST_CASE("no kernel takes less than the kernel latency") {
   CostModel model(round_machine(), plain_framework(), 1);
   CHECK(model.streaming_seconds({1, 4, false}) == Approx(kLatency).epsilon(1e-3));

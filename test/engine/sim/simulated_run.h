@@ -60,6 +60,8 @@ inline Plan plan_on(const Framework& host, const Point& point) {
   Plan plan = strategies::make_plan(point);
   auto framework = std::make_shared<Framework>(host);
   framework->keeps = plan.keeps();
+  framework->buckets = plan.framework->buckets, framework->autocast = plan.framework->autocast;
+  framework->holds_logits = plan.framework->holds_logits;
   plan.framework = framework;
   return plan;
 }

@@ -209,7 +209,7 @@ TEST_CASE("what a framework enqueues by one call costs its host the first kernel
   const auto seconds = [&](bool one_call) {
     const double begin = s.clock.synchronize();
     std::optional<OneCall> call;
-    if (one_call) call.emplace(s.device);
+    if (one_call) call.emplace(s.device, 1);
     const auto pending = ring->start_shift(x, y);
     for (int i = 0; i < 3; ++i) run(s.device, ops::Fill{z, 0});
     const double end = s.clock.now();

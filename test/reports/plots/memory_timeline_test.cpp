@@ -69,6 +69,18 @@ TEST_CASE("memory over a step: of many moments a plot keeps a few, and the peak 
   }
 }
 
+TEST_CASE("memory over a step stands against time where moments have one") {
+  MemoryOverStep over = over_of(100);
+  over.begins_ms = {0, 20, 50, 90};
+  for (MemoryOverStep::Moment& m : over.moments) m.at *= 25;
+  const Plot plot = memory_timeline_plot(over);
+  CHECK(plot.x_label == "ms");
+  CHECK(plot.rows.empty());
+  CHECK_THAT(plot.heading, Contains("at the peak, in backward 0"));  // at 62 ms
+  const std::string script = plot_script(plot, PlotTarget::svg, "");
+  CHECK_THAT(script, Contains("set xlabel 'ms'") && Contains("set xrange [0:99]") && !Contains("set xtics left"));
+}
+
 TEST_CASE("memory over a step stands in a section of the page of its own, without tooltips") {
   Plot plot = memory_timeline_plot(over_of(40));
   const HtmlReport report = html_report({{"r.json", sample::strategies()}}, {}, {plot});

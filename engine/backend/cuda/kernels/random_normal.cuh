@@ -32,6 +32,7 @@ struct NormalArguments {
   std::int64_t rows, cols, global_cols, row0, col0;
   float stddev;
   RngKey key;
+  float mean;
 };
 
 template <int Threads>
@@ -48,8 +49,8 @@ __global__ void __launch_bounds__(Threads) random_normal(NormalArguments a) {
       const float r = a.stddev * sqrtf(-2.0f * log_uniform(w.v[i]));
       float s, c;
       sin_cos_turn(w.v[i + 1], s, c);
-      z[i] = r * c;
-      z[i + 1] = r * s;
+      z[i] = a.mean + r * c;
+      z[i + 1] = a.mean + r * s;
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -68,7 +69,8 @@ void enqueue(Stream& stream, const ops::RandomNormal& op) {
                     op.row0,
                     op.col0,
                     op.stddev,
-                    op.key};
+                    op.key,
+                    op.mean};
   if (a.rows == 0 || a.cols == 0) return;
   if (a.cols == a.global_cols) {  // whole rows are contiguous: they are one long row
     a.col0 += a.row0 * a.global_cols, a.row0 = 0;

@@ -1,0 +1,118 @@
+// Configurations of models with state mixers.
+#include <cmath>
+
+#include "engine/base/json_reader.h"
+#include "formats/hugging_face/rules.h"
+
+namespace mbench::formats {
+namespace {
+
+constexpr std::int64_t kUnbounded = 1 << 20;  // positions, where nothing bounds them
+
+// Every layer is a Mamba-2 mixer; attention has no sizes.
+void read_mamba2(Reading& r) {
+  const std::int64_t layers = r.whole("num_hidden_layers", 16384, 64);
+  r.set("model.hybrid_pattern", std::string(static_cast<std::size_t>(layers), 'M'));
+  r.set("model.heads", r.value("num_heads", 128));
+  r.set("model.head_dim", 0);
+  r.set("model.positions", kUnbounded);
+  if (r.number("n_groups", 8) > 1)
+    r.note("n_groups: mbench norms each group by itself, as mamba_ssm does, and transformers all of them together");
+}
+void write_mamba2(Writing& w) {
+  const json pattern = w.at("model.hybrid_pattern");
+  if (!pattern.is_string() || pattern.get<std::string>().find_first_not_of('M') != std::string::npos)
+    return w.cannot("model.hybrid_pattern");
+  const double inner = w.number("model.state_heads") * w.number("model.state_head_dim"),
+               hidden = w.number("model.hidden");
+  if (std::fmod(inner, hidden) != 0) return w.cannot("model.state_heads");
+  w.put("expand", static_cast<std::int64_t>(inner / hidden));
+}
+
+char letter_of(const json& type) {
+  if (type == "mamba" || type == "linear_attention") return 'M';
+  if (type == "attention" || type == "full_attention") return '*';
+  if (type == "mlp") return '-';
+  if (type == "moe") return 'E';
+  return '?';
+}
+
+std::string pattern_in(Reading& r) {
+  const json pattern = r.value("hybrid_override_pattern");
+  json types = r.value("layers_block_type");
+  if (types.is_null()) types = r.value("layer_types");
+  if (pattern.is_string()) return pattern.get<std::string>();
+  std::string letters;
+  if (types.is_array())
+    for (const json& type : types) letters += letter_of(type);
+  return letters.empty() ? "ME*-" : letters;
+}
+
+void read_nemotron_h(Reading& r) {
+  const std::string pattern = pattern_in(r);
+  r.ignore("num_hidden_layers");  // as many as letters
+  if (pattern.find_first_not_of("M*-E") != std::string::npos)
+    r.lack("hybrid_override_pattern", "layers of other kinds than M, *, - and E");
+  r.set("model.layers", pattern.size());
+  r.set("model.hybrid_pattern", pattern);
+  const std::pair<const char*, json> of_experts[] = {{"n_routed_experts", 8},
+                                                     {"num_experts_per_tok", 2},
+                                                     {"n_shared_experts", 1},
+                                                     {"moe_intermediate_size", 7688},
+                                                     {"moe_latent_size", nullptr},
+                                                     {"moe_shared_expert_intermediate_size", 7688},
+                                                     {"routed_scaling_factor", 1},
+                                                     {"norm_topk_prob", true},
+                                                     {"n_group", 1},
+                                                     {"topk_group", 1}};
+  if (pattern.find('E') == std::string::npos) {
+    for (const auto& [key, absent] : of_experts) r.ignore(key);
+    if (r.number("num_nextn_predict_layers", 0) > 0) r.lack("num_nextn_predict_layers", "multi-token prediction here");
+    return;
+  }
+  const char* fields[] = {"experts",    "active_experts",    "shared_experts", "expert_ffn",
+                          "moe_latent", "shared_expert_ffn", "routing.scale",  "routing.normalise"};
+  for (std::size_t i = 0; i < std::size(fields); ++i)
+    if (const json value = r.value(of_experts[i].first, of_experts[i].second); !value.is_null())
+      r.set(fmt::format("model.{}", fields[i]), value);
+  r.set("model.routing.score", "sigmoid");
+  r.set("model.routing.correction_speed", 0.001);
+  const json groups = r.value("n_group", 1), chosen = r.value("topk_group", 1);
+  if (groups != 1) {
+    r.set("model.routing.groups", groups);
+    r.set("model.routing.chosen_groups", chosen);
+    r.set("model.routing.group_score", "best_two");
+  }
+  r.set("model.mtp_layers", r.value("num_nextn_predict_layers", 0));
+}
+void write_nemotron_h(Writing& w) {
+  const json pattern = w.at("model.hybrid_pattern");
+  if (!pattern.is_string() || pattern.get<std::string>().find('G') != std::string::npos)
+    return w.cannot("model.hybrid_pattern");
+  w.put("hybrid_override_pattern", pattern);
+  w.put("num_hidden_layers", w.at("model.layers"));
+  if (pattern.get<std::string>().find('E') == std::string::npos) return;
+  for (const auto& [key, field] : {std::pair{"n_routed_experts", "model.experts"},
+                                   {"num_experts_per_tok", "model.active_experts"},
+                                   {"n_shared_experts", "model.shared_experts"},
+                                   {"moe_intermediate_size", "model.expert_ffn"},
+                                   {"moe_shared_expert_intermediate_size", "model.shared_expert_ffn"},
+                                   {"routed_scaling_factor", "model.routing.scale"},
+                                   {"norm_topk_prob", "model.routing.normalise"},
+                                   {"num_nextn_predict_layers", "model.mtp_layers"}})
+    w.put(key, w.at(field));
+  if (const json latent = w.at("model.moe_latent"); !latent.is_null()) w.put("moe_latent_size", latent);
+  const json groups = w.at("model.routing.groups");
+  w.put("n_group", groups.is_null() ? json(1) : groups);
+  w.put("topk_group", groups.is_null() ? json(1) : w.at("model.routing.chosen_groups"));
+}
+
+}  // namespace
+
+const std::vector<Rule>& state_rules() {
+  static const std::vector<Rule> rules = {{"mamba2", read_mamba2, write_mamba2},
+                                          {"nemotron_h", read_nemotron_h, write_nemotron_h}};
+  return rules;
+}
+
+}  // namespace mbench::formats
