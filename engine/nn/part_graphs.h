@@ -14,7 +14,7 @@ namespace mbench {
 
 class PartGraphs {
  public:
-  // A run of a part: which piece of which module, and for which micro batch.
+  // Where a part runs: the piece of a module, and the first sample of its micro batch.
   struct Place {
     const void* piece = nullptr;
     std::int64_t micro = 0;
