@@ -55,9 +55,11 @@ Tensor StateMixer::convolve(Context& c, const Tensor& in) const {
 }
 
 ops::ScanShape StateMixer::scan_of(const Tensor& in, const Tensor& convolved) const {
-  return {convolved,       in,          a_log_->value,
-          dt_bias_->value, d_->value,   spec_.head_dim,
-          spec_.state_dim, spec_.chunk, spec_.group_width() + spec_.conv_channels()};
+  ops::ScanShape s{convolved, in, a_log_->value, dt_bias_->value};
+  if (d_ != nullptr) s.d = d_->value;
+  s.head_dim = spec_.head_dim, s.state_dim = spec_.state_dim, s.chunk = spec_.chunk;
+  s.first = spec_.group_width() + spec_.conv_channels();
+  return s;
 }
 
 ops::StateScan StateMixer::scan(Context& c, const Tensor& in, const Tensor& convolved, const Tensor& y) const {

@@ -32,7 +32,7 @@ class StateMixer final : public Mixer {
   // Mamba-2's scan to y, or only its states; the gated delta rule.
   ops::StateScan scan(Context& context, const Tensor& in, const Tensor& convolved, const Tensor& y) const;
   ops::DeltaScan delta_scan(Context& context, const Tensor& in, const Tensor& convolved, const Tensor& y) const;
-  // The gradient of what was convolved, from that of the scan's output; the steps' in `din`.
+  // The gradient of what was convolved, from the gradient of the scan's output; the steps' in `din`.
   Tensor scan_back(Context& context, const Tensor& dy, const Tensor& in, const Tensor& din) const;
   Tensor normed(Context& context, Saved& saved) const;
   bool mamba() const { return spec_.kind == MixerKind::mamba2; }

@@ -14,7 +14,7 @@ void need_delta(std::string_view op, const ScanShape& s, const Tensor& states) {
 
 // f(length of the chunks, how many there are, share of what the causal order leaves).
 template <class F>
-void for_chunks(const ScanShape& s, F&& f) {
+void for_delta_lengths(const ScanShape& s, F&& f) {
   const std::int64_t full = s.seq() / s.chunk, rest = s.seq() % s.chunk;
   const auto share = [](std::int64_t n) { return (static_cast<double>(n) + 1) / (2 * static_cast<double>(n)); };
   if (full > 0) f(s.chunk, full, share(s.chunk));
@@ -38,7 +38,7 @@ std::vector<ScanGemm> DeltaScan::gemms() const {
   const ScanShape& s = shape;
   const std::int64_t n = s.state_dim, p = s.head_dim;
   std::vector<ScanGemm> all;
-  for_chunks(s, [&](std::int64_t length, std::int64_t chunks, double share) {
+  for_delta_lengths(s, [&](std::int64_t length, std::int64_t chunks, double share) {
     const std::int64_t heads = chunks * s.batch() * s.heads(), groups = chunks * s.batch() * s.groups();
     all.push_back({length, length, n, 2 * groups, share});  // keys and queries with keys
     all.push_back({length, p, n, 2 * heads});               // keys and queries with the state before
@@ -66,7 +66,7 @@ std::vector<ScanGemm> DeltaScanGrad::gemms() const {
   const ScanShape& s = shape;
   const std::int64_t n = s.state_dim, p = s.head_dim;
   std::vector<ScanGemm> all;
-  for_chunks(s, [&](std::int64_t length, std::int64_t chunks, double share) {
+  for_delta_lengths(s, [&](std::int64_t length, std::int64_t chunks, double share) {
     const std::int64_t heads = chunks * s.batch() * s.heads(), groups = chunks * s.batch() * s.groups();
     all.push_back({length, length, n, 2 * groups, share});  // scores again
     all.push_back({length, p, n, 3 * heads});               // keys and queries with states and their gradients

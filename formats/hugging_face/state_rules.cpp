@@ -3,6 +3,7 @@
 
 #include "engine/base/json_reader.h"
 #include "formats/hugging_face/rules.h"
+#include "formats/table/layers.h"
 
 namespace mbench::formats {
 namespace {
@@ -107,11 +108,35 @@ void write_nemotron_h(Writing& w) {
   w.put("topk_group", groups.is_null() ? json(1) : w.at("model.routing.chosen_groups"));
 }
 
+// Of so many layers the last has attention, or those of a list.
+void read_qwen3_next(Reading& r) {
+  const std::int64_t layers = r.whole("num_hidden_layers", 16384, 48),
+                     every = r.whole("full_attention_interval", 16384, 4);
+  const json types = r.value("layer_types");
+  std::vector<std::int64_t> attention;
+  for (std::int64_t i = 0; i < layers; ++i)
+    if (types.is_array() && static_cast<std::size_t>(i) < types.size()
+            ? types[static_cast<std::size_t>(i)] == "full_attention"
+            : (i + 1) % every == 0)
+      attention.push_back(i);
+  add_layers(r, rules_of_layers(attention, layers, {{"mixer", "attention"}}));
+}
+void write_qwen3_next(Writing& w) {
+  json types = json::array();
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
+  std::vector<bool> attention = layers_with(w.at("model.layers_of"), layers, "mixer", "attention");
+  attention.resize(static_cast<std::size_t>(layers));
+  for (const bool each : attention) types.push_back(each ? "full_attention" : "linear_attention");
+  w.put("layer_types", types);
+  if (w.number("model.state_chunk") != 64) w.cannot("model.state_chunk", "it is 64 there");
+}
+
 }  // namespace
 
 const std::vector<Rule>& state_rules() {
   static const std::vector<Rule> rules = {{"mamba2", read_mamba2, write_mamba2},
-                                          {"nemotron_h", read_nemotron_h, write_nemotron_h}};
+                                          {"nemotron_h", read_nemotron_h, write_nemotron_h},
+                                          {"qwen3_next", read_qwen3_next, write_qwen3_next}};
   return rules;
 }
 

@@ -183,8 +183,8 @@ TEST_CASE("Hugging Face: what mbench has no part for is named with its key and v
   names(refusal({{"model_type", "opt"}, {"do_layer_norm_before", false}}),
         {"do_layer_norm_before false", "attention_dropout 0"});
   names(refusal({{"model_type", "llama4_text"}}), {"use_qk_norm true"});
-  names(refusal({{"model_type", "qwen3_next"}}, {"linear_attention", "attention_gate"}),
-        {"linear_attention"});  // nothing else to go by
+  names(refusal({{"model_type", "mamba"}}, {"mamba"}), {"first version"});  // nothing else to go by
+  names(refusal({{"model_type", "nemotron_h"}, {"hybrid_override_pattern", "M*X"}}), {"layers of other kinds"});
   names(refusal({{"model_type", "qwen3_moe"}, {"decoder_sparse_step", 100}}), {"experts in no layer"});
   names(refusal({{"model_type", "bert"}, {"hidden_dropout_prob", 0.2}}),
         {"attention_probs_dropout_prob", "hidden_dropout_prob"});
@@ -330,4 +330,36 @@ TEST_CASE("Hugging Face: the model of a spec can be that of a config.json beside
 TEST_CASE("Hugging Face: the sequence is no longer than the model's own where that is short") {
   CHECK(point_of(kLlama).seq == 128);
   CHECK_FALSE(imported(with(kLlama, {{"max_position_embeddings", 4096}})).spec.contains("seq"));
+}
+
+TEST_CASE("Hugging Face: hybrids are read as their presets, and go out and come back") {
+  const ordered_json mamba = {{"model_type", "mamba2"},
+                              {"hidden_size", 2560},
+                              {"num_heads", 80},
+                              {"n_groups", 1},
+                              {"vocab_size", 50288},
+                              {"num_hidden_layers", 64},
+                              {"tie_word_embeddings", true}};
+  const ordered_json nano = {{"model_type", "nemotron_h"},
+                             {"hybrid_override_pattern", "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-"},
+                             {"hidden_size", 4480},
+                             {"num_attention_heads", 40},
+                             {"intermediate_size", 15680},
+                             {"mamba_head_dim", 80},
+                             {"max_position_embeddings", 131072}};
+  const ordered_json next = {{"model_type", "qwen3_next"},
+                             {"intermediate_size", 5120},
+                             {"max_position_embeddings", 262144},
+                             {"rope_theta", 10000000}};
+  for (const auto& [config, preset] : {std::pair(mamba, "mamba2-2.7b"), std::pair(nano, "nemotron-nano-9b-v2"),
+                                       std::pair(next, "qwen3-next-80b-a3b")}) {
+    INFO(preset);
+    const Point point = point_from_json(json(imported(config).spec), "spec");
+    const ModelSpec& wanted = find_preset(preset, "test");
+    CHECK(parameter_count(point.model, 1, 1) == parameter_count(wanted, 1, 1));
+    CHECK(model_identity(point.model) == model_identity(wanted));
+    const ordered_json again = write_hugging_face(point);
+    CHECK(again.at("model_type") == config.at("model_type"));
+    CHECK(model_identity(point_from_json(json(imported(again).spec), "spec").model) == model_identity(wanted));
+  }
 }

@@ -467,3 +467,25 @@ TEST_CASE("Megatron: every published point that flags can say goes out and comes
   CHECK(said >= 55);
   CHECK(others >= 15);
 }
+
+TEST_CASE("Megatron: patterns of hybrid layers and sizes of Mamba-2 go out and come back") {
+  const std::string flags =
+      " --num-layers 4 --position-embedding-type none --disable-bias-linear --hybrid-override-pattern M*-M "
+      "--is-hybrid-model"
+      " --mamba-num-heads 16 --mamba-num-groups 4 --mamba-state-dim 64"
+      " --spec megatron.core.models.mamba.mamba_layer_specs mamba_stack_spec";
+  const nlohmann::ordered_json spec = read_megatron(kArguments + flags, "a.sh", {}).spec;
+  const Point point = point_from_json(json(spec), "spec");
+  CHECK(point.model.hybrid_pattern == "M*-M");
+  CHECK(point.model.state_heads == 16);
+  CHECK(point.model.state_head_dim == 64);
+  CHECK(point.model.state_groups == 4);
+  CHECK(point.model.state_dim == 64);
+  CHECK(point.model.state_chunk == 128);
+  const std::string script = write_megatron(point);
+  CHECK_THAT(script, Catch::Contains("pretrain_mamba.py") && Catch::Contains("--hybrid-override-pattern"));
+  CHECK(model_identity(point_from_json(json(read_megatron(script, "b.sh", {}).spec), "spec").model) ==
+        model_identity(point.model));
+  CHECK_THROWS_WITH(read_megatron(kArguments + " --hybrid-override-pattern MX", "a.sh", {}),
+                    Catch::Contains("layers of other kinds"));
+}

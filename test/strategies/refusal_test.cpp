@@ -367,6 +367,18 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK_THAT(of(R"({"preset": "mixtral-bytes-tiny", "branches": "parallel"})"),
              Contains("branches parallel with experts"));
   CHECK_THAT(of(R"({"preset": "bert-bytes-tiny", "causal": true})"), Contains("causal true with masked words"));
+  CHECK(of(R"("nemotron-3-super-120b-a12b")") == "");
+  CHECK(of(R"("qwen3-next-80b-a3b")") == "");
+  CHECK_THAT(of(R"({"preset": "mamba2-130m", "causal": false})"), Contains("causal false with state mixers"));
+  CHECK_THAT(of(R"({"preset": "nemotron-h-8b", "branches": "parallel"})"), Contains("with state mixers"));
+  const auto laid = [](const std::string& fields) {
+    const auto refusal = strategies::why_not(point_of(R"({"seq": 64, "model": "nemotron-h-8b", )" + fields + "}"));
+    return refusal ? refusal->reason : "";
+  };
+  CHECK(laid(R"("tp": 8)") == "");
+  CHECK_THAT(laid(R"("tp": 16)"), Contains("tp 16 does not divide the 8 groups of state mixers"));
+  CHECK_THAT(laid(R"("cp": 2)"), Contains("cp 2 with state mixers"));
+  CHECK_THAT(laid(R"("recompute": "alternate_products")"), Contains("state mixers or a hybrid_pattern"));
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "bias": false, "tied_embedding": false})") == "");
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kChannels = 64;
 
 // Weights of some channels as [taps][kChannels], and their bias.
-class Taps {
+class ConvTaps {
  public:
   template <class T>
   void load_from(const T* weight, const T* bias, std::int64_t first, std::int64_t n, std::int64_t taps) {
@@ -37,9 +37,9 @@ class Taps {
 };
 
 // The rows of the last `taps` positions, of kChannels each: row(t) of position t.
-class Window {
+class ConvWindow {
  public:
-  explicit Window(std::int64_t taps) : taps_(taps), rows_(static_cast<std::size_t>(taps * kChannels)) {}
+  explicit ConvWindow(std::int64_t taps) : taps_(taps), rows_(static_cast<std::size_t>(taps * kChannels)) {}
   float* row(std::int64_t t) { return rows_.data() + (t % taps_) * kChannels; }
   void clear() { std::fill(rows_.begin(), rows_.end(), 0.0f); }
 
@@ -49,7 +49,7 @@ class Window {
 };
 
 // sum = bias + the taps on the positions up to t; x has position t.
-void convolve(const Taps& taps, std::int64_t count, Window& x, std::int64_t t, std::int64_t n, float* sum) {
+void convolve(const ConvTaps& taps, std::int64_t count, ConvWindow& x, std::int64_t t, std::int64_t n, float* sum) {
   const float* bias = taps.bias();
   for (std::int64_t i = 0; i < n; ++i) sum[i] = bias[i];
   for (std::int64_t k = std::max<std::int64_t>(0, count - 1 - t); k < count; ++k) {
@@ -61,7 +61,7 @@ void convolve(const Taps& taps, std::int64_t count, Window& x, std::int64_t t, s
 
 // f(group, first channel, count) for the tiles of all groups.
 template <class F>
-void for_tiles(const ops::ConvShape& s, F&& f) {
+void for_conv_tiles(const ops::ConvShape& s, F&& f) {
   const std::int64_t tiles = (s.channels + kChannels - 1) / kChannels;
 #pragma omp parallel for schedule(static) if (s.seq * s.batch * s.groups * s.channels > kParallelFrom)
   for (std::int64_t i = 0; i < s.groups * tiles; ++i) {
@@ -73,9 +73,9 @@ void for_tiles(const ops::ConvShape& s, F&& f) {
 template <class T>
 void convolve_tile(const ops::CausalConv& op, const ops::ConvShape& s, std::int64_t group, std::int64_t first,
                    std::int64_t n) {
-  Taps taps;
+  ConvTaps taps;
   taps.load_from<T>(op.weight.as<T>(), op.bias ? op.bias.as<T>() : nullptr, group * s.channels + first, n, s.taps);
-  Window x(s.taps);
+  ConvWindow x(s.taps);
   float sum[kChannels], room[kChannels];
   for (std::int64_t b = 0; b < s.batch; ++b)
     for (std::int64_t t = 0; t < s.seq; ++t) {
@@ -98,8 +98,8 @@ struct TileSums {
 };
 
 // Adds what position t gives to the gradients of x at t and before, which `dx` collects.
-void spread(const Taps& taps, std::int64_t count, Window& x, Window& dx, std::int64_t t, std::int64_t n, const float* d,
-            TileSums& sums) {
+void spread_back(const ConvTaps& taps, std::int64_t count, ConvWindow& x, ConvWindow& dx, std::int64_t t,
+                 std::int64_t n, const float* d, TileSums& sums) {
   for (std::int64_t k = std::max<std::int64_t>(0, count - 1 - t); k < count; ++k) {
     const float *w = taps.at(k), *row = x.row(t - count + 1 + k);
     float *to = dx.row(t - count + 1 + k), *sum = sums.at(k);
@@ -117,9 +117,9 @@ void spread(const Taps& taps, std::int64_t count, Window& x, Window& dx, std::in
 template <class T>
 void gradient_of_tile(const ops::CausalConvGrad& op, const ops::ConvShape& s, std::int64_t group, std::int64_t first,
                       std::int64_t n, TileSums& sums) {
-  Taps taps;
+  ConvTaps taps;
   taps.load_from<T>(op.weight.as<T>(), op.bias ? op.bias.as<T>() : nullptr, group * s.channels + first, n, s.taps);
-  Window x(s.taps), dx(s.taps);
+  ConvWindow x(s.taps), dx(s.taps);
   float d[kChannels], room[kChannels];
   for (std::int64_t b = 0; b < s.batch; ++b) {
     dx.clear();
@@ -137,7 +137,7 @@ void gradient_of_tile(const ops::CausalConvGrad& op, const ops::ConvShape& s, st
         const float gate = 1.0f / (1.0f + exp_f32(-d[i]));
         d[i] = dy[i] * gate * (1.0f + d[i] * (1.0f - gate));
       }
-      spread(taps, s.taps, x, dx, t, n, d, sums);
+      spread_back(taps, s.taps, x, dx, t, n, d, sums);
       if (t >= s.taps - 1) finish(t - s.taps + 1);
     }
     for (std::int64_t t = std::max<std::int64_t>(0, s.seq - s.taps + 1); t < s.seq; ++t) finish(t);
@@ -145,7 +145,7 @@ void gradient_of_tile(const ops::CausalConvGrad& op, const ops::ConvShape& s, st
 }
 
 // Adds to `count` elements of a gradient from element `at` on, `step` apart.
-void add_to(const Tensor& to, std::int64_t at, std::int64_t step, std::int64_t count, const float* sums) {
+void add_to_weights(const Tensor& to, std::int64_t at, std::int64_t step, std::int64_t count, const float* sums) {
   with_type(to.dtype(), [&](auto type) {
     using T = decltype(type);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -164,7 +164,7 @@ template <>
 void compute(CpuOps&, const ops::CausalConv& op) {
   const ops::ConvShape s = op.shape();
   with_type(op.x.dtype(), [&](auto type) {
-    for_tiles(s, [&](std::int64_t group, std::int64_t first, std::int64_t n) {
+    for_conv_tiles(s, [&](std::int64_t group, std::int64_t first, std::int64_t n) {
       convolve_tile<decltype(type)>(op, s, group, first, n);
     });
   });
@@ -174,13 +174,14 @@ template <>
 void compute(CpuOps&, const ops::CausalConvGrad& op) {
   const ops::ConvShape s = op.shape();
   with_type(op.x.dtype(), [&](auto type) {
-    for_tiles(s, [&](std::int64_t group, std::int64_t first, std::int64_t n) {
+    for_conv_tiles(s, [&](std::int64_t group, std::int64_t first, std::int64_t n) {
       TileSums sums(s.taps);
       gradient_of_tile<decltype(type)>(op, s, group, first, n, sums);
       const std::int64_t channel = group * s.channels + first;
       if (op.dweight)
-        for (std::int64_t k = 0; k < s.taps; ++k) add_to(op.dweight, channel * s.taps + k, s.taps, n, sums.at(k));
-      if (op.dbias) add_to(op.dbias, channel, 1, n, sums.at(s.taps));
+        for (std::int64_t k = 0; k < s.taps; ++k)
+          add_to_weights(op.dweight, channel * s.taps + k, s.taps, n, sums.at(k));
+      if (op.dbias) add_to_weights(op.dbias, channel, 1, n, sums.at(s.taps));
     });
   });
 }

@@ -10,7 +10,7 @@ namespace {
 
 // f(element of x, element of z, count) for tiles of the rows.
 template <class F>
-void for_tiles(const Tensor& x, const Tensor& z, std::int64_t first, F&& f) {
+void for_gate_tiles(const Tensor& x, const Tensor& z, std::int64_t first, F&& f) {
   const std::int64_t n = x.shape()[3], width = z.shape()[3];
   if (x.numel() == 0) return;
   parallel_row_tiles(x.numel() / n, n, [&](std::int64_t row, std::int64_t col, std::int64_t count) {
@@ -24,7 +24,7 @@ template <>
 void compute(CpuOps&, const ops::ColumnGate& op) {
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
-    for_tiles(op.x, op.z, op.first, [&](std::int64_t at, std::int64_t gate, std::int64_t n) {
+    for_gate_tiles(op.x, op.z, op.first, [&](std::int64_t at, std::int64_t gate, std::int64_t n) {
       float xb[kTile], zb[kTile], yb[kTile];
       const float *x = load(static_cast<const T*>(op.x.as<T>()) + at, xb, n),
                   *z = load(static_cast<const T*>(op.z.as<T>()) + gate, zb, n);
@@ -40,7 +40,7 @@ template <>
 void compute(CpuOps&, const ops::ColumnGateGrad& op) {
   with_type(op.x.dtype(), [&](auto type) {
     using T = decltype(type);
-    for_tiles(op.x, op.z, op.first, [&](std::int64_t at, std::int64_t gate, std::int64_t n) {
+    for_gate_tiles(op.x, op.z, op.first, [&](std::int64_t at, std::int64_t gate, std::int64_t n) {
       float xb[kTile], zb[kTile], db[kTile], dx[kTile], dz[kTile];
       const float *x = load(static_cast<const T*>(op.x.as<T>()) + at, xb, n),
                   *z = load(static_cast<const T*>(op.z.as<T>()) + gate, zb, n),

@@ -12,8 +12,8 @@ namespace {
 using ops::ScanShape;
 
 // Sizes, and where chunk c of a sample's group or head begins in the tensors.
-struct Places {
-  explicit Places(const ScanShape& s)
+struct DeltaPlaces {
+  explicit DeltaPlaces(const ScanShape& s)
       : s(s),
         group(s.group()),
         p(s.head_dim),
@@ -54,22 +54,22 @@ inline void to_units(std::int64_t rows, std::int64_t n, float* x, float* inverse
   }
 }
 
-// Keys and queries of a group's chunk as units, and their scores with keys.
-struct Keys {
+// DeltaKeys and queries of a group's chunk as units, and their scores with keys.
+struct DeltaKeys {
   float *k, *q, *k_turned, *k_inverse, *q_inverse, *kk, *qk;
-  Keys(ScanRoom& room, const Places& at) {
+  DeltaKeys(ScanRoom& room, const DeltaPlaces& at) {
     const std::int64_t l = at.longest, n = padded(at.n), wide = padded(l);
     for (float** buffer : {&k, &q}) *buffer = room.take(l, n);
     k_turned = room.take(at.n, wide);
     for (float** buffer : {&k_inverse, &q_inverse}) *buffer = room.take(1, wide);
     for (float** buffer : {&kk, &qk}) *buffer = room.take(l, wide);
   }
-  static std::int64_t floats(const Places& at) {
+  static std::int64_t floats(const DeltaPlaces& at) {
     const std::int64_t l = at.longest, wide = padded(l);
     return 2 * l * padded(at.n) + at.n * wide + 2 * wide + 2 * l * wide;
   }
   template <class T>
-  void load(const Places& at, std::int64_t b, std::int64_t g, std::int64_t c) {
+  void load(const DeltaPlaces& at, std::int64_t b, std::int64_t g, std::int64_t c) {
     const std::int64_t length = at.s.length(c);
     const T* from = static_cast<const T*>(at.s.xbc.as<T>()) + at.key(b, g, c);
     load_block(from, at.row, length, at.n, k);
@@ -83,25 +83,25 @@ struct Keys {
 };
 
 // Of a head's chunk: decays, betas and what the triangular system makes.
-struct Head {
+struct DeltaHead {
   float *steps, *sums, *betas, *grown;  // [length]; `grown`: the decay from the chunk's start
   float *v, *before, *u;                // values; what the state before says of each key; u
   float *m, *system;                    // queries' scores with decays, and the strict part of the system
   float* state;
-  Head(ScanRoom& room, const Places& at) {
+  DeltaHead(ScanRoom& room, const DeltaPlaces& at) {
     const std::int64_t l = at.longest, p = padded(at.p), wide = padded(l);
     for (float** buffer : {&steps, &sums, &betas, &grown}) *buffer = room.take(1, wide);
     for (float** buffer : {&v, &before, &u}) *buffer = room.take(l, p);
     for (float** buffer : {&m, &system}) *buffer = room.take(l, wide);
     state = room.take(at.n, p);
   }
-  static std::int64_t floats(const Places& at) {
+  static std::int64_t floats(const DeltaPlaces& at) {
     const std::int64_t l = at.longest, p = padded(at.p), wide = padded(l);
     return 4 * wide + 3 * l * p + 2 * l * wide + at.n * p;
   }
 
   template <class T>
-  void load(const Places& at, std::int64_t b, std::int64_t g, std::int64_t c, std::int64_t h) {
+  void load(const DeltaPlaces& at, std::int64_t b, std::int64_t g, std::int64_t c, std::int64_t h) {
     const ScanShape& s = at.s;
     const std::int64_t length = s.length(c), head = g * at.group + h;
     const float bias = element_of(s.dt_bias, head), a = -std::exp(element_of(s.a_log, head));
@@ -122,7 +122,7 @@ struct Head {
   }
 
   // From the state before, which is loaded, to u.
-  void solve(const Places& at, std::int64_t length, const Keys& keys) {
+  void solve(const DeltaPlaces& at, std::int64_t length, const DeltaKeys& keys) {
     const std::int64_t p = padded(at.p), wide = padded(length);
     scan_gemm(length, at.p, at.n, {keys.k, padded(at.n), 1}, state, before, false);
     for (std::int64_t t = 0; t < length; ++t) {
@@ -149,11 +149,11 @@ struct Head {
 };
 
 template <class T>
-void scan_group(const ops::DeltaScan& op, const Places& at, std::int64_t b, std::int64_t g, float* room) {
+void delta_group(const ops::DeltaScan& op, const DeltaPlaces& at, std::int64_t b, std::int64_t g, float* room) {
   const ScanShape& s = op.shape;
   ScanRoom buffers(room);
-  Keys keys(buffers, at);
-  Head head(buffers, at);
+  DeltaKeys keys(buffers, at);
+  DeltaHead head(buffers, at);
   float *y = buffers.take(at.longest, padded(at.p)), *scaled = buffers.take(at.longest, padded(at.p)),
         *factors = buffers.take(1, padded(at.longest));
   for (std::int64_t c = 0; c < s.chunks(); ++c) {
@@ -182,9 +182,9 @@ void scan_group(const ops::DeltaScan& op, const Places& at, std::int64_t b, std:
 }
 
 // What backward of a head's chunk needs besides the head's.
-struct Back {
+struct DeltaBack {
   float *dy, *du, *work, *turned, *dm, *dsystem, *state_turned, *sums, *dsums, *dbetas, *factors, *dk, *dq, *dstates;
-  Back(ScanRoom& room, const Places& at) {
+  DeltaBack(ScanRoom& room, const DeltaPlaces& at) {
     const std::int64_t l = at.longest, p = padded(at.p), n = padded(at.n), wide = padded(l);
     for (float** buffer : {&dy, &du, &work}) *buffer = room.take(l, p);
     turned = room.take(at.p, wide);
@@ -194,15 +194,15 @@ struct Back {
     for (float** buffer : {&dk, &dq}) *buffer = room.take(l, n);
     dstates = room.take(at.group * at.n, p);  // of each head, where the chunk ends
   }
-  static std::int64_t floats(const Places& at) {
+  static std::int64_t floats(const DeltaPlaces& at) {
     const std::int64_t l = at.longest, p = padded(at.p), n = padded(at.n), wide = padded(l);
     return 3 * l * p + at.p * wide + 2 * l * wide + at.p * n + 4 * wide + 2 * l * n + at.group * at.n * p;
   }
 };
 
 // Through outputs and the state where the chunk ends, to du and the gradients of scores: dm is dy u^T then. Adds to dq, dk and dsums.
-inline void back_to_u(const Places& at, std::int64_t length, const Keys& keys, const Head& head, const float* dstate,
-                      const Back& k) {
+inline void back_to_u(const DeltaPlaces& at, std::int64_t length, const DeltaKeys& keys, const DeltaHead& head,
+                      const float* dstate, const DeltaBack& k) {
   const std::int64_t p = padded(at.p), n = padded(at.n), wide = padded(length);
   causal_sums_back(length, at.p, head.m, k.dy, k.du, false);
   scan_gemm(length, at.p, at.n, {keys.k, n, 1}, dstate, k.work, false);
@@ -234,7 +234,7 @@ inline void back_to_u(const Places& at, std::int64_t length, const Keys& keys, c
 }
 
 // Solves the transposed system in place: du becomes the gradient of its right side. dsystem then has the gradients of its elements.
-inline void back_through_system(const Places& at, std::int64_t length, const Head& head, const Back& k) {
+inline void back_through_system(const DeltaPlaces& at, std::int64_t length, const DeltaHead& head, const DeltaBack& k) {
   const std::int64_t p = padded(at.p), wide = padded(length);
   for (std::int64_t t = length; t-- > 0;) {
     const float *row = head.system + t * wide, *from = k.du + t * p;
@@ -249,7 +249,7 @@ inline void back_through_system(const Places& at, std::int64_t length, const Hea
 }
 
 // Through decays, betas and scores: dm and dsystem become the gradients of the queries' and the keys' scores.
-inline void back_through_scores(std::int64_t length, const Keys& keys, const Head& head, const Back& k) {
+inline void back_through_scores(std::int64_t length, const DeltaKeys& keys, const DeltaHead& head, const DeltaBack& k) {
   const std::int64_t wide = padded(length);
   for (std::int64_t t = 0; t < length; ++t) {
     const float *m = head.m + t * wide, *row = head.system + t * wide, *kk = keys.kk + t * wide, sum = head.sums[t],
@@ -272,8 +272,8 @@ inline void back_through_scores(std::int64_t length, const Keys& keys, const Hea
 }
 
 // The right side, beta (v - grown before): writes dv into work, adds to dk, dbetas and dsums; `dstate` becomes that of the state before.
-inline void back_through_right_side(const Places& at, std::int64_t length, const Keys& keys, const Head& head,
-                                    float* dstate, const Back& k) {
+inline void back_through_right_side(const DeltaPlaces& at, std::int64_t length, const DeltaKeys& keys,
+                                    const DeltaHead& head, float* dstate, const DeltaBack& k) {
   const std::int64_t p = padded(at.p), n = padded(at.n);
   const float whole = head.grown[length - 1];
   for (std::int64_t i = 0; i < at.n * p; ++i) dstate[i] *= whole;
@@ -294,8 +294,8 @@ inline void back_through_right_side(const Places& at, std::int64_t length, const
 
 // Raw decays' and betas' gradients; and in `partial` what the chunk adds to those of a_log and dt_bias.
 template <class T>
-void finish_head(const ops::DeltaScanGrad& op, const Places& at, std::int64_t b, std::int64_t g, std::int64_t c,
-                 std::int64_t h, const Head& head, const Back& k, float* partial) {
+void finish_delta_head(const ops::DeltaScanGrad& op, const DeltaPlaces& at, std::int64_t b, std::int64_t g,
+                       std::int64_t c, std::int64_t h, const DeltaHead& head, const DeltaBack& k, float* partial) {
   const ScanShape& s = op.shape;
   const std::int64_t index = g * at.group + h;
   const float bias = element_of(s.dt_bias, index), a = -std::exp(element_of(s.a_log, index));
@@ -326,13 +326,13 @@ inline void back_from_units(std::int64_t rows, std::int64_t n, const float* unit
 }
 
 template <class T>
-void scan_group_back(const ops::DeltaScanGrad& op, const Places& at, std::int64_t b, std::int64_t g, float* room,
-                     float* partial) {
+void delta_group_back(const ops::DeltaScanGrad& op, const DeltaPlaces& at, std::int64_t b, std::int64_t g, float* room,
+                      float* partial) {
   const ScanShape& s = op.shape;
   ScanRoom buffers(room);
-  Keys keys(buffers, at);
-  Head head(buffers, at);
-  const Back k(buffers, at);
+  DeltaKeys keys(buffers, at);
+  DeltaHead head(buffers, at);
+  const DeltaBack k(buffers, at);
   const std::int64_t p = padded(at.p);
   std::fill(k.dstates, k.dstates + at.group * at.n * p, 0.0f);
   std::fill(partial, partial + at.group * 2, 0.0f);
@@ -357,7 +357,7 @@ void scan_group_back(const ops::DeltaScanGrad& op, const Places& at, std::int64_
       causal_sums_back(length, at.n, k.dm, keys.q, k.dk, true);
       causal_sums(length, at.n, k.dsystem, keys.k, k.dk, true);
       causal_sums_back(length, at.n, k.dsystem, keys.k, k.dk, true);
-      finish_head<T>(op, at, b, g, c, h, head, k, partial + h * 2);
+      finish_delta_head<T>(op, at, b, g, c, h, head, k, partial + h * 2);
     }
     back_from_units(length, at.n, keys.k, keys.k_inverse, k.dk);
     back_from_units(length, at.n, keys.q, keys.q_inverse, k.dq);
@@ -373,13 +373,14 @@ template <>
 void compute(CpuOps& cpu, const ops::DeltaScan& op) {
   const ScanShape& s = op.shape;
   if (s.xbc.numel() == 0) return;
-  const Places at(s);
-  const std::int64_t each = Keys::floats(at) + Head::floats(at) + 2 * at.longest * padded(at.p) + padded(at.longest);
+  const DeltaPlaces at(s);
+  const std::int64_t each =
+      DeltaKeys::floats(at) + DeltaHead::floats(at) + 2 * at.longest * padded(at.p) + padded(at.longest);
   float* scratch = cpu.scratch.floats(each * omp_get_max_threads());
   with_type(s.xbc.dtype(), [&](auto type) {
 #pragma omp parallel for schedule(dynamic)
     for (std::int64_t i = 0; i < s.batch() * s.groups(); ++i)
-      scan_group<decltype(type)>(op, at, i / s.groups(), i % s.groups(), scratch + omp_get_thread_num() * each);
+      delta_group<decltype(type)>(op, at, i / s.groups(), i % s.groups(), scratch + omp_get_thread_num() * each);
   });
 }
 
@@ -387,14 +388,15 @@ template <>
 void compute(CpuOps& cpu, const ops::DeltaScanGrad& op) {
   const ScanShape& s = op.shape;
   if (s.xbc.numel() == 0) return;
-  const Places at(s);
-  const std::int64_t each = Keys::floats(at) + Head::floats(at) + Back::floats(at), threads = omp_get_max_threads();
+  const DeltaPlaces at(s);
+  const std::int64_t each = DeltaKeys::floats(at) + DeltaHead::floats(at) + DeltaBack::floats(at),
+                     threads = omp_get_max_threads();
   float *scratch = cpu.scratch.floats(each * threads + s.batch() * s.heads() * 2), *partial = scratch + each * threads;
   with_type(s.xbc.dtype(), [&](auto type) {
 #pragma omp parallel for schedule(dynamic)
     for (std::int64_t i = 0; i < s.batch() * s.groups(); ++i)
-      scan_group_back<decltype(type)>(op, at, i / s.groups(), i % s.groups(), scratch + omp_get_thread_num() * each,
-                                      partial + i * at.group * 2);
+      delta_group_back<decltype(type)>(op, at, i / s.groups(), i % s.groups(), scratch + omp_get_thread_num() * each,
+                                       partial + i * at.group * 2);
   });
   add_partials(partial, s.batch(), s.heads(), 2, {op.da_log, op.ddt_bias});
 }

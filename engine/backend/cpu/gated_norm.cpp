@@ -12,11 +12,11 @@ namespace mbench::cpu {
 namespace {
 
 // Rows of x, each with several norms next to each other.
-struct Sizes {
+struct GatedSizes {
   std::int64_t rows, n, norms, width, gates, groups;
   bool shared;  // one gamma for all norms
   template <class Op>
-  explicit Sizes(const Op& op)
+  explicit GatedSizes(const Op& op)
       : rows(op.x.numel() / std::max<std::int64_t>(1, op.x.shape()[3])),
         n(op.x.shape()[3]),
         norms(n / op.width),
@@ -29,9 +29,9 @@ struct Sizes {
 };
 
 // A thread's buffers of one norm's columns.
-struct Buffers {
+struct GatedBuffers {
   float *x, *z, *dy, *gamma, *out, *more;
-  Buffers(float* all, std::int64_t width)
+  GatedBuffers(float* all, std::int64_t width)
       : x(all),
         z(all + width),
         dy(all + 2 * width),
@@ -41,12 +41,12 @@ struct Buffers {
   static constexpr std::int64_t kCount = 6;
 };
 
-inline float sigmoid(float z) {
+inline float gate_sigmoid(float z) {
   return 1.0f / (1.0f + exp_f32(-z));
 }
 
 template <class T>
-void norm_row(const ops::GatedNorm& op, const Sizes& s, std::int64_t row, std::int64_t i, const Buffers& b) {
+void gated_row(const ops::GatedNorm& op, const GatedSizes& s, std::int64_t row, std::int64_t i, const GatedBuffers& b) {
   const std::int64_t at = row * s.n + i * s.width, w = s.width;
   const float* x = load(static_cast<const T*>(op.x.as<T>()) + at, b.x, w);
   const float* z = load(static_cast<const T*>(op.z.as<T>()) + row * s.gates + i * w, b.z, w);
@@ -54,7 +54,7 @@ void norm_row(const ops::GatedNorm& op, const Sizes& s, std::int64_t row, std::i
   float *u = b.more, *gate = b.dy;
 #pragma omp simd
   for (std::int64_t k = 0; k < w; ++k) {
-    gate[k] = z[k] * sigmoid(z[k]);
+    gate[k] = z[k] * gate_sigmoid(z[k]);
     u[k] = op.gate_first ? x[k] * gate[k] : x[k];
   }
   const float squares = sum_of(w, [=](std::int64_t k) { return u[k] * u[k]; });
@@ -70,8 +70,8 @@ void norm_row(const ops::GatedNorm& op, const Sizes& s, std::int64_t row, std::i
 
 // `dgamma`: the chunk's sums, of all columns of gamma.
 template <class T>
-void norm_row_back(const ops::GatedNormGrad& op, const Sizes& s, std::int64_t row, std::int64_t i, const Buffers& b,
-                   float* dgamma) {
+void gated_row_back(const ops::GatedNormGrad& op, const GatedSizes& s, std::int64_t row, std::int64_t i,
+                    const GatedBuffers& b, float* dgamma) {
   const std::int64_t at = row * s.n + i * s.width, w = s.width, gamma_at = s.gamma_at(row, i);
   const float* x = load(static_cast<const T*>(op.x.as<T>()) + at, b.x, w);
   const float* z = load(static_cast<const T*>(op.z.as<T>()) + row * s.gates + i * w, b.z, w);
@@ -83,13 +83,13 @@ void norm_row_back(const ops::GatedNormGrad& op, const Sizes& s, std::int64_t ro
   float* d = b.more;  // of the normed row, times gamma
 #pragma omp simd
   for (std::int64_t k = 0; k < w; ++k) {
-    const float gate = z[k] * sigmoid(z[k]), u = first ? x[k] * gate : x[k], e = first ? dy[k] : dy[k] * gate;
+    const float gate = z[k] * gate_sigmoid(z[k]), u = first ? x[k] * gate : x[k], e = first ? dy[k] : dy[k] * gate;
     sums[k] += e * u * rstd;
     d[k] = e * gamma[k];
   }
   const float mean = sum_of(w,
                             [=](std::int64_t k) {
-                              const float u = first ? x[k] * z[k] * sigmoid(z[k]) : x[k];
+                              const float u = first ? x[k] * z[k] * gate_sigmoid(z[k]) : x[k];
                               return d[k] * u * rstd;
                             }) /
                      static_cast<float>(w);
@@ -97,7 +97,7 @@ void norm_row_back(const ops::GatedNormGrad& op, const Sizes& s, std::int64_t ro
   float *dz = b.out, *du = b.more;
 #pragma omp simd
   for (std::int64_t k = 0; k < w; ++k) {
-    const float open = sigmoid(z[k]), gate = z[k] * open, slope = open * (1.0f + z[k] * (1.0f - open));
+    const float open = gate_sigmoid(z[k]), gate = z[k] * open, slope = open * (1.0f + z[k] * (1.0f - open));
     const float u = first ? x[k] * gate : x[k], back = rstd * (d[k] - u * rstd * mean);
     dz[k] = slope * (first ? back * x[k] : dy[k] * u * rstd * gamma[k]);
     du[k] = first ? back * gate : back;
@@ -110,33 +110,33 @@ void norm_row_back(const ops::GatedNormGrad& op, const Sizes& s, std::int64_t ro
 
 template <>
 void compute(CpuOps& cpu, const ops::GatedNorm& op) {
-  const Sizes s(op);
+  const GatedSizes s(op);
   const RowChunks chunks(s.rows);
-  const std::int64_t each = Buffers::kCount * s.width;
+  const std::int64_t each = GatedBuffers::kCount * s.width;
   float* scratch = cpu.scratch.floats(std::max<std::int64_t>(1, chunks.count * each));
   with_type(op.x.dtype(), [&](auto type) {
     parallel_rows(chunks.count, chunks.size * s.n, [&](std::int64_t c) {
-      const Buffers buffers(scratch + c * each, s.width);
+      const GatedBuffers buffers(scratch + c * each, s.width);
       for (std::int64_t row = chunks.begin(c); row < chunks.end(c); ++row)
-        for (std::int64_t i = 0; i < s.norms; ++i) norm_row<decltype(type)>(op, s, row, i, buffers);
+        for (std::int64_t i = 0; i < s.norms; ++i) gated_row<decltype(type)>(op, s, row, i, buffers);
     });
   });
 }
 
 template <>
 void compute(CpuOps& cpu, const ops::GatedNormGrad& op) {
-  const Sizes s(op);
+  const GatedSizes s(op);
   const RowChunks chunks(s.rows);
-  const std::int64_t all = op.gamma.numel(), each = Buffers::kCount * s.width + all;
+  const std::int64_t all = op.gamma.numel(), each = GatedBuffers::kCount * s.width + all;
   float* scratch = cpu.scratch.floats(std::max<std::int64_t>(1, chunks.count * each));
-  float* sums = scratch + chunks.count * Buffers::kCount * s.width;
+  float* sums = scratch + chunks.count * GatedBuffers::kCount * s.width;
   with_type(op.x.dtype(), [&](auto type) {
     parallel_rows(chunks.count, chunks.size * s.n, [&](std::int64_t c) {
-      const Buffers buffers(scratch + c * Buffers::kCount * s.width, s.width);
+      const GatedBuffers buffers(scratch + c * GatedBuffers::kCount * s.width, s.width);
       std::fill(sums + c * all, sums + (c + 1) * all, 0.0f);
       for (std::int64_t row = chunks.begin(c); row < chunks.end(c); ++row)
         for (std::int64_t i = 0; i < s.norms; ++i)
-          norm_row_back<decltype(type)>(op, s, row, i, buffers, sums + c * all);
+          gated_row_back<decltype(type)>(op, s, row, i, buffers, sums + c * all);
     });
   });
   if (op.dgamma) add_chunks(sums, chunks.count, all, op.dgamma);

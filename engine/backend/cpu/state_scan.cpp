@@ -12,8 +12,8 @@ namespace {
 using ops::ScanShape;
 
 // Which elements of the tensors a chunk of a head or of a group has.
-struct Places {
-  explicit Places(const ScanShape& s)
+struct ScanPlaces {
+  explicit ScanPlaces(const ScanShape& s)
       : groups(s.groups()),
         group(s.group()),
         heads(s.heads()),
@@ -53,13 +53,13 @@ struct Places {
 };
 
 // ln(1 + e^z).
-inline float softplus(float z) {
+inline float scan_softplus(float z) {
   return z > 20.0f ? z : std::log1p(std::exp(z));
 }
 
 // dt of a chunk of a head, and the sums of dt A.
 template <class T>
-void make_steps(const ScanShape& s, const Places& at, std::int64_t b, std::int64_t h, std::int64_t c, float* steps,
+void make_steps(const ScanShape& s, const ScanPlaces& at, std::int64_t b, std::int64_t h, std::int64_t c, float* steps,
                 float* sums) {
   const float bias = element_of(s.dt_bias, h), a = -std::exp(element_of(s.a_log, h));
   const T* raw = static_cast<const T*>(s.in.as<T>()) + at.raw(b, h, c);
@@ -67,7 +67,7 @@ void make_steps(const ScanShape& s, const Places& at, std::int64_t b, std::int64
   for (std::int64_t t = 0; t < s.length(c); ++t) {
     float value = 0;
     to_floats(raw + t * at.in_row, &value, 1);
-    steps[t] = softplus(value + bias);
+    steps[t] = scan_softplus(value + bias);
     sum += steps[t] * a;
     sums[t] = sum;
   }
@@ -75,7 +75,7 @@ void make_steps(const ScanShape& s, const Places& at, std::int64_t b, std::int64
 
 // What a chunk adds to the state: the sum over t of exp(end - sums[t]) dt[t] B[t] x[t]^T.
 template <class T>
-void chunk_state(const ops::StateScan& op, const Places& at, std::int64_t b, std::int64_t h, std::int64_t c,
+void chunk_state(const ops::StateScan& op, const ScanPlaces& at, std::int64_t b, std::int64_t h, std::int64_t c,
                  float* room) {
   const ScanShape& s = op.shape;
   const std::int64_t length = s.length(c);
@@ -93,7 +93,7 @@ void chunk_state(const ops::StateScan& op, const Places& at, std::int64_t b, std
 }
 
 // From what each chunk adds, which stands where the next one begins, to the states.
-void pass_states(const ScanShape& s, const Places& at, const Tensor& sums, const Tensor& states) {
+void pass_states(const ScanShape& s, const ScanPlaces& at, const Tensor& sums, const Tensor& states) {
   const std::int64_t all = at.batch * at.heads;
   parallel_rows(all, at.state * s.chunks(), [&](std::int64_t i) {
     const std::int64_t b = i / at.heads, h = i % at.heads;
@@ -124,16 +124,16 @@ inline void decayed(std::int64_t length, const float* scores, const float* steps
 // B transposed and C of a group's chunk, and their scores.
 struct GroupChunk {
   float *bs, *cs, *b_turned, *scores;
-  GroupChunk(ScanRoom& room, const Places& at)
+  GroupChunk(ScanRoom& room, const ScanPlaces& at)
       : bs(room.take(at.longest, padded(at.n))),
         cs(room.take(at.longest, padded(at.n))),
         b_turned(room.take(at.n, padded(at.longest))),
         scores(room.take(at.longest, padded(at.longest))) {}
-  static std::int64_t floats(const Places& at) {
+  static std::int64_t floats(const ScanPlaces& at) {
     return 2 * at.longest * padded(at.n) + at.n * padded(at.longest) + at.longest * padded(at.longest);
   }
   template <class T>
-  void load(const ScanShape& s, const Places& at, std::int64_t b, std::int64_t g, std::int64_t c) {
+  void load(const ScanShape& s, const ScanPlaces& at, std::int64_t b, std::int64_t g, std::int64_t c) {
     const T* from = static_cast<const T*>(s.xbc.as<T>()) + at.of_group(b, g, c) + at.width;
     const std::int64_t length = s.length(c);
     load_block(from, at.row, length, at.n, bs);
@@ -144,7 +144,7 @@ struct GroupChunk {
 };
 
 template <class T>
-void scan_chunk(const ops::StateScan& op, const Places& at, std::int64_t b, std::int64_t g, std::int64_t c,
+void scan_chunk(const ops::StateScan& op, const ScanPlaces& at, std::int64_t b, std::int64_t g, std::int64_t c,
                 float* room) {
   const ScanShape& s = op.shape;
   const std::int64_t length = s.length(c);
@@ -170,7 +170,7 @@ void scan_chunk(const ops::StateScan& op, const Places& at, std::int64_t b, std:
   }
 }
 
-std::int64_t floats_of_scan(const Places& at) {
+std::int64_t floats_of_scan(const ScanPlaces& at) {
   return GroupChunk::floats(at) + 2 * at.longest * padded(at.p) + at.longest * padded(at.longest) +
          at.n * padded(at.p) + padded(at.longest) + at.longest * padded(at.n);
 }
@@ -181,7 +181,7 @@ template <>
 void compute(CpuOps& cpu, const ops::StateScan& op) {
   const ScanShape& s = op.shape;
   if (op.shape.xbc.numel() == 0) return;
-  const Places at(s);
+  const ScanPlaces at(s);
   const std::int64_t chunks = s.chunks(), each = floats_of_scan(at);
   float* scratch = cpu.scratch.floats(each * omp_get_max_threads());
   const auto own = [&] { return scratch + omp_get_thread_num() * each; };
@@ -205,7 +205,7 @@ namespace {
 
 // Of the state where chunk c begins, what its outputs give: the sum over t of exp(sums[t]) C[t] dy[t]^T.
 template <class T>
-void chunk_dstate(const ops::StateScanGrad& op, const Places& at, std::int64_t b, std::int64_t h, std::int64_t c,
+void chunk_dstate(const ops::StateScanGrad& op, const ScanPlaces& at, std::int64_t b, std::int64_t h, std::int64_t c,
                   float* room) {
   const ScanShape& s = op.shape;
   const std::int64_t length = s.length(c);
@@ -224,7 +224,7 @@ void chunk_dstate(const ops::StateScanGrad& op, const Places& at, std::int64_t b
 }
 
 // To the gradients of the states where chunks end.
-void pass_dstates(const ScanShape& s, const Places& at, const Tensor& sums, const Tensor& dstates) {
+void pass_dstates(const ScanShape& s, const ScanPlaces& at, const Tensor& sums, const Tensor& dstates) {
   const std::int64_t all = at.batch * at.heads, chunks = s.chunks();
   parallel_rows(all, at.state * chunks, [&](std::int64_t i) {
     const std::int64_t b = i / at.heads, h = i % at.heads;
@@ -244,7 +244,7 @@ void pass_dstates(const ScanShape& s, const Places& at, const Tensor& sums, cons
 struct BackBuffers {
   float *x, *dy, *dx, *work, *turned, *m, *w, *dscores, *state, *dstate, *state_turned, *dbs, *dcs, *factors, *dsums,
       *dsteps;
-  BackBuffers(ScanRoom& room, const Places& at) {
+  BackBuffers(ScanRoom& room, const ScanPlaces& at) {
     const std::int64_t l = at.longest, p = padded(at.p), n = padded(at.n), wide = padded(l);
     for (float** buffer : {&x, &dy, &dx, &work}) *buffer = room.take(l, p);
     turned = room.take(at.p, wide);
@@ -254,7 +254,7 @@ struct BackBuffers {
     for (float** buffer : {&dbs, &dcs}) *buffer = room.take(l, n);
     for (float** buffer : {&factors, &dsums, &dsteps}) *buffer = room.take(1, wide);
   }
-  static std::int64_t floats(const Places& at) {
+  static std::int64_t floats(const ScanPlaces& at) {
     const std::int64_t l = at.longest, p = padded(at.p), n = padded(at.n), wide = padded(l);
     return 4 * l * p + at.p * wide + 3 * l * wide + 2 * at.n * p + at.p * n + 2 * l * n + 3 * wide;
   }
@@ -283,7 +283,7 @@ inline void back_through_decays(std::int64_t length, const float* scores, const 
 }
 
 // Through the state where the chunk begins, and the one where it ends. Adds to dx, dB, dC and the gradients of steps and sums.
-inline void back_through_states(const Places& at, std::int64_t length, const GroupChunk& group, const float* steps,
+inline void back_through_states(const ScanPlaces& at, std::int64_t length, const GroupChunk& group, const float* steps,
                                 const float* sums, float d, const BackBuffers& k) {
   const std::int64_t p = padded(at.p), n = padded(at.n);
   const float end = sums[length - 1];
@@ -317,7 +317,7 @@ inline void back_through_states(const Places& at, std::int64_t length, const Gro
 
 // The raw steps' gradients of a chunk of a head; and in `partial` what it adds to those of a_log, dt_bias and d.
 template <class T>
-void finish_steps(const ops::StateScanGrad& op, const Places& at, std::int64_t b, std::int64_t h, std::int64_t c,
+void finish_steps(const ops::StateScanGrad& op, const ScanPlaces& at, std::int64_t b, std::int64_t h, std::int64_t c,
                   const BackBuffers& k, float* partial) {
   const ScanShape& s = op.shape;
   const std::int64_t length = s.length(c), p = padded(at.p);
@@ -341,7 +341,7 @@ void finish_steps(const ops::StateScanGrad& op, const Places& at, std::int64_t b
 }
 
 template <class T>
-void scan_chunk_back(const ops::StateScanGrad& op, const Places& at, std::int64_t b, std::int64_t g, std::int64_t c,
+void scan_chunk_back(const ops::StateScanGrad& op, const ScanPlaces& at, std::int64_t b, std::int64_t g, std::int64_t c,
                      float* room, float* partial) {
   const ScanShape& s = op.shape;
   const std::int64_t length = s.length(c), wide = padded(length);
@@ -379,7 +379,7 @@ template <>
 void compute(CpuOps& cpu, const ops::StateScanGrad& op) {
   const ScanShape& s = op.shape;
   if (s.xbc.numel() == 0) return;
-  const Places at(s);
+  const ScanPlaces at(s);
   const std::int64_t chunks = s.chunks(), parts = at.batch * chunks,
                      each = GroupChunk::floats(at) + BackBuffers::floats(at), threads = omp_get_max_threads();
   float *scratch = cpu.scratch.floats(each * threads + parts * at.heads * 3), *partial = scratch + each * threads;

@@ -179,8 +179,8 @@ TEST_CASE("tiny LLaMA and DeepSeek with multi-token prediction train as in trans
 }
 
 // Mamba-2 alone; with attention, feed-forward blocks and experts, a branch each layer; experts in a latent width; groups, chunks that the sequence does not fill.
-TEST_CASE("tiny Mamba-2 and Nemotron-H train as in transformers") {
-  for (const char* name : {"mamba2_odd", "nemotron_h_odd", "nemotron_h_moe_odd", "nemotron_3_odd"}) {
+TEST_CASE("tiny Mamba-2, Nemotron-H and Qwen3-Next train as in transformers") {
+  for (const char* name : {"mamba2_odd", "nemotron_h_odd", "nemotron_h_moe_odd", "nemotron_3_odd", "qwen3_next_odd"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});

@@ -51,6 +51,15 @@ TEST_CASE("presets have the published number of parameters") {
   // As their reports have them: 12.5 + 3.1 and 331.6 + 9.4 billion, those of the tables of words second.
   CHECK(static_cast<double>(count("nemotron-4-15b").value()) == Approx(15.6e9).epsilon(0.003));
   CHECK(static_cast<double>(count("nemotron-4-340b").value()) == Approx(341.0e9).epsilon(0.001));
+  // Hybrids: as their published weights have them, without the corrections of routers.
+  CHECK(count("mamba2-130m") == 128989632);
+  CHECK(count("mamba2-2.7b") == 2702599680);
+  CHECK(count("nemotron-h-8b") == 8100852736);
+  CHECK(count("nemotron-nano-9b-v2") == 8888227328);
+  CHECK(count("nemotron-nano-12b-v2") == 12310001152);
+  CHECK(count("nemotron-3-nano-30b-a3b") == 31577937344);
+  CHECK(count("nemotron-3-super-120b-a12b") == 123611012096);
+  CHECK(count("qwen3-next-80b-a3b") == 79674391296);
   // BertForPreTraining, whose vocabulary is not padded.
   std::int64_t bert = 0;
   const ModelSpec uncased = find_preset("bert-base-uncased", "test");
@@ -270,7 +279,8 @@ TEST_CASE("large GPT presets are as large as their names say") {
 }
 
 TEST_CASE("every family names all of its parts, and a spec may name others") {
-  CHECK(family_names() == std::vector<std::string>{"bert", "deepseek", "gpt", "llama", "mixtral"});
+  CHECK(family_names() ==
+        std::vector<std::string>{"bert", "deepseek", "gpt", "llama", "mamba2", "mixtral", "nemotron_h"});
   const auto read = [](const char* text) { return read_model(nlohmann::json::parse(text), "m: $"); };
   const ModelSpec plain = read(R"({"preset": "gpt-bytes-tiny"})");
   CHECK(plain.parts() == parts_of_family("gpt"));
@@ -359,4 +369,36 @@ TEST_CASE("rotary frequencies, and LLaMA 3.1's slower ones") {
                     Catch::Contains("m: $.rope") && Catch::Contains("fraction"));
   CHECK_THROWS_WITH(read(R"({"scaling": {"factor": 4, "low_frequency_factor": 4}})"),
                     Catch::Contains("high_frequency_factor") && Catch::Contains("need more than the low one"));
+}
+
+TEST_CASE("layers of one branch each, and of two with other mixers") {
+  const auto model = [](const std::string& fields) {
+    return read_model(
+        nlohmann::json::parse(R"({"family": "nemotron_h", "hidden": 64, "heads": 4, "vocab": 100, "positions": 32,
+        "state_heads": 4, "state_head_dim": 8, "state_groups": 2, "state_dim": 6, )" +
+                              fields + "}"),
+        "model");
+  };
+  const ModelSpec m = model(R"("layers": 4, "hybrid_pattern": "M*-M")");
+  CHECK(layer_of(m, 0).branches.size() == 1);
+  CHECK(std::holds_alternative<StateMixerSpec>(layer_of(m, 0).branches[0].mixer));
+  CHECK(std::holds_alternative<AttentionSpec>(layer_of(m, 1).branches[0].mixer));
+  CHECK(std::holds_alternative<MlpSpec>(layer_of(m, 2).branches[0].mixer));
+  CHECK(kinds_of_layers(m) == std::vector<std::int64_t>{0, 1, 2});
+  CHECK(read_model(nlohmann::json(model_identity(m)), "model").hybrid_pattern == "M*-M");
+  const ModelSpec two = model(R"("layers": 4, "layers_of": [{"every": 2, "mixer": "mamba2"}])");
+  CHECK(layer_of(two, 0).branches.size() == 2);
+  CHECK(std::holds_alternative<StateMixerSpec>(layer_of(two, 0).branches[0].mixer));
+  CHECK(std::holds_alternative<AttentionSpec>(layer_of(two, 1).branches[0].mixer));
+  // What a weight of a group has: z, x, B, C and steps.
+  const auto s = std::get<StateMixerSpec>(layer_of(m, 0).branches[0].mixer);
+  CHECK(s.in.out == 2 * (16 + 16 + 2 * 6 + 2));
+  CHECK(s.conv.rows == 2 * (16 + 2 * 6));
+  using Catch::Contains;
+  CHECK_THROWS_WITH(model(R"("layers": 3, "hybrid_pattern": "M*-M")"),
+                    Contains("got 4 letters, need one for each of 3"));
+  CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "MX")"), Contains("letter 2, got \"X\""));
+  CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "ME")"), Contains("need \"experts\" too"));
+  CHECK_THROWS_WITH(model(R"("layers": 2)"), Contains("of layers without Mamba-2 or Gated DeltaNet"));
+  CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "M*", "state_groups": 3)"), Contains("state_groups"));
 }

@@ -19,8 +19,8 @@ struct DeltaArguments {
   // a_log and dt_bias.
   float *inverse, *parts;
   float* state;  // [batch, heads, n, p]: the state as it goes along, or its gradient
-  // Of one chunk: states after each position and their gradients [chunk, batch, heads, n, p]; values less what the state said of the
-  // key, and the gradients of u [chunk, batch, heads, p]; gradients of units [chunk, batch, groups, 2, n].
+  // Of one chunk: states after each position and their gradients, [chunk, batch, heads, n, p]. Values less what the state said of the
+  // key, and the gradients of u, [chunk, batch, heads, p]. Gradients of units, [chunk, batch, groups, 2, n].
   float *after, *dafter, *less, *du, *units;
   std::int64_t seq, batch, groups, group, heads, p, n, chunk, chunks, channels, width, first,
       from;  // from: the chunk's first
@@ -68,9 +68,6 @@ struct DeltaArguments {
   }
 };
 
-struct DeltaColumn {
-  std::int64_t b, h, i;
-};
 __device__ inline std::int64_t delta_thread() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }

@@ -49,12 +49,12 @@ struct ScanArguments {
   __device__ std::int64_t end(std::int64_t c) const { return (c + 1) * chunk < seq ? (c + 1) * chunk : seq; }
 };
 
-__device__ inline std::int64_t flat_thread() {
+__device__ inline std::int64_t scan_thread() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
 template <class T>
-__device__ inline float dot(const T* a, const T* b, std::int64_t n) {
+__device__ inline float scan_dot(const T* a, const T* b, std::int64_t n) {
   float sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += to_f32(a[i]) * to_f32(b[i]);
   return sum;
@@ -63,7 +63,7 @@ __device__ inline float dot(const T* a, const T* b, std::int64_t n) {
 // dt and the sums of dt A: a thread takes a chunk of a head.
 template <class T>
 __global__ void __launch_bounds__(kScanThreads) scan_steps(ScanArguments<T> a) {
-  const std::int64_t i = flat_thread();
+  const std::int64_t i = scan_thread();
   if (i >= a.batch * a.heads * a.chunks) return;
   const std::int64_t c = i % a.chunks, h = i / a.chunks % a.heads, b = i / a.chunks / a.heads;
   const float bias = to_f32(a.dt_bias[h]), slope = -expf(to_f32(a.a_log[h]));
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kScanThreads) scan_steps(ScanArguments<T> a) {
 // An element of what a chunk adds to a state: to the one where the next begins, or, of gradients, where the one before ends.
 template <bool Back, class T>
 __global__ void __launch_bounds__(kScanThreads) scan_chunk_states(ScanArguments<T> a) {
-  const std::int64_t all = a.batch * a.heads * a.n * a.p, k = flat_thread();
+  const std::int64_t all = a.batch * a.heads * a.n * a.p, k = scan_thread();
   if (k >= all * (a.chunks - 1)) return;
   const std::int64_t c = k / all + (Back ? 1 : 0), i = k % a.p, j = k / a.p % a.n, h = k / a.p / a.n % a.heads,
                      b = k % all / (a.heads * a.n * a.p), last = a.end(c) - 1;
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kScanThreads) scan_chunk_states(ScanArguments<
 // From what chunks add to states, in the order of the sequence or against it.
 template <bool Back, class T>
 __global__ void __launch_bounds__(kScanThreads) scan_pass(ScanArguments<T> a) {
-  const std::int64_t size = a.n * a.p, k = flat_thread();
+  const std::int64_t size = a.n * a.p, k = scan_thread();
   if (k >= a.batch * a.heads * size) return;
   const std::int64_t h = k / size % a.heads, b = k / size / a.heads, at = k % size;
   float* states = Back ? a.dstates : a.states;
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kScanThreads) scan_outputs(ScanArguments<T> a)
   const float sum = a.sums[a.step(t, b, h)];
   for (std::int64_t s = begin + threadIdx.x; s <= t; s += blockDim.x)
     m[s - begin] =
-        dot(a.cs(t, b, h), a.bs(s, b, h), a.n) * expf(sum - a.sums[a.step(s, b, h)]) * a.steps[a.step(s, b, h)];
+        scan_dot(a.cs(t, b, h), a.bs(s, b, h), a.n) * expf(sum - a.sums[a.step(s, b, h)]) * a.steps[a.step(s, b, h)];
   __syncthreads();
   const float *state = a.states + a.state(c, b, h), grown = expf(sum), d = to_f32(a.d[h]);
   for (std::int64_t i = threadIdx.x; i < a.p; i += blockDim.x) {
@@ -149,7 +149,7 @@ struct ScanPair {
 template <class T>
 __device__ inline ScanPair scan_pair(const ScanArguments<T>& a, std::int64_t t, std::int64_t s, std::int64_t b,
                                      std::int64_t h) {
-  return {dot(a.dy + a.out(t, b, h), a.x(s, b, h), a.p), dot(a.cs(t, b, h), a.bs(s, b, h), a.n),
+  return {scan_dot(a.dy + a.out(t, b, h), a.x(s, b, h), a.p), scan_dot(a.cs(t, b, h), a.bs(s, b, h), a.n),
           expf(a.sums[a.step(t, b, h)] - a.sums[a.step(s, b, h)])};
 }
 
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(kScanThreads) scan_group_back(ScanArguments<T>
     __syncthreads();
     for (std::int64_t o = begin + threadIdx.x; o < end; o += blockDim.x) {
       const std::int64_t t = OfB ? o : at, s = OfB ? at : o;
-      weights[o - begin] = dot(a.dy + a.out(t, b, h), a.x(s, b, h), a.p) *
+      weights[o - begin] = scan_dot(a.dy + a.out(t, b, h), a.x(s, b, h), a.p) *
                            expf(a.sums[a.step(t, b, h)] - a.sums[a.step(s, b, h)]) * a.steps[a.step(s, b, h)];
     }
     __syncthreads();
@@ -276,7 +276,7 @@ struct HeadSums {
 template <class G>
 __global__ void __launch_bounds__(kScanThreads)
     add_head_sums(const float* partial, std::int64_t parts, std::int64_t heads, HeadSums<G> sums) {
-  const std::int64_t i = flat_thread();
+  const std::int64_t i = scan_thread();
   if (i >= heads * 3) return;
   float sum = 0;
   for (std::int64_t part = 0; part < parts; ++part) sum += partial[part * heads * 3 + i];
