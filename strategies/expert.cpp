@@ -130,6 +130,12 @@ void write(const Point& p, Plan& plan) {
 
 }  // namespace
 
+bool has_dense(const ModelSpec& m) {
+  for (std::int64_t i = 0; i < m.layers; ++i)
+    if (!m.has_experts(i) && (m.hybrid_pattern.empty() || !m.mixer_at(i))) return true;
+  return false;
+}
+
 bool has_equal_shares(const Point& p) {
   if (p.router.routing != Routing::balanced) return false;
   const std::int64_t run = balanced_run(p.model), seq = neighbouring_seq(p);

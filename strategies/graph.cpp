@@ -1,4 +1,4 @@
-// As whose program a step runs (framework/framework.h), how attention is computed, and whether steps are recorded once and replayed.
+// As whose program a step runs (framework/framework.h), how attention is computed, and what of a step is recorded once and replayed.
 #include <map>
 #include <utility>
 
@@ -12,14 +12,17 @@ namespace {
 
 constexpr Way kNotCaptured = one_of("capture", "false");
 
+bool router_scales_in_fp16(const Point& p) {
+  const RoutingSpec& routing = p.model.parts().routing;
+  return p.model.experts > 0 && p.precision == Precision::fp16 && (routing.balance_loss > 0 || routing.z_loss > 0);
+}
+
 // A replayed step does what the recorded one did: nothing in it may follow what the host reads of the device.
 MaybeFault why_not_captured(const Point& p) {
-  const bool experts = p.model.experts > 0;
   if (reads_rows(p))
     return infeasible({one_of("router", "balanced|capacity:1"), kNotCaptured},
                       "capture true with router {}, whose experts have as many rows as the host reads", str(p.router));
-  const RoutingSpec& routing = p.model.parts().routing;
-  if (experts && p.precision == Precision::fp16 && (routing.balance_loss > 0 || routing.z_loss > 0))
+  if (router_scales_in_fp16(p))
     return infeasible({one_of("precision", "bf16"), kNotCaptured},
                       "capture true with the router's losses in fp16, whose scale the host decides");
   if (p.offload != Offload::none)
@@ -31,6 +34,58 @@ MaybeFault why_not_captured(const Point& p) {
   if (p.optimizer != OptimizerKind::adamw)
     return not_built_in({one_of("optimizer", "adamw"), kNotCaptured}, "capture true with optimizer {}",
                         name_of(p.optimizer));
+  return std::nullopt;
+}
+
+// Experts whose rows the host decides, within a part: Megatron-Core captures experts only where each has as many rows as its capacity.
+MaybeFault why_no_experts_within(const Point& p, std::string_view parts) {
+  if (p.model.experts == 0 || p.router.routing == Routing::capacity) return std::nullopt;
+  if (reads_rows(p) || framework_of(p.framework)->keeps.reads_expert_rows)
+    return infeasible({one_of("router", "capacity:1"), kNotCaptured},
+                      "capture {} with router {}, whose experts have as many rows as the host reads", parts,
+                      str(p.router));
+  return std::nullopt;
+}
+
+// What Megatron-Core's scopes refuse (--cuda-graph-modules), and what replays of parts cannot be.
+MaybeFault why_not_parts(const Point& p) {
+  const CapturedParts parts = p.capture.parts;
+  const std::string name = name_of(parts);
+  const bool layer = parts.has(CapturedPart::layer), moe = parts.has(CapturedPart::moe),
+             router = parts.has(CapturedPart::moe_router), mlp = parts.has(CapturedPart::mlp);
+  if ((moe || router) && p.model.experts == 0)
+    return infeasible({kNotCaptured, one_of("capture", "attention|mlp")}, "capture {} of {} without experts", name,
+                      p.model.name);
+  if (mlp && !has_dense(p.model))
+    return infeasible({kNotCaptured, one_of("capture", "attention")}, "capture {} of {} without dense layers", name,
+                      p.model.name);
+  if (layer || moe)
+    if (auto why = why_no_experts_within(p, name)) return why;
+  if ((layer || moe || router) && router_scales_in_fp16(p))
+    return infeasible({one_of("precision", "bf16"), kNotCaptured},
+                      "capture {} with the router's losses in fp16, whose scale the host decides", name);
+  if (p.recompute.regions.has(Region::layer))
+    return infeasible({one_of("recompute", "none|selective"), kNotCaptured},
+                      "capture {} with recompute full, which runs parts of layers outside of their graphs", name);
+  if (p.recompute.regions.has(Region::moe) && router)
+    return infeasible({one_of("recompute", "-moe+moe_act"), kNotCaptured},
+                      "capture {} with recompute moe, which runs the router again outside of its graph", name);
+  if (p.overlap_moe && (layer || moe || mlp))
+    return infeasible({one_of("overlap_moe", "false"), kNotCaptured},
+                      "capture {} with overlap_moe true, whose micro batches take turns within it", name);
+  if (p.replicas == Replicas::single_process)
+    return infeasible({one_of("replicas", "ranks"), kNotCaptured},
+                      "capture {} with replicas single_process, whose threads meet within a step", name);
+  const ModelParts& model = p.model.parts();
+  if (!layer && model.branches != Branches::sequential)
+    return not_built_in({kNotCaptured, one_of("capture", "layer"), one_of("model.branches", "sequential")},
+                        "capture {} of branches that run in parallel", name);
+  if (router && model.norm_place == NormPlace::post)
+    return not_built_in({kNotCaptured, one_of("model.norm_place", "pre")}, "capture {} with norm_place post", name);
+  // A replay needs the memory of its recording, which follows the rows of all experts before it.
+  if (reads_rows(p) && !p.simulated())
+    return not_built_in({one_of("router", "balanced|capacity:1"), kNotCaptured, one_of("device", "sim:")},
+                        "capture {} with router {} on {}", name, str(p.router), p.device);
   return std::nullopt;
 }
 
@@ -94,7 +149,8 @@ MaybeFault why_only_simulated(const Point& p, const Framework& framework) {
 MaybeFault refuse(const Point& p) {
   if (p.capture.step)
     if (auto why = why_not_captured(p)) return why;
-  if (p.capture.parts.any()) return not_built_in({kNotCaptured}, "capture {}", name_of(p.capture));
+  if (p.capture.parts.any())
+    if (auto why = why_not_parts(p)) return why;
   const auto framework = framework_of(p.framework);
   if (auto why = why_not_chosen(p, *framework)) return why;
   if (auto why = why_not_that_loss(p, framework->keeps)) return why;

@@ -4,18 +4,12 @@
 // chunk (Megatron's --recompute-method block).
 #include <algorithm>
 
+#include "strategies/routing.h"
 #include "strategies/stages.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
-
-// Whether any layer has a block of that kind, so that there is something to drop.
-bool has_dense(const ModelSpec& m) {
-  for (std::int64_t i = 0; i < m.layers; ++i)
-    if (!m.has_experts(i) && (m.hybrid_pattern.empty() || !m.mixer_at(i))) return true;
-  return false;
-}
 
 // The order of products is known of one kind of layer: queries, keys, values and their output, gates, ups and their output.
 MaybeFault bad_products(const Point& p) {

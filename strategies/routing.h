@@ -4,6 +4,9 @@
 
 namespace mbench::strategies {
 
+// Whether any layer has a dense feed-forward block.
+bool has_dense(const ModelSpec& m);
+
 // Whether balanced routing gives all experts the same number of rows. The tokens that a rank dispatches must then be a multiple of the
 // cycle in which it chooses all equally often.
 bool has_equal_shares(const Point& p);

@@ -20,7 +20,20 @@ Branch::Branch(ParameterStore& store, const Plan& plan, const LayerSpec& layer, 
       output_norm_(norm_if(store, plan, spec.output_norm)),
       residual_(spec.name + ".residual.dropout", layer.residual_scale),
       norm_checkpoint_(drop.has(Region::norm)),
-      mixer_checkpoint_(drops_mixer(spec, drop)) {}
+      mixer_checkpoint_(drops_mixer(spec, drop)),
+      captured_(captured_whole(plan.captured, spec)),
+      router_captured_(plan.captured.has(CapturedPart::moe_router) && std::holds_alternative<MoeSpec>(spec.mixer) &&
+                       place_ != NormPlace::post && norm_) {
+  // Behind what the mixer captures of its backward.
+  norm_backward_.joined = router_captured_;
+}
+
+void Branch::join(Branch& behind) {
+  if (!captured_) return;
+  behind.forward_.joined = behind.captured_;
+  behind.norm_forward_.joined = behind.router_captured_;
+  backward_.joined = behind.captured_ || behind.router_captured_;
+}
 
 Tensor Branch::mix(Context& c, const MicroBatch& batch, Tensor x, Saved& saved) const {
   if (mixer_checkpoint_.dropped() && !norm_checkpoint_.dropped()) saved.input = x;
@@ -46,12 +59,40 @@ Tensor Branch::mix_back(Context& c, const MicroBatch& batch, Tensor dy, Saved& s
   return dx;
 }
 
+Tensor Branch::norm_forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  if (!norm_) return x;
+  Tensor y;
+  norm_forward_.graph(c, router_captured_, batch, [&] { y = norm_->forward(c, x, saved.norm); });
+  return y;
+}
+
+Tensor Branch::norm_backward(Context& c, const MicroBatch& batch, const Tensor& dnormed, const Tensor& dy,
+                             Saved& saved) const {
+  Tensor dx;
+  norm_backward_.run(c, router_captured_, batch, dy,
+                     [&](const Tensor& in) { dx = norm_->backward(c, dnormed, in, saved.norm); });
+  return dx;
+}
+
 Tensor Branch::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  Tensor y;
+  forward_.run(c, captured_, batch, x, [&](const Tensor& in) { y = run_forward(c, batch, in, saved); });
+  return y;
+}
+
+Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
+  Tensor dx;
+  backward_.run(c, captured_, batch, dy, [&](const Tensor& in) { dx = run_backward(c, batch, in, saved); });
+  return dx;
+}
+
+Tensor Branch::run_forward(Context& c, const MicroBatch& batch, const Tensor& input, Saved& saved) const {
+  const Tensor x = norm_forward_.own_input(c, router_captured_, input);
   if (place_ == NormPlace::post) {
     const Tensor mixed = mix(c, batch, x, saved);
     return norm_->forward(c, residual_.forward(c, batch, mixed, mixer_->bias(), x, saved.residual), saved.norm);
   }
-  Tensor mixed = mix(c, batch, norm_ ? norm_->forward(c, x, saved.norm) : x, saved), bias = mixer_->bias();
+  Tensor mixed = mix(c, batch, norm_forward(c, batch, x, saved), saved), bias = mixer_->bias();
   if (output_norm_) {
     if (bias) run(c.device, ops::BiasAdd{mixed, bias, mixed});
     bias.reset();
@@ -60,7 +101,7 @@ Tensor Branch::forward(Context& c, const MicroBatch& batch, const Tensor& x, Sav
   return residual_.forward(c, batch, mixed, bias, x, saved.residual);
 }
 
-Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
+Tensor Branch::run_backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   if (place_ == NormPlace::post) {
     const Tensor dsum = norm_->backward(c, dy, Tensor(), saved.norm);
     const Tensor dx = mix_back(c, batch, residual_.backward(c, batch, dsum, saved.residual), saved);
@@ -70,7 +111,7 @@ Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, S
   Tensor dmixed = residual_.backward(c, batch, dy, saved.residual);
   if (output_norm_) dmixed = output_norm_->backward(c, dmixed, Tensor(), saved.output_norm);
   const Tensor dnormed = mix_back(c, batch, std::move(dmixed), saved);
-  if (norm_) return norm_->backward(c, dnormed, dy, saved.norm);
+  if (norm_) return norm_backward(c, batch, dnormed, dy, saved);
   run(c.device, ops::Add{dnormed, dy, dnormed});
   return dnormed;
 }
@@ -86,12 +127,15 @@ Tensor Branch::make_others(Context& c, const MicroBatch& batch, const Tensor& x,
 }
 
 Layer::Layer(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop)
-    : checkpoint_(drop.has(Region::layer)), gemms_checkpoint_(drop.has(Region::alternate_gemms)) {
+    : captured_(plan.captured.has(CapturedPart::layer)),
+      checkpoint_(drop.has(Region::layer)),
+      gemms_checkpoint_(drop.has(Region::alternate_gemms)) {
   if (spec.arrangement != Branches::sequential) {
     parallel_ = std::make_unique<ParallelBranches>(store, plan, spec, drop);
     return;
   }
   for (const BranchSpec& branch : spec.branches) branches_.emplace_back(store, plan, spec, branch, drop);
+  for (std::size_t i = 0; i + 1 < branches_.size(); ++i) branches_[i].join(branches_[i + 1]);
 }
 
 Tensor Layer::run_branches(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
@@ -103,6 +147,18 @@ Tensor Layer::run_branches(Context& c, const MicroBatch& batch, const Tensor& x,
 }
 
 Tensor Layer::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  Tensor y;
+  forward_.run(c, captured_, batch, x, [&](const Tensor& in) { y = run_forward(c, batch, in, saved); });
+  return y;
+}
+
+Tensor Layer::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
+  Tensor dx;
+  backward_.run(c, captured_, batch, dy, [&](const Tensor& in) { dx = run_backward(c, batch, in, saved); });
+  return dx;
+}
+
+Tensor Layer::run_forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   const Tensor y = run_branches(c, batch, x, saved);
   if (checkpoint_.drop(saved)) saved.input = x;
   if (gemms_checkpoint_.dropped()) {
@@ -118,7 +174,7 @@ void Layer::make_others(Context& c, const MicroBatch& batch, Saved& saved) const
     hidden = branches_[i].make_others(c, batch, hidden, saved.branches[i], i + 1 < branches_.size());
 }
 
-Tensor Layer::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
+Tensor Layer::run_backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   checkpoint_.restore(c, [&] {
     const Tensor x = std::exchange(saved.input, Tensor());
     run_branches(c, batch, x, saved);

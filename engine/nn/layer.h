@@ -2,6 +2,7 @@
 // is `y = norm(x + dropout(mixer(x) + bias))`. A norm may also stand on a branch's output, before the sum, with or
 // without the first one. Or the branches run in parallel (parallel_branches.h).
 #pragma once
+#include "engine/nn/captured.h"
 #include "engine/nn/mixer.h"
 #include "engine/nn/norm.h"
 #include "engine/nn/parallel_branches.h"
@@ -27,8 +28,15 @@ class Branch {
   void keep_alternate_gemms(Saved& saved) const;
   Tensor make_others(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved, bool sum) const;
   void after_step(Context& context) const { mixer_->after_step(context); }
+  // Captured parts of the branch behind this one are of the same graph as this one's, where both are next to each other.
+  void join(Branch& behind);
 
  private:
+  Tensor run_forward(Context& context, const MicroBatch& batch, const Tensor& input, Saved& saved) const;
+  Tensor run_backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
+  Tensor norm_forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  Tensor norm_backward(Context& context, const MicroBatch& batch, const Tensor& dnormed, const Tensor& dy,
+                       Saved& saved) const;
   Tensor mix(Context& context, const MicroBatch& batch, Tensor x, Saved& saved) const;
   Tensor mix_back(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved) const;
 
@@ -38,6 +46,9 @@ class Branch {
   std::optional<Norm> output_norm_;
   ResidualDropout residual_;
   Checkpoint norm_checkpoint_, mixer_checkpoint_;
+  // What is captured of it: all of it, or its norm together with the router.
+  bool captured_, router_captured_;
+  CapturedPiece forward_, backward_, norm_forward_, norm_backward_;
 };
 
 class Layer {
@@ -56,12 +67,16 @@ class Layer {
   }
 
  private:
+  Tensor run_forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  Tensor run_backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
   Tensor run_branches(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
 
   void make_others(Context& context, const MicroBatch& batch, Saved& saved) const;
 
   std::vector<Branch> branches_;
   std::unique_ptr<ParallelBranches> parallel_;  // in their place
+  bool captured_;
+  CapturedPiece forward_, backward_;
   Checkpoint checkpoint_, gemms_checkpoint_;
 };
 

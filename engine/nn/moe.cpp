@@ -59,7 +59,12 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
           sequence_axes(own_ ? plan.hidden.value : plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       router_(store, plan, spec),
       experts_(store, plan, spec.expert, drop),
-      exchange_(plan) {
+      exchange_(plan),
+      router_captured_(plan.captured.has(CapturedPart::moe_router)),
+      preprocess_captured_(plan.captured.has(CapturedPart::moe_preprocess) &&
+                           communication_ == EpCommunication::all_to_all) {
+  route_.joined = plan_.joined = permute_.joined = true;
+  route_back_.joined = preprocess_captured_;
   if (communication_ == EpCommunication::flex && plan.mesh.size(Axis::ep) > 1) visits_.emplace(plan, spec);
   if (spec.shared) shared_.emplace(store, plan, *spec.shared, drop);
   if (spec.shared_gate) shared_gate_.emplace(store, plan, *spec.shared_gate);
@@ -69,7 +74,7 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
   }
 }
 
-void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
+void Moe::plan_dispatch(Context& c, const MicroBatch& batch, const Tensor& experts, Saved& saved) const {
   const auto integers = [&](const Shape& shape, std::string_view what) {
     return c.device.empty(shape, DType::i64, Category::activations, what);
   };
@@ -90,7 +95,7 @@ void Moe::plan_dispatch(Context& c, const Tensor& experts, Saved& saved) const {
     most = std::max(most, fullest((tokens * active_ + experts_number_ - 1) / experts_number_) * here);
   plan.pairs = saved.pairs = integers({most}, "tokens of rows");
   if (own_) plan.first = c.groups.over({Axis::ep}).rank() * here;
-  run(c.device, plan);
+  plan_.graph(c, preprocess_captured_, batch, [&] { run(c.device, plan); });
   saved.sizes = {plan.capacity * (own_ ? 1 : ranks), {}};
   if (plan.capacity == 0)
     read_sizes(c, plan.counts, tokens * active_, saved);
@@ -246,22 +251,25 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
   Saved& saved = *owned;
   keep = std::move(owned);
   charge_sending(c);
-  const Tensor own_weights = router_.forward(c, batch, x, saved.router);
+  Tensor own_weights;
+  route_.graph(c, router_captured_, batch, [&] { own_weights = router_.forward(c, batch, x, saved.router); });
   saved.narrowed = down_.has_value();
   Tensor narrow = down_ ? down_->forward(c, x, saved.down) : x;
   saved.weights = communicate(c, tokens_.forward, own_weights);
   Tensor experts = communicate(c, tokens_.forward, saved.router.experts), visiting;
   if (visits_) visiting = visitors(c, communicate_briefly(c, tokens_.forward, narrow), experts, saved);
   make_token_map(c, false);
-  plan_dispatch(c, experts, saved);
+  plan_dispatch(c, batch, experts, saved);
   experts.reset();
   Tensor rows;
   Shape whole;
   {
     const Tensor tokens = visits_ ? std::exchange(visiting, Tensor()) : communicate_briefly(c, tokens_.forward, narrow);
     whole = tokens.shape();
-    rows = c.activation({saved.pairs.numel(), whole[2]}, "dispatched tokens");
-    run(c.device, ops::Dispatch{tokens, saved.pairs, active_, rows});
+    permute_.graph(c, preprocess_captured_, batch, [&] {
+      rows = c.activation({saved.pairs.numel(), whole[2]}, "dispatched tokens");
+      run(c.device, ops::Dispatch{tokens, saved.pairs, active_, rows});
+    });
   }
   narrow.reset();
   auto travelling = exchange_.send(c, std::move(rows), experts_.count(), saved.way, Towards::experts);
@@ -338,8 +346,11 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique
     const Shape pairs{dweights.numel(), 1};
     run(c.device, ops::DispatchGrad{back, saved.rows.view(pairs), dweights.view(pairs)});
   }
-  Tensor dx = for_tokens(c, whole, saved, "gradient of dispatched tokens");
-  run(c.device, ops::DispatchGrad{drows, saved.rows, dx});
+  Tensor dx;
+  permute_back_.run(c, preprocess_captured_, batch, drows, [&](const Tensor& in) {
+    dx = for_tokens(c, whole, saved, "gradient of dispatched tokens");
+    run(c.device, ops::DispatchGrad{in, saved.rows, dx});
+  });
   make_token_map(c, true);
   drows.reset();
   saved.rows.reset();
@@ -356,10 +367,19 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique
   Communication tokens(c, tokens_.backward, dx);
   dx.reset();
   dweights = communicate(c, tokens_.backward, dweights);
-  const Tensor drouter = router_.backward(c, batch, dweights, saved.router);
-  dx = tokens.finish();
-  if (down_) dx = down_->backward(c, dx, saved.down);
-  run(c.device, ops::Add{dx, drouter, dx});
+  const auto arrive = [&] {
+    dx = tokens.finish();
+    if (down_) dx = down_->backward(c, dx, saved.down);
+  };
+  if (router_captured_) {
+    arrive();
+    dx = route_back_.own_input(c, true, dx);
+  }
+  route_back_.graph(c, router_captured_, batch, [&] {
+    const Tensor drouter = router_.backward(c, batch, dweights, saved.router);
+    if (!router_captured_) arrive();
+    run(c.device, ops::Add{dx, drouter, dx});
+  });
   if (shared_) run(c.device, ops::Add{dx, dshared, dx});
   return dx;
 }

@@ -7,6 +7,7 @@
 #pragma once
 #include <optional>
 
+#include "engine/nn/captured.h"
 #include "engine/nn/experts.h"
 #include "engine/nn/mixer.h"
 #include "engine/nn/mlp.h"
@@ -58,7 +59,7 @@ class Moe final : public Mixer {
   // What a dispatcher that sends rows costs a framework's host in addition to its ops, in forward and in backward.
   void charge_sending(Context& context) const;
   // Plans where the chosen pairs go, and saves the plan.
-  void plan_dispatch(Context& context, const Tensor& experts, Saved& saved) const;
+  void plan_dispatch(Context& context, const MicroBatch& batch, const Tensor& experts, Saved& saved) const;
   // The same for sizes that follow the data, from the plan's counts: the host waits for them.
   void read_sizes(Context& context, const Tensor& counts, std::int64_t pairs, Saved& saved) const;
   // The rows of an expert that has `rows` on average, were this the fullest rank.
@@ -92,6 +93,9 @@ class Moe final : public Mixer {
   std::optional<Mlp> shared_;
   std::optional<Linear> shared_gate_;
   std::optional<Linear> down_, up_;  // to the width of experts, and back
+  // What is captured of it: the router, and what plans and makes the rows that go out. Each is of the graph of the norm before.
+  bool router_captured_, preprocess_captured_;
+  CapturedPiece route_, plan_, permute_, permute_back_, route_back_;
 };
 
 }  // namespace mbench

@@ -14,10 +14,9 @@ namespace mbench {
 
 class PartGraphs {
  public:
-  // A run of a part: of which module, which piece of it, and for which micro batch.
+  // Where a part runs: the piece of a module, and the first sample of its micro batch.
   struct Place {
-    const void* module = nullptr;
-    int piece = 0;
+    const void* piece = nullptr;
     std::int64_t micro = 0;
     auto operator<=>(const Place&) const = default;
   };

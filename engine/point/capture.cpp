@@ -46,6 +46,7 @@ CapturedParts read_parts(const json& value, const std::string& where) {
 
 Capture read_capture(const json& value, const std::string& where) {
   if (value.is_boolean()) return value.get<bool>();
+  if (value == "true" || value == "false") return value == "true";
   const CapturedParts parts = read_parts(value, where);
   if (parts.has(CapturedPart::layer) && parts != CapturedParts{CapturedPart::layer})
     fail(ErrorKind::bad_input, where,
@@ -69,7 +70,7 @@ ordered_json capture_schema() {
     names.push_back(name);
     word += (word.empty() ? "" : "|") + std::string(name);
   }
-  const ordered_json text = {{"type", "string"}, {"pattern", fmt::format("^({})(\\+({}))*$", word, word)}};
+  const ordered_json text = {{"type", "string"}, {"pattern", fmt::format("^(true|false|({})(\\+({}))*)$", word, word)}};
   const ordered_json list = {{"type", "array"}, {"items", {{"enum", names}}}};
   return {{"anyOf", ordered_json::array({{{"type", "boolean"}}, text, list})}};
 }

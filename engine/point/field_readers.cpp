@@ -184,8 +184,10 @@ std::vector<FieldChoice> capture_choices() {
           {"attention", "Of a layer, the norm, attention and the residual sum."},
           {"mlp", "Of a layer, the norm, the dense feed-forward block and the residual sum."},
           {"moe", "Of a layer, the norm, the experts and the residual sum."},
-          {"moe_router", "Of a layer with experts, the norm, the router and what is shared by all tokens."},
-          {"moe_preprocess", "Of a layer with experts, the plan of where rows go; with `moe_router`."}};
+          {"moe_router", "Of a layer with experts, the norm and the router."},
+          {"moe_preprocess",
+           "Of a layer with experts, the plan of where rows go and the rows themselves, where they go all-to-all; with "
+           "`moe_router`."}};
 }
 
 }  // namespace mbench

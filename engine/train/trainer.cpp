@@ -48,9 +48,9 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
   losses_ =
       device.empty({(1 + plan.model.mtp_layers) * plan.training.micro_batches}, DType::f32, Category::other, "losses");
   inputs_ = std::make_unique<StepInputs>(context_, stage_, dp_rank_, losses_, data);
-  if (!plan.capture) return;
-  context_.step_on_device = device.empty({1}, DType::i64, Category::other, "number of the step");
-  inputs_->keep_all();
+  if (plan.capture || plan.captured.any())
+    context_.step_on_device = device.empty({1}, DType::i64, Category::other, "number of the step");
+  if (plan.capture) inputs_->keep_all();
 }
 
 void Trainer::find_neighbours() {
@@ -275,7 +275,6 @@ void Trainer::enqueue(const Watcher& before) {
 Optimizer::Outcome Trainer::replay(const Watcher& before) {
   inputs_->write_kept(optimizer_->loss_scale());
   optimizer_->prepare();
-  if (device_.real()) device_.write(context_.step_on_device, std::as_bytes(std::span(&context_.step, 1)));
   const auto step = [&] {
     enqueue(before);
     const Span span(device_, "optimizer");
@@ -302,6 +301,9 @@ void Trainer::after_update() {
 
 StepResult Trainer::step(const Watcher& before) {
   device_.host_work(HostWork::step);
+  if (context_.step_on_device && device_.real())
+    device_.write(context_.step_on_device, std::as_bytes(std::span(&context_.step, 1)));
+  context_.graphs.begin_step(device_, context_.step);
   Optimizer::Outcome outcome;
   if (plan_.capture) {
     outcome = replay(before);

@@ -44,6 +44,8 @@ class Trainer {
   // prediction, scaled. Nothing where the model has none. Otherwise as mean_loss().
   std::optional<float> auxiliary_loss();
 
+  // How many captured parts were replayed.
+  std::int64_t replayed_parts() const { return context_.graphs.replays(); }
   const RouterLoad& router_load() const { return context_.router_load; }
   Group& all_ranks() { return groups_.all(); }
   const ParameterStore& parameters() const { return store_; }

@@ -50,6 +50,11 @@ struct Attribute {
 
 // A Python object in YAML: {_target_: torch.bfloat16, _call_: false}, {_target_: ...AttnBackend, _args_: [5]}. Null for one that says nothing of a step.
 json plain(const json& value) {
+  if (value.is_array()) {
+    json all = json::array();
+    for (const json& each : value) all.push_back(plain(each));
+    return all;
+  }
   if (!value.is_object() || !value.contains("_target_") || !value.at("_target_").is_string()) return value;
   const std::string target = value.at("_target_");
   const std::string last = target.substr(target.rfind('.') + 1);

@@ -82,18 +82,53 @@ void write_precision(Writing& w) {
   w.put("--exp-avg-sq-dtype", "bf16");
 }
 
-// Whole steps as one CUDA graph; mbench has none of parts.
+constexpr std::pair<const char*, const char*> kCapturedParts[] = {{"attn", "attention"},
+                                                                  {"mlp", "mlp"},
+                                                                  {"moe", "moe"},
+                                                                  {"moe_router", "moe_router"},
+                                                                  {"moe_preprocess", "moe_preprocess"}};
+
+// Whole steps as one CUDA graph, or a graph for parts of each layer. Without parts, or with the former "full", it is of whole layers.
 void read_capture(Reading& r) {
-  const json way = r.value("--cuda-graph-impl", "none"), scope = r.value("--cuda-graph-scope");
-  const bool whole = scope == "full_iteration" || scope == json::array({"full_iteration"});
+  const bool local = r.flag("--enable-cuda-graph"), external = r.flag("--external-cuda-graph");
+  const json way = r.value("--cuda-graph-impl", local      ? "local"
+                                                : external ? "transformer_engine"
+                                                           : "none"),
+             former = r.value("--cuda-graph-scope"), now = r.value("--cuda-graph-modules");
+  const std::string key = now.is_null() ? "--cuda-graph-scope" : "--cuda-graph-modules";
+  const json scope = now.is_null() ? former : now;
   if (way == "none") return;
-  if (way == "full_iteration" || (way == "local" && whole)) return r.set("capture", true);
-  r.lack("--cuda-graph-impl", "CUDA graphs of parts");
+  if (way == "full_iteration") return r.set("capture", true);
+  if (way != "local" && way != "transformer_engine") return r.lack("--cuda-graph-impl", "other CUDA graphs");
+  const json parts = scope.is_null() ? json::array() : scope.is_array() ? scope : json::array({scope});
+  if (parts == json::array({"full_iteration"})) return r.set("capture", true);
+  if (parts.empty() || parts == json::array({"full"})) return r.set("capture", "layer");
+  std::vector<std::string> captured;
+  for (const json& part : parts) {
+    const auto found = std::find_if(std::begin(kCapturedParts), std::end(kCapturedParts),
+                                    [&](const auto& each) { return part == each.first; });
+    if (found == std::end(kCapturedParts))
+      return r.lack(key, fmt::format("CUDA graphs of {}", short_json(part)), parts);
+    captured.emplace_back(found->second);
+  }
+  r.set("capture", fmt::format("{}", fmt::join(captured, "+")));
 }
 void write_capture(Writing& w) {
-  if (w.at("capture") != true) return;
-  w.put("--cuda-graph-impl", "local");
-  w.put("--cuda-graph-scope", "full_iteration");
+  const json capture = w.at("capture");
+  if (capture == false) return;
+  if (capture == true) {
+    w.put("--cuda-graph-impl", "local");
+    w.put("--cuda-graph-scope", "full_iteration");
+    return;
+  }
+  w.put("--cuda-graph-impl", "transformer_engine");
+  w.put("--te-rng-tracker", true);
+  if (capture == "layer") return w.put("--cuda-graph-scope", "full");
+  const std::string text = "+" + capture.get<std::string>() + "+";
+  json scope = json::array();
+  for (const auto& [theirs, ours] : kCapturedParts)
+    if (text.find(fmt::format("+{}+", ours)) != std::string::npos) scope.push_back(theirs);
+  w.put("--cuda-graph-scope", scope);
 }
 
 // Which kernels.

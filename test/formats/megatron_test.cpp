@@ -154,7 +154,8 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
   names("--softmax-type off-by-one", {"--softmax-type \"off-by-one\"", "a fixed sink"});
   names("--window-size 8,8", {"--window-size \"8,8\""});
   names("--window-size 8,0 --window-attn-skip-freq '[1]*3'", {"--window-attn-skip-freq", "so many layers"});
-  names("--optimizer dist_muon --cuda-graph-impl local", {"--optimizer \"dist_muon\"", "--cuda-graph-impl \"local\""});
+  names("--optimizer dist_muon --cuda-graph-impl local --cuda-graph-scope mamba",
+        {"--optimizer \"dist_muon\"", "--cuda-graph-scope"});
   names("--qk-layernorm", {"--qk-layernorm", "layer norms of queries and keys"});
   names("--hidden-dropout 0", {"--hidden-dropout", "--attention-dropout"});
   names("--use-megatron-fsdp", {"FSDP"});
@@ -167,6 +168,23 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
   names("--recompute-granularity selective --recompute-modules core_attn shared_experts", {"--recompute-modules"});
   CHECK_NOTHROW(
       read_megatron(kArguments + "--quick-geglu", "a.sh", {.without = {"--quick-geglu"}, .variables = {}, .also = {}}));
+}
+
+TEST_CASE("Megatron: CUDA graphs of steps and of parts of layers, there and back") {
+  const auto captured = [](const std::string& more) {
+    const Point p = point_of(kArguments + more);
+    const std::string script = write_megatron(p);
+    INFO(script);
+    CHECK(read_megatron(script, "b.sh", {}).spec.value("capture", json(false)) == write_capture(p.capture));
+    return name_of(p.capture);
+  };
+  CHECK(captured("--cuda-graph-impl none --cuda-graph-scope attn") == "false");
+  CHECK(captured("--cuda-graph-impl full_iteration") == "true");
+  CHECK(captured("--cuda-graph-impl local --cuda-graph-scope full_iteration") == "true");
+  CHECK(captured("--cuda-graph-impl local") == "layer");
+  CHECK(captured("--enable-cuda-graph") == "layer");
+  CHECK(captured("--external-cuda-graph --cuda-graph-scope attn") == "attention");
+  CHECK(captured("--cuda-graph-impl transformer_engine --cuda-graph-modules attn mlp") == "attention+mlp");
 }
 
 TEST_CASE("Megatron: biases of queries, keys and values, windows, sinks and experts by layer, there and back") {

@@ -117,6 +117,9 @@ bool megatron(const json& d) {
 bool may_capture(const json& d) {
   return adam(d) && processes(d) && whole_weights(d) && text(d, "router", "balanced") != "learned";
 }
+bool captures_step(const json& d) {
+  return d.contains("capture") && d.at("capture") == true;
+}
 bool recomputes(const json& d) {
   return text(d, "recompute", "none") != "none";
 }
@@ -129,7 +132,7 @@ bool in_chunks(const json& d) {
 }
 bool may_overlap_experts(const json& d) {
   const std::string schedule = text(d, "schedule", "1f1b");
-  return experts_apart(d) && text(d, "ep_communication", "all_to_all") != "all_gather" && !on(d, "capture") &&
+  return experts_apart(d) && text(d, "ep_communication", "all_to_all") != "all_gather" && !captures_step(d) &&
          (schedule == "1f1b" || schedule == "interleaved" || schedule == "dualpipev");
 }
 bool overlaps_experts(const json& d) {
@@ -200,7 +203,10 @@ const std::vector<DrawnField>& drawn_fields() {
       {"mask_in_batch", mostly, megatron},
       {"transformer_engine", mostly, megatron},
       {"vocab_multiple", {0, 0, 0, 1, 3, 16}, always},
-      {"capture", no, may_capture},
+      {"capture",
+       {false, false, true, "attention", "attention+mlp", "layer", "attention+mlp+moe_router+moe_preprocess",
+        "attention+moe"},
+       may_capture},
       {"recompute",
        {"none", "none", "none", "selective", "full", "norm", "mlp", "core_attention+norm", "moe", "moe+norm", "moe_act",
         "moe_act+norm", "mla_up_proj", "core_attention+mla_up_proj+norm", "alternate_products"},

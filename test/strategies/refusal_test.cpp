@@ -400,6 +400,31 @@ TEST_CASE("a step whose host reads the device is not replayed: the reason, and w
   CHECK_THAT(strategies::why_not(p)->reason, Contains("need precision bf16 or capture false"));
 }
 
+TEST_CASE("parts that Megatron-Core captures, and those that it does not") {
+  using Catch::Contains;
+  const auto why = [](const std::string& model, const std::string& fields) {
+    const auto refusal =
+        strategies::why_not(point_of(R"({"seq": 64, "model": ")" + model + R"(", "capture": )" + fields + "}"));
+    return refusal ? refusal->reason : "";
+  };
+  const std::string llama = "llama-bytes-tiny", mixtral = "mixtral-bytes-tiny";
+  CHECK(why(llama, R"(["attention", "mlp"])") == "");
+  CHECK(why(llama, R"("layer", "recompute": "selective")") == "");
+  CHECK(why(mixtral, R"("attention+moe_router+moe_preprocess")") == "");
+  CHECK(why(mixtral, R"("moe", "router": "capacity:1", "framework": "megatron-core")") == "");
+  CHECK_THAT(why(mixtral, R"("moe", "framework": "megatron-core")"),
+             Contains("need router capacity:1 or capture false"));
+  CHECK_THAT(why(mixtral, R"("layer", "router": "learned")"), Contains("need router capacity:1 or capture false"));
+  CHECK_THAT(why(mixtral, R"("attention", "router": "learned")"), Contains("is not built into this binary"));
+  CHECK(why(mixtral, R"("attention", "router": "learned", "device": "sim:8xH100-SXM5-80GB")") == "");
+  CHECK_THAT(why(llama, R"("moe_router")"), Contains("capture moe_router of llama-bytes-tiny without experts"));
+  CHECK_THAT(why(mixtral, R"("mlp")"), Contains("without dense layers"));
+  CHECK_THAT(why(llama, R"("attention", "recompute": "full")"), Contains("need recompute none or selective"));
+  CHECK_THAT(why(mixtral, R"("moe_router", "recompute": "moe")"), Contains("capture moe_router with recompute moe"));
+  CHECK(why(mixtral, R"("attention", "recompute": "moe")") == "");
+  CHECK(why(llama, R"("attention", "offload": "optimizer", "optimizer": "adamw")") == "");
+}
+
 TEST_CASE("replicas of one process are whole models") {
   using Catch::Contains;
   const auto why = [](const std::string& fields) {

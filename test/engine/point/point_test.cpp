@@ -52,6 +52,26 @@ TEST_CASE("a point of only a model has the defaults") {
   CHECK(p.device == "cpu");
 }
 
+TEST_CASE("what is captured: the step, or parts that go together") {
+  const auto capture = [](const std::string& value) { return point_of(R"({"capture": )" + value + "}").capture; };
+  const auto written = [](const std::string& value) {
+    return point_to_json(point_of(R"({"capture": )" + value + "}")).at("capture");
+  };
+  using enum CapturedPart;
+  CHECK(capture("false") == Capture());
+  CHECK(capture("true") == Capture(true));
+  CHECK(capture("[]") == Capture());
+  CHECK(capture(R"(["moe_preprocess", "moe_router", "attention"])") ==
+        Capture(CapturedParts{attention, moe_router, moe_preprocess}));
+  CHECK(capture(R"("attention+mlp")").parts == CapturedParts{attention, mlp});
+  CHECK(written("true") == true);
+  CHECK(written("[]") == false);
+  CHECK(written(R"(["mlp", "attention"])") == "attention+mlp");
+  for (const char* bad :
+       {R"("attention+")", R"(["mamba"])", R"("layer+mlp")", R"("moe+moe_router")", R"("moe_preprocess")", "1"})
+    CHECK_THROWS_AS(capture(bad), Error);
+}
+
 TEST_CASE("every field is read and written back") {
   const Point p = point_of(R"({
     "model": {"family": "bert", "layers": 8, "hidden": 96, "heads": 6, "vocab": 300, "positions": 512},

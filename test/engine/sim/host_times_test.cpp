@@ -136,6 +136,47 @@ TEST_CASE("a replayed step charges neither tensors nor mixtures") {
   CHECK(times(p, HostWork::parameter) == 0);
 }
 
+TEST_CASE("captured parts next to each other are one launch, forward and backward, and charge no modules") {
+  Point p = mixture();  // 8 layers and 8 micro batches
+  p.model.dense_layers = 2;
+  p.precision = Precision::f32;
+  const long long linears = times(p, HostWork::gemm);
+  const auto launches = [&](CapturedParts parts) {
+    p.capture = parts;
+    return times(p, HostWork::graph);
+  };
+  using enum CapturedPart;
+  CHECK(launches({}) == 0);
+  CHECK(launches({attention}) == 2 * 8 * 8);
+  CHECK(launches({attention, mlp}) == 2 * 8 * 8);
+  CHECK(launches({mlp}) == 2 * 2 * 8);
+  CHECK(launches({moe_router, moe_preprocess}) == 2 * 6 * 8);
+  CHECK(launches({attention, mlp, moe_router, moe_preprocess}) == 2 * 8 * 8);
+  p.router = {Routing::capacity, 2};
+  CHECK(launches({layer}) == 2 * 8 * 8);
+  CHECK(launches({attention, moe}) == 2 * 8 * 8);
+  CHECK(times(p, HostWork::moe) == 0);
+  p.router = {};
+  // Of the experts' two groups of GEMMs and the logits nothing is captured.
+  p.capture = CapturedParts{attention, mlp, moe_router};
+  CHECK(times(p, HostWork::gemm) == (2 * 6 + 1) * 3 * 8);
+  CHECK(linears > times(p, HostWork::gemm));
+  CHECK(times(p, HostWork::moe) == 2 * 6 * 8);
+}
+
+TEST_CASE("what a captured part launches is a node of a graph") {
+  Point p = gpt();
+  Framework framework = ideal_framework();
+  framework.host.kernel = 1;
+  const double eager = seconds(p, framework);
+  p.capture = CapturedParts{CapturedPart::layer};
+  const double captured = seconds(p, framework);
+  CHECK(captured < eager / 4);
+  Machine machine = ideal_machine();
+  machine.host.graph_launch = 1, machine.host.graph_node = 0;
+  CHECK(seconds(p, framework, machine) == Approx(captured + 2 * 8 * 8).epsilon(1e-4));
+}
+
 TEST_CASE("a host that waits for each loss cannot run ahead of the device") {
   const Machine machine = find_machine("V100-SXM2-16GB", "test");
   Framework ahead = find_framework("mbench", "test"), waits = ahead;

@@ -135,6 +135,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("captured parts with NCCL's operations in them: what the serial run computes, in the simulator's memory") {
+  const std::string layouts =
+      R"({"tp,pp,dp,sequence_parallel,recompute,schedule,virtual_stages,precision,zero,capture": [
+    [1, 1, 1, false, "none", "1f1b", 1, "bf16", 0, "attention+mlp"],
+    [2, 1, 1, true, "selective", "1f1b", 1, "f32", 0, "layer"],
+    [1, 2, 2, false, "none", "1f1b", 1, "fp16", 1, "attention"],
+    [2, 2, 1, true, "none", "interleaved", 2, "bf16", 0, "mlp"]]})";
+  Sweeps sweeps;
+  const auto want = serial(sweeps);
+  const auto sim = sweeps.good("sim", layouts, "sim:4xA100-SXM4-80GB");
+  const auto gpu = sweeps.good("gpu", layouts, "cuda", "FAKE_CUDA_COUNT=4 FAKE_CUDA_SEED=8");
+  REQUIRE(gpu.size() == 4);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]));
+    check_same_training(gpu[i], want.at(gpu[i].point.precision));
+    check_same_memory(gpu[i], sim[i]);
+  }
+}
+
 TEST_CASE("mbench keeps NCCL from registering what is captured, which the arena's memory cannot be") {
   Sweeps sweeps;
   const std::string two = R"({"precision": ["f32"], "tp": [2], "capture": [true]})";
