@@ -1,4 +1,4 @@
-// Which points can be, as strategies say: why not, whose fields are whose, and which choices they offer.
+// Which points can be, as strategies say, and why not.
 #include <nlohmann/json.hpp>
 
 #include "engine/platform/registry.h"
