@@ -64,7 +64,7 @@ json plain(const json& value) {
   if (const auto known = attributes().enums.find(last); known != attributes().enums.end() && value.contains("_args_") &&
                                                         value.at("_args_").is_array() && !value.at("_args_").empty()) {
     const json& number = value.at("_args_")[0];
-    if (number.is_number_unsigned() && number.get<std::size_t>() < known->second.size())
+    if (number.is_number_integer() && number >= 0 && number.get<std::size_t>() < known->second.size())
       return known->second[number.get<std::size_t>()];
   }
   if (target.starts_with("torch.nn.functional.") || target.find("squared_relu") != std::string::npos ||
