@@ -6,6 +6,7 @@
 #include "engine/backend/cpu/block_gemm.h"
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/vector_math.h"
+#include "engine/device/tensor.h"
 
 namespace mbench::cpu {
 
