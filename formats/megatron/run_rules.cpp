@@ -146,7 +146,8 @@ void read_attention(Reading& r) {
 }
 void write_attention(Writing& w) {
   const bool core = w.at("attention") == "core", cudnn = w.at("framework.attention_kernels") == "cudnn";
-  w.put("--attention-backend", core ? "unfused" : cudnn ? "auto" : "flash");
+  const char* cudnns = w.at("framework.transformer_engine") == true ? "auto" : "fused";
+  w.put("--attention-backend", core ? "unfused" : cudnn ? cudnns : "flash");
 }
 
 void read_cross_entropy(Reading& r) {
