@@ -204,7 +204,7 @@ const std::vector<DrawnField>& drawn_fields() {
       {"transformer_engine", mostly, megatron},
       {"vocab_multiple", {0, 0, 0, 1, 3, 16}, always},
       {"capture",
-       {false, false, true, "attention", "attention+mlp", "layer", "attention+mlp+moe_router+moe_preprocess",
+       {false, false, true, "attention", "attention+mlp", "layer", "attention+moe_router+moe_preprocess",
         "attention+moe"},
        may_capture},
       {"recompute",

@@ -53,10 +53,11 @@ TEST_CASE("a point of only a model has the defaults") {
 }
 
 TEST_CASE("what is captured: the step, or parts that go together") {
-  const auto capture = [](const std::string& value) { return point_of(R"({"capture": )" + value + "}").capture; };
-  const auto written = [](const std::string& value) {
-    return point_to_json(point_of(R"({"capture": )" + value + "}")).at("capture");
+  const auto with = [](const std::string& value) {
+    return point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, "capture": )" + value + "}");
   };
+  const auto capture = [&](const std::string& value) { return with(value).capture; };
+  const auto written = [&](const std::string& value) { return point_to_json(with(value)).at("capture"); };
   using enum CapturedPart;
   CHECK(capture("false") == Capture());
   CHECK(capture("true") == Capture(true));
