@@ -1,5 +1,5 @@
-// The gated delta rule by chunks (Yang et al. 2024, "Gated Delta Networks"). For each head, with a state h of [state_dim, head_dim], keys and
-// queries of length one, a decay a = exp(-exp(a_log) softplus(raw + bias)) and beta = sigmoid of its raw value:
+// The gated delta rule by chunks (Yang et al. 2024, "Gated Delta Networks"). Each head has a state h of [state_dim, head_dim], and keys and
+// queries of length one. A decay is a = exp(-exp(a_log) softplus(raw + bias)); beta is the sigmoid of its raw value.
 //
 //   u(t) = beta(t) (v(t) - a(t) h(t - 1)^T k(t)),   h(t) = a(t) h(t - 1) + k(t) u(t)^T,   y(t) = h(t)^T q(t) / sqrt(state_dim)
 //
