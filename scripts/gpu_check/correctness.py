@@ -50,7 +50,23 @@ def tests_of(room, chosen):
 
 
 def ops(room):
-    return tests_of(room, "memory grows*,NCCL*" if room.tiny else "~[cudnn]")
+    """Each op by a process of its own, and what is no op by one more."""
+    program = room.program("test_gpu")
+    if room.tiny or room.device != "cuda" or not program:
+        return tests_of(room, "memory grows*,NCCL*")
+    _, text = room.run([program, "[op-names]"], 20)
+    names = re.findall(r"^op: (.+)$", text, re.M)
+    told = room.run_many([[program, "~[cudnn]~[each-op]"], *([program, "[each-op]", "-c", name] for name in names)])
+    wrong, cut = [], []
+    for name, (code, text) in zip(["the rest", *names], told):
+        if code is None and not failures(text):
+            cut.append(name)
+        elif code != 0:
+            wrong.append(f"{name}: {failures(text)} failures" if failures(text) else f"{name}: exit {code}")
+    said = f"{len(told) - len(wrong) - len(cut)} of {len(told)} groups of tests passed"
+    said += "".join(f"; {what}: {', '.join(some)}" for what, some in (("failed", wrong), ("cut off", cut)) if some)
+    result = "failed" if wrong or not names else "cut off" if cut else "ok"
+    return result, said, {"details": {"wrong": wrong, "cut off": cut}}
 
 
 def attention(room):

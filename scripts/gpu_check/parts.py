@@ -1,14 +1,15 @@
 """What is run, in which order, and for how long. Three parts of eight minutes each: the first says most, and each later one goes on from
 the record of the one before. Without a part every step runs, in the same order."""
-from gpu_check import choices, correctness, profile, speed
+from gpu_check import choices, correctness, features, profile, speed
 
 # Step: what it does, the seconds that it may take, and those below which it does not begin.
 STEPS = {
     "devices": (correctness.devices, 40, 20),
     "smoke": (speed.smoke, 45, 20),
+    "ops": (correctness.ops, 80, 30),
+    "features": (features.features, 90, 30),
     "pace": (speed.pace, 150, 60),
     "choices": (choices.choices, 80, 30),
-    "ops": (correctness.ops, 100, 30),
     "attention": (correctness.attention, 60, 20),
     "profile": (profile.profile, 60, 25),
     "layouts": (correctness.layouts, 180, 40),
@@ -27,9 +28,9 @@ MARGIN = 10  # seconds of a call that no step may use
 
 # The seconds of each step in a part: with the margin, and in a later one with those for what is run again, no more than the part has.
 PARTS = {
-    "first": {"devices": 25, "smoke": 45, "pace": 150, "choices": 70, "ops": 80, "attention": 50, "profile": 50},
+    "first": {"devices": 25, "smoke": 45, "ops": 60, "features": 70, "pace": 150, "choices": 70, "attention": 50},
     "second": {"devices": 15, "mfu": 210, "products": 60, "kernels": 25, "memory": 60, "repeat": 25, "launch": 25},
-    "third": {"devices": 15, "layouts": 150, "sanitizer": 100, "strategies": 80, "calibrate": 75},
+    "third": {"devices": 15, "layouts": 135, "sanitizer": 80, "strategies": 65, "calibrate": 70, "profile": 50},
 }
 AGAIN = 50  # seconds of a later part for what failed, or was cut off, in an earlier one
 

@@ -1,4 +1,5 @@
 """What the steps share: the programs, the time that is left, commands with a time limit, and sweeps."""
+import concurrent.futures
 import glob
 import json
 import os
@@ -160,6 +161,37 @@ class Room:
         self.log.write(f"{text}[{said} after {time.monotonic() - begin:.1f} s]\n")
         self.log.flush()
         return code, text
+
+    def run_many(self, jobs, at_once=None):
+        """Exit code and output of each command, several of them at a time, in the order of `jobs`; code None for one that was cut off or
+        never began. A fault on the GPU ends the one process that made it, and hides nothing of the others."""
+        at_once = at_once or max(2, (os.cpu_count() or 2) // 2)
+        environment = {**self.environment, "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) // at_once))}
+        until = time.monotonic() + self.left() - GRACE
+        print(f"  {len(jobs)} commands, {at_once} at a time", flush=True)
+
+        def one(argv):
+            begin = time.monotonic()
+            if begin >= until:
+                return None, ""
+            try:
+                child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
+                                         cwd=ROOT, start_new_session=True)
+            except OSError as error:
+                return 127, str(error)
+            try:
+                text, _ = child.communicate(timeout=until - begin)
+                code = child.returncode
+            except subprocess.TimeoutExpired:
+                code, text = None, self.end(child)
+            said = "cut off" if code is None else f"exit {code}"
+            self.log.write(f"\n$ {' '.join(argv)}\n{text}[{said} after {time.monotonic() - begin:.1f} s]\n")
+            return code, text
+
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            told = list(pool.map(one, jobs))
+        self.log.flush()
+        return told
 
     @staticmethod
     def end(child):
