@@ -27,6 +27,7 @@ MaybeFault refuse(const Point& p) {
   if (!p.adapter.on()) return std::nullopt;
   const ModelSpec& m = p.model;
   const std::string adapter = "adapter " + str(p.adapter);
+  if (p.adapter.in_4_bits()) return not_built_in({kNone}, "{}: a base in 4 bits", adapter);
   if (m.parts().attention_form == AttentionForm::latent)
     return not_built_in({kNone}, "{} with latent attention", adapter);
   if (m.experts > 0 && (targets(p, "fc1") || targets(p, "fc2")))

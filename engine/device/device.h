@@ -34,8 +34,12 @@ class Device {
   Tensor empty(const Shape& shape, DType dtype, Category category, std::string_view what) {
     Tensor made(memory_, shape, dtype, category, what);
     taken(made);
+    if (activations_ != nullptr && category == Category::activations) activations_->add(made);
     return made;
   }
+  // Where activations that are made from now on are listed; nowhere if null.
+  void list_activations(TensorList* list) { activations_ = list; }
+  bool lists_activations() const { return activations_ != nullptr; }
 
   virtual OpTable& ops() = 0;
   virtual std::string name() const = 0;
@@ -116,6 +120,7 @@ class Device {
   Meter meter_;
   Timeline* timeline_ = nullptr;
   std::unique_ptr<Device> host_;
+  TensorList* activations_ = nullptr;
   CallList* recording_ = nullptr;
   bool enqueues_ = true;
   int calls_ = 0;  // OneCalls that live

@@ -1,5 +1,7 @@
 #include "engine/device/tensor.h"
 
+#include <utility>
+
 namespace mbench {
 
 constinit thread_local int Borrowing::depth_ = 0;
@@ -48,6 +50,33 @@ Tensor Tensor::bytes_as(DType dtype) const {
   t.shape_[-1] = last / size;
   t.dtype_ = dtype;
   return t;
+}
+
+Tensor TensorMemory::all() const {
+  Tensor t;
+  t.storage_ = storage_;
+  t.dtype_ = DType::u8;
+  t.shape_ = {static_cast<std::int64_t>(storage_->bytes)};
+  return t;
+}
+
+void TensorMemory::give_back() {
+  check(storage_->data != nullptr && storage_->owned, "tensor", "memory of {} is given back, need memory that is there",
+        shape_);
+  storage_->memory.release(std::exchange(storage_->data, nullptr));
+}
+
+void TensorMemory::take_again(Category category, std::string_view what) {
+  check(storage_->data == nullptr, "tensor", "memory of {} is taken again, need memory that was given back", shape_);
+  storage_->data = storage_->memory.allocate(storage_->bytes, category, what);
+  storage_->memory.describe(storage_->data, shape_, dtype_);
+}
+
+std::vector<TensorMemory> TensorList::living() const {
+  std::vector<TensorMemory> all;
+  for (const Made& made : made_)
+    if (auto storage = made.storage.lock()) all.push_back(TensorMemory(std::move(storage), made.shape, made.dtype));
+  return all;
 }
 
 }  // namespace mbench

@@ -6,6 +6,7 @@
 #pragma once
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/base/shape.h"
@@ -61,18 +62,22 @@ class Tensor {
   void reset() { *this = Tensor(); }
 
  private:
+  friend class TensorMemory;
+  friend class TensorList;
   struct Storage {
-    Storage(Allocator& m, std::size_t bytes, Category c, std::string_view what)
-        : memory(m), data(m.allocate(bytes, c, what)) {}
+    Storage(Allocator& m, std::size_t n, Category c, std::string_view what)
+        : memory(m), data(m.allocate(n, c, what)), bytes(n) {}
     // The same memory, which another one holds.
-    explicit Storage(const std::shared_ptr<Storage>& of) : memory(of->memory), data(of->data), owned(false) {}
+    explicit Storage(const std::shared_ptr<Storage>& of)
+        : memory(of->memory), data(of->data), bytes(of->bytes), owned(false) {}
     ~Storage() {
-      if (owned) memory.release(data);
+      if (owned && data != nullptr) memory.release(data);
     }
     Storage(const Storage&) = delete;
     Storage& operator=(const Storage&) = delete;
     Allocator& memory;
-    std::byte* data;
+    std::byte* data;  // null while it is given back (TensorMemory)
+    std::size_t bytes;
     bool owned = true;
   };
   static std::shared_ptr<Storage> borrowed(const std::shared_ptr<Storage>& of);
@@ -80,6 +85,48 @@ class Tensor {
   std::size_t offset_ = 0;  // bytes
   DType dtype_ = DType::f32;
   Shape shape_;
+};
+
+// The memory that a tensor shares with its copies, held like one of them. It can be given back for a while. Nobody may use these tensors
+// meanwhile: they have no address.
+class TensorMemory {
+ public:
+  TensorMemory() = default;
+  explicit TensorMemory(const Tensor& of) : TensorMemory(of.storage_, of.shape_, of.dtype_) {}
+  explicit operator bool() const { return storage_ != nullptr; }
+  bool operator==(const TensorMemory& other) const { return storage_ == other.storage_; }
+  std::size_t bytes() const { return storage_->bytes; }
+  std::int64_t numel() const { return shape_.numel(); }  // of the tensor that it was made of
+  // All of it, as u8 elements.
+  Tensor all() const;
+  void give_back();
+  // Memory for it again, elsewhere or not, for whatever `what` says. Its tensors have an address again, and no values.
+  void take_again(Category category, std::string_view what);
+
+ private:
+  friend class TensorList;
+  TensorMemory(std::shared_ptr<Tensor::Storage> storage, const Shape& shape, DType dtype)
+      : storage_(std::move(storage)), shape_(shape), dtype_(dtype) {}
+  std::shared_ptr<Tensor::Storage> storage_;
+  Shape shape_;
+  DType dtype_ = DType::u8;
+};
+
+// Tensors that were made, in order, without holding them.
+class TensorList {
+ public:
+  void add(const Tensor& t) { made_.push_back({t.storage_, t.shape_, t.dtype_}); }
+  void clear() { made_.clear(); }
+  // The memory of those that something still holds.
+  std::vector<TensorMemory> living() const;
+
+ private:
+  struct Made {
+    std::weak_ptr<Tensor::Storage> storage;
+    Shape shape;
+    DType dtype;
+  };
+  std::vector<Made> made_;
 };
 
 // Whether two tensors have memory in common.

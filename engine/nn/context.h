@@ -8,6 +8,7 @@
 
 #include "engine/base/fiber.h"
 #include "engine/base/philox.h"
+#include "engine/nn/activation_offload.h"
 #include "engine/nn/fp8_tensor.h"
 #include "engine/nn/groups.h"
 #include "engine/nn/part_graphs.h"
@@ -67,6 +68,7 @@ struct Context {
   Tensor router_losses{};
   Tensor step_on_device{};  // [1] i64, where steps or parts of them are replayed: the same as `step`
   PartGraphs graphs{};
+  ActivationOffload offload{};
   // Set during a backward that is split: what it leaves to the action that makes the gradients of weights, in order.
   std::vector<std::function<void()>>* later = nullptr;
   std::size_t first_of_part = 0;  // in it: what the part of the model that runs has left

@@ -38,7 +38,7 @@ Fp8Gemms::Fp8Gemms(ParameterStore& store, Parameter& weight, const Plan& plan)
       sharded_(plan.state.weights.sharded()),
       scales_(&store.scales()),
       weight_(&weight),
-      parameters_(&store.fp8()) {
+      parameters_(&store.fp8(weight)) {
   if (recipe_ == Fp8Recipe::delayed)
     for (const Operand operand : {kInput, kWeight, kGradient}) slots_[operand] = scales_->add(type_of(operand));
   if (plan.precision.fp8_parameters) store.keep_in_fp8(weight, slots_[kWeight]);

@@ -16,6 +16,7 @@
 namespace mbench {
 
 struct Parameter;
+class InitialValues;
 
 class Fp8Parameters {
  public:
@@ -28,6 +29,12 @@ class Fp8Parameters {
   void allocate(Device& device, const Plan& plan, const StateLayout& layout, const Tensor& main, ScaleHistory& scales);
   // Called as a step begins, before anything is gathered.
   void quantise(Device& device, const Groups& groups);
+
+  // For frozen weights, which are whole on every rank that has them: allocates, and quantises their initial values once. Scales are of
+  // the values, also where those of trained weights are delayed.
+  void allocate_frozen(Device& device, const Plan& plan, const InitialValues& values);
+  // A frozen weight's codes, as it lies.
+  Tensor codes_of(const Parameter& parameter) const;
 
   const Tensor& codes() const { return codes_; }
   // The operand for the rows from `row` on of a matrix of the parameter: `codes`, with the inverse of their scales.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/nn/nf4_weights.h"
 #include "engine/nn/parameters.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
@@ -9,13 +10,25 @@
 namespace mbench {
 
 FrozenWeights::FrozenWeights(Device& device, const Plan& plan, const Groups& groups)
-    : device_(device), plan_(plan), groups_(groups) {}
+    : device_(device),
+      plan_(plan),
+      groups_(groups),
+      nf4_(std::make_unique<Nf4Weights>(plan.adapter.base)),
+      fp8_(std::make_unique<Fp8Parameters>()) {}
 FrozenWeights::~FrozenWeights() = default;
 
 Parameter* FrozenWeights::add(std::unique_ptr<Parameter> parameter) {
   parameter->index = parameters_.size();
   parameters_.push_back(std::move(parameter));
   return parameters_.back().get();
+}
+
+void FrozenWeights::keep_in_nf4(Parameter& parameter) {
+  nf4_->add(parameter);
+}
+
+void FrozenWeights::keep_in_fp8(Parameter& parameter) {
+  fp8_->add(parameter, 0);
 }
 
 void FrozenWeights::allocate_and_initialise(int units, const InitialValues& values) {

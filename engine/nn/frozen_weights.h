@@ -13,6 +13,8 @@
 namespace mbench {
 
 struct Parameter;
+class Fp8Parameters;
+class Nf4Weights;
 
 class FrozenWeights {
  public:
@@ -21,6 +23,11 @@ class FrozenWeights {
 
   // Called while the model is built, by ParameterStore.
   Parameter* add(std::unique_ptr<Parameter> parameter);
+  // That weight lives in 4 bits, or only in FP8, from then on. Called while the model is built.
+  void keep_in_nf4(Parameter& parameter);
+  void keep_in_fp8(Parameter& parameter);
+  const Nf4Weights& nf4() const { return *nf4_; }
+  const Fp8Parameters& fp8() const { return *fp8_; }
   void allocate_and_initialise(int units, const InitialValues& values);
 
   // The values of a unit's weights are there from begin_use() to end_use(). fetch() starts to gather them, if they are not there.
@@ -48,6 +55,8 @@ class FrozenWeights {
   std::vector<Bucket> buckets_;
   StateLayout layout_;
   Tensor weights_;
+  std::unique_ptr<Nf4Weights> nf4_;
+  std::unique_ptr<Fp8Parameters> fp8_;
 };
 
 }  // namespace mbench

@@ -88,6 +88,9 @@ class Linear {
   // The rows of a weight or a bias, or of its gradient, that make this rank's outputs.
   Tensor rows(const Tensor& t) const { return count_ == 0 ? t : t.slice(begin_, count_); }
 
+  // The weight as GEMMs in the model's type read it. One in 4 bits is dequantised for this use.
+  Tensor weight(Context& context) const;
+
   Tensor forward_in_fp8(Context& context, const Tensor& x, Saved& saved) const;
   // The input quantised, where the GEMM needs it; and what backward needs of it.
   ops::Fp8Operand arrive_in_fp8(Context& context, const Tensor& x, bool keep_input, Saved& saved) const;
@@ -117,6 +120,7 @@ class Linear {
   bool bias_of_gemm_ = false;  // is added before outputs are gathered, not to the output
   std::optional<Adapter> adapter_;
   std::optional<Fp8Gemms> fp8_;
+  const Nf4Weights* nf4_ = nullptr;  // that keeps the weight in 4 bits
   bool keep_input_ = false, overlaps_ = false;
 };
 

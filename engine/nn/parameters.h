@@ -31,6 +31,7 @@ struct Parameter {
   std::int64_t offset = 0;  // in the flat space (StateLayout), elements
   Tensor value, gradient;   // within a Use of the unit; else empty
   int fp8 = -1;             // its first matrix among Fp8Parameters, if it lives only in FP8: its value is codes
+  int nf4 = -1;             // its place among Nf4Weights, if it lives in 4 bits: its value stays empty
   // Its gradient's memory holds what is not of this step. The first GEMM that makes the whole gradient overwrites it;
   // whatever else comes first sets it to zero (zero_if_stale).
   bool stale = false;
@@ -62,8 +63,14 @@ class ParameterStore {
   // For delayed scaling; a layer adds its tensors while the model is built.
   ScaleHistory& scales() { return scales_; }
   // Makes a weight live only in FP8; `slot`: the place of its tensors in delayed scaling.
-  void keep_in_fp8(Parameter& parameter, int slot) { fp8_.add(parameter, slot); }
-  const Fp8Parameters& fp8() const { return fp8_; }
+  void keep_in_fp8(Parameter& parameter, int slot) {
+    parameter.trains ? fp8_.add(parameter, slot) : frozen_.keep_in_fp8(parameter);
+  }
+  // Those of trained weights, or of frozen ones.
+  const Fp8Parameters& fp8(const Parameter& parameter) const { return parameter.trains ? fp8_ : frozen_.fp8(); }
+  // Makes a frozen weight live in 4 bits.
+  void keep_in_nf4(Parameter& parameter) { frozen_.keep_in_nf4(parameter); }
+  const Nf4Weights& nf4() const { return frozen_.nf4(); }
   // The units to come are of another chunk: their gradients become ready separately from those before.
   void begin_chunk() { chunk_starts_.push_back(unit_count()); }
   // Once the model is built: allocates weights, gradients and, where 16-bit weights have them, f32 originals. Draws

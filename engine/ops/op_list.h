@@ -29,7 +29,8 @@ using All =
            struct SigmoidGrad, struct AttentionSink, struct AttentionSinkGrad, struct MaxExpSum, struct ExpertBias,
            struct ExpertBiasGrad, struct MuonMomentum, struct MuonNormalise, struct MuonUpdate, struct CausalConv,
            struct CausalConvGrad, struct StateScan, struct StateScanGrad, struct GatedNorm, struct GatedNormGrad,
-           struct DeltaScan, struct DeltaScanGrad, struct ColumnGate, struct ColumnGateGrad>;
+           struct DeltaScan, struct DeltaScanGrad, struct ColumnGate, struct ColumnGateGrad, struct QuantiseNf4,
+           struct DequantiseNf4, struct QuantiseScales, struct DequantiseScales>;
 
 }  // namespace ops
 

@@ -41,6 +41,7 @@
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/muon.h"
+#include "engine/ops/nf4.h"
 #include "engine/ops/op_list.h"
 #include "engine/ops/quantise.h"
 #include "engine/ops/random_normal.h"

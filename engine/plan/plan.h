@@ -19,6 +19,7 @@
 #include "engine/point/architecture.h"
 #include "engine/point/capture.h"
 #include "engine/point/choices.h"
+#include "engine/point/offloaded_activations.h"
 #include "engine/point/regions.h"
 #include "engine/point/router.h"
 
@@ -110,6 +111,9 @@ struct Plan {
   std::array<LinearPlan, kRoles> linear;
   // [layer, multi-token prediction's last]: what its forward drops, to be recomputed in backward.
   std::vector<Regions> recompute;
+  // What of the rest lies in host memory until its backward, and how many elements a tensor has at least that goes there.
+  OffloadedActivations offloaded;
+  std::int64_t min_offloaded_elements = 0;
   // What layers exchange over tp is sent in parts, overlapped with the GEMMs that consume or produce it (engine/nn/tensor_overlap.h).
   bool tp_comm_overlap = false;
   TpGathers tp_gathers = TpGathers::block;

@@ -43,6 +43,15 @@ std::vector<std::string> read_targets(const std::string& text, const std::string
   return targets;
 }
 
+constexpr std::pair<std::string_view, FrozenBase> kBases[] = {{"nf4", FrozenBase::nf4},
+                                                              {"nf4-double", FrozenBase::nf4_double}};
+
+FrozenBase read_base(const std::string& text, const std::string& where) {
+  for (const auto& [name, base] : kBases)
+    if (text == name) return base;
+  fail(ErrorKind::bad_input, where, "no base of an adapter, got \"{}\", need nf4 or nf4-double", text);
+}
+
 }  // namespace
 
 AdapterSpec read_adapter(const std::string& text, const std::string& where) {
@@ -64,9 +73,11 @@ AdapterSpec read_adapter(const std::string& text, const std::string& where) {
                       value = equals == std::string::npos ? "" : parts[i].substr(equals + 1);
     if (key == "targets") {
       adapter.targets = read_targets(value, where);
+    } else if (key == "base") {
+      adapter.base = read_base(value, where);
     } else if (key != "alpha") {
-      fail(ErrorKind::bad_input, where, "no part of an adapter, got \"{}\", need alpha=NUMBER or targets=NAMES",
-           parts[i]);
+      fail(ErrorKind::bad_input, where,
+           "no part of an adapter, got \"{}\", need alpha=NUMBER, targets=NAMES or base=NAME", parts[i]);
     } else if (!read_number(value, adapter.alpha) || !std::isfinite(adapter.alpha) || adapter.alpha <= 0) {
       fail(ErrorKind::bad_input, where, "no alpha of an adapter, got \"{}\", need a number above 0", value);
     }
@@ -78,8 +89,10 @@ std::string str(const AdapterSpec& adapter) {
   if (!adapter.on()) return "none";
   std::string text = fmt::format("lora:{}", adapter.rank);
   if (adapter.alpha != static_cast<double>(adapter.rank)) text += fmt::format(",alpha={}", adapter.alpha);
-  if (adapter.targets == all_targets()) return text;
-  for (std::size_t i = 0; i < adapter.targets.size(); ++i) text += (i ? "+" : ",targets=") + adapter.targets[i];
+  if (adapter.targets != all_targets())
+    for (std::size_t i = 0; i < adapter.targets.size(); ++i) text += (i ? "+" : ",targets=") + adapter.targets[i];
+  for (const auto& [name, base] : kBases)
+    if (adapter.base == base) text += fmt::format(",base={}", name);
   return text;
 }
 

@@ -2,9 +2,10 @@
 // Megatron-Core's scoped CUDA graphs (--cuda-graph-modules), each with its forward and its backward.
 #pragma once
 #include <cstdint>
-#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+
+#include "engine/base/flags.h"
 
 namespace mbench {
 
@@ -18,21 +19,7 @@ enum class CapturedPart : std::uint8_t {
 };
 inline constexpr int kCapturedParts = 6;
 
-class CapturedParts {
- public:
-  constexpr CapturedParts() = default;
-  constexpr CapturedParts(std::initializer_list<CapturedPart> parts) {
-    for (const CapturedPart part : parts) add(part);
-  }
-  constexpr void add(CapturedPart p) { bits_ |= 1u << static_cast<unsigned>(p); }
-  constexpr bool has(CapturedPart p) const { return (bits_ >> static_cast<unsigned>(p) & 1u) != 0; }
-  constexpr bool any() const { return bits_ != 0; }
-  constexpr unsigned bits() const { return bits_; }
-  constexpr bool operator==(const CapturedParts&) const = default;
-
- private:
-  unsigned bits_ = 0;
-};
+using CapturedParts = Flags<CapturedPart>;
 
 // The spec's field `capture`: false, true (the whole step), or parts.
 struct Capture {

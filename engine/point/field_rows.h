@@ -45,6 +45,10 @@ std::function<std::uint64_t(const Point&)> number_of(T Point::*member) {
     return [=](const Point& p) { return (p.*member).regions.bits(); };
   else if constexpr (std::is_same_v<T, Capture>)
     return [=](const Point& p) { return (p.*member).parts.bits() << 1 | unsigned{(p.*member).step}; };
+  else if constexpr (std::is_same_v<T, OffloadedActivations>)
+    return [=](const Point& p) {
+      return static_cast<std::uint64_t>((p.*member).layers) << kOffloadedParts | (p.*member).parts.bits();
+    };
   else if constexpr (std::is_same_v<T, FrameworkSpec>)
     return [=](const Point& p) { return std::hash<std::string>()(name_of(p.*member)); };
   else

@@ -5,6 +5,7 @@
 
 #include "engine/point/capture.h"
 #include "engine/point/choices.h"
+#include "engine/point/offloaded_activations.h"
 #include "engine/point/regions.h"
 
 namespace mbench {
@@ -48,6 +49,10 @@ struct LayoutSpec {
   std::int64_t optimizer_instances = 1;
   bool fsdp_no_sync = false;  // fsdp: gradients accumulate whole over micro batches and are reduced once
   Offload offload = Offload::none;
+  // Kept activations in host memory until their backward, and how many elements the smallest tensor has that goes there
+  // (--min-offloaded-tensor-size).
+  OffloadedActivations offload_activations;
+  std::int64_t min_offloaded_tensor_size = 0;
   bool fused_optimizer = true;  // one launch for all parameters that lie together, not one each
   Capture capture;              // what is recorded once and replayed, as a CUDA graph is
   // Threads that prepare samples in advance, as DataLoader's num_workers; and whether samples go to a GPU from page-locked memory

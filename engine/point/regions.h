@@ -3,9 +3,10 @@
 // and --recompute-modules).
 #pragma once
 #include <cstdint>
-#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+
+#include "engine/base/flags.h"
 
 namespace mbench {
 
@@ -24,20 +25,7 @@ enum class Region : std::uint8_t {
 };
 inline constexpr int kRegions = 8;
 
-class Regions {
- public:
-  constexpr Regions() = default;
-  constexpr Regions(std::initializer_list<Region> regions) {
-    for (const Region r : regions) add(r);
-  }
-  constexpr void add(Region r) { bits_ |= 1u << static_cast<unsigned>(r); }
-  constexpr bool has(Region r) const { return (bits_ >> static_cast<unsigned>(r) & 1u) != 0; }
-  constexpr unsigned bits() const { return bits_; }
-  constexpr bool operator==(const Regions&) const = default;
-
- private:
-  unsigned bits_ = 0;
-};
+using Regions = Flags<Region>;
 
 // The spec's field `recompute`: "none", "selective" (the attention core), "full" (the layer), or a list of regions.
 struct Recompute {

@@ -252,7 +252,7 @@ class Session {
     for (auto& [key, both] : out.actions) {
       const bool again = both.first.keeps && !both.last.keeps && !both.between;
       if (completes_gradients(key.kind) && last_ > 1 && again)
-        both.between = ActionEvents{both.first.clock, both.last.memory, both.first.sent};
+        both.between = ActionEvents{both.first.clock, both.last.memory, both.last.host, both.first.sent};
     }
   }
 

@@ -98,8 +98,9 @@ struct TensorName {
 struct ActionEvents {
   std::vector<ClockEvent> clock;
   std::vector<MemoryEvent> memory;
-  ByAxis sent{};       // bytes handed to collectives and messages
-  bool keeps = false;  // makes or frees a block that is kept: once, not in every micro batch
+  std::vector<MemoryEvent> host;  // likewise, of the host's memory, where activations go there (Plan::offloaded)
+  ByAxis sent{};                  // bytes handed to collectives and messages
+  bool keeps = false;             // makes or frees a block that is kept: once, not in every micro batch
 };
 
 // A group of the simulated ranks: those of one class talk to their own peers, or classes meet.
@@ -146,11 +147,11 @@ struct StepEvents : RecordedStep {
   std::array<std::size_t, kCategories> left{};  // bytes that are there then
   std::vector<RecordedGroup> groups;
   std::vector<TensorName> names;  // of MemoryEvent::name
-  std::uint32_t pendings = 0, copies = 0, kept = 0;
+  std::uint32_t pendings = 0, copies = 0, kept = 0, host_kept = 0;
   // Elements that the rank has of each weight tensor's optimizer state, in the order of the model. An expert's weights are separate
   // tensors.
   std::vector<std::size_t> own_elements;
-  // Host memory, all of it taken at the setup and kept.
+  // Host memory. All of it is taken at the setup and kept, unless `host` of the actions says more.
   MemoryUse host_memory;
   std::size_t host_reserved = 0;
 };
