@@ -33,7 +33,8 @@ def launch(room):
     if code is None:
         return "cut off", "its time was up", {}
     if code != 0:
-        return "failed", text.strip()[-300:], {}
+        where = room.backtrace([program, "--device", "cuda" if on_gpu else "counting", "--batches", "5"]) if code < 0 else None
+        return "failed", text.strip()[-300:] or f"exit {code}, in {where}", {}
     told = json.loads(text[text.index("{"):])
     os.makedirs(os.path.join(room.out, "measured"), exist_ok=True)
     with open(os.path.join(room.out, "measured/launch.json"), "w") as out:

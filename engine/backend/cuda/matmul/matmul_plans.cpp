@@ -50,6 +50,16 @@ std::string describe(const Matmul& op) {
                      op.gelu_grad_input ? ", gradient of GELU" : "", op.bias_gradient ? ", gradient of bias" : "");
 }
 
+void need_gemm(cublasStatus_t status, const Matmul& op) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  const auto at = [](const Matrix& m) { return alignment_of(address_of(m)); };
+  need(status,
+       fmt::format(
+           "cublasLtMatmul of {} of {}, beta {}, rows {}, {} and {} apart, addresses divisible by {}, {} and {},",
+           op.batch, describe(op), op.beta, op.a.ld, op.b.ld, op.c.ld, at(op.a), at(op.b), at(op.c))
+           .c_str());
+}
+
 }  // namespace
 
 struct MatmulPlans::Variant {
@@ -337,17 +347,17 @@ void MatmulPlans::run(const Matmul& op) {
   if (!plan) plan = make(op, candidates_);
   if (!plan->tuned && !is_capturing()) tune(*plan, op);
   if (!op.has_epilogue()) {
-    need(multiply(*plan, plan->separate, op, plan->separate.algorithm, address_of(op.c)), "cublasLtMatmul");
+    need_gemm(multiply(*plan, plan->separate, op, plan->separate.algorithm, address_of(op.c)), op);
     return;
   }
   if (plan->fused) {
     const Tensor sums = sums_for(op);
-    need(multiply_fused(*plan, op, plan->fused->algorithm, address_of(op.c), sums), "cublasLtMatmul");
+    need_gemm(multiply_fused(*plan, op, plan->fused->algorithm, address_of(op.c), sums), op);
     if (sums) compute(ops_, ops::Add{op.bias_gradient, sums, op.bias_gradient});
     return;
   }
   const Matmul gemm = ops::gemm_before_epilogue(op);
-  need(multiply(*plan, plan->separate, gemm, plan->separate.algorithm, address_of(gemm.c)), "cublasLtMatmul");
+  need_gemm(multiply(*plan, plan->separate, gemm, plan->separate.algorithm, address_of(gemm.c)), gemm);
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(ops_, part); });
 }
 
@@ -368,7 +378,7 @@ void MatmulPlans::run_varying(const Matmul& op, Varying what) {
                               exact.result.get(), exact.result.get(), &algorithm, &checked);
   if (serves != CUBLAS_STATUS_SUCCESS || checked.workspaceSize > kWorkspace)
     algorithm = make(op, 1)->separate.algorithm;
-  need(multiply(exact, exact.separate, op, algorithm, address_of(op.c)), "cublasLtMatmul");
+  need_gemm(multiply(exact, exact.separate, op, algorithm, address_of(op.c)), op);
 }
 
 }  // namespace mbench::cuda
