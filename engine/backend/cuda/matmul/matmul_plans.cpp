@@ -28,8 +28,9 @@ constexpr int kAttempts = 16;
 // which cost next to nothing, take the first.
 constexpr double kEnough = 1 << 16;
 constexpr float kNever = 1e30f;
-// An epilogue runs apart where that takes less than this share of the fused time. The clock's noise is a few per cent, and a choice that
-// it made would be another in the next run.
+// An epilogue runs in the way that it runs by default, unless the other takes less than this share of its time. The clock's noise is a few
+// per cent, and a choice that it made would be another in the next run. The default is fused, but for gradients of a bias: on an H200 six
+// of eight took longer inside the GEMM than behind it, by up to 14 % (docs/evidence/2026-11-28-h200.md).
 constexpr float kClearly = 0.9f;
 // Of products whose sizes are the data's: sizes up to a multiple of this are one to the heuristic, and so many of them are kept.
 constexpr std::int64_t kVaryingStep = 128;
@@ -55,7 +56,7 @@ void need_gemm(cublasStatus_t status, const Matmul& op) {
   const auto at = [](const Matrix& m) { return alignment_of(address_of(m)); };
   need(status,
        fmt::format(
-           "cublasLtMatmul of {} of {}, beta {}, rows {}, {} and {} apart, addresses divisible by {}, {} and {},",
+           "cublasLtMatmul of {} of {}, beta {}, leading dims {}, {} and {}, addresses divisible by {}, {} and {},",
            op.batch, describe(op), op.beta, op.a.ld, op.b.ld, op.c.ld, at(op.a), at(op.b), at(op.c))
            .c_str());
 }
@@ -332,7 +333,7 @@ void MatmulPlans::choose_epilogue(Plan& plan, const Matmul& op, const TuningOutp
       need(multiply(plan, plan.separate, gemm, plan.separate.algorithm, output.to(gemm)), "cublasLtMatmul");
       ops::for_each_part_of_epilogue(trial, [&](const auto& part) { compute(ops_, part); });
     });
-    choice.fused = separate >= kClearly * fused;
+    choice.fused = op.bias_gradient ? fused < kClearly * separate : separate >= kClearly * fused;
     choice.fused_us = 1e3 * fused, choice.separate_us = 1e3 * separate;
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::out_of_memory) throw;
