@@ -26,14 +26,13 @@
 namespace mbench::bench {
 namespace {
 
-// A stream's queue holds about 1024 launches; beyond them a launch waits for the GPU.
-constexpr int kBatch = 200;
 // Of the bare product: as the one of test/ops/matmul_cases.cpp.
 constexpr std::int64_t kCols = 256;
 
 struct Options {
   std::string device = "cuda";
   int batches = 101, steps = 20;
+  int launches = 200;  // in a batch. A stream's queue holds about 1024; beyond them a launch waits for the GPU
 };
 
 double now() {
@@ -48,25 +47,25 @@ double median(std::vector<double> v) {
 
 // Nanoseconds a call, over one batch.
 template <class Enqueue>
-double time_batch(Enqueue&& enqueue) {
+double time_batch(int launches, Enqueue&& enqueue) {
   const double begin = now();
-  for (int i = 0; i < kBatch; ++i) enqueue();
-  return (now() - begin) * 1e9 / kBatch;
+  for (int i = 0; i < launches; ++i) enqueue();
+  return (now() - begin) * 1e9 / launches;
 }
 
 // A product is held against a bare product, every other op against an empty kernel.
-nlohmann::ordered_json measure(Device& device, RawLaunches* raw, const test::Case& c, int batches) {
+nlohmann::ordered_json measure(Device& device, RawLaunches* raw, const test::Case& c, const Options& options) {
   const bool gemm = c.name == ops::Matmul::name;
   const auto bare = [&] { gemm ? raw->gemm() : raw->kernel(); };
   test::Tensors tensors(device, {0, 0, false});
   const auto op = c.make(tensors);
   std::vector<double> own, floor, difference;
-  for (int i = -3; i < batches; ++i) {  // the first warm up: plans, scratch memory, caches
-    const double engine = time_batch([&] { op->run(device); }) / c.kernels;
+  for (int i = -3; i < options.batches; ++i) {  // the first warm up: plans, scratch memory, caches
+    const double engine = time_batch(options.launches, [&] { op->run(device); }) / c.kernels;
     device.synchronize();
     double least = 0;
     if (raw) {
-      least = time_batch(bare);
+      least = time_batch(options.launches, bare);
       raw->wait();
     }
     if (i < 0) continue;
@@ -114,12 +113,12 @@ nlohmann::ordered_json measure_all(const Options& options) {
   check(counting || raw, "launch_bench", "bare launches are missing beside the device {}", device->name());
   nlohmann::ordered_json json{{"schema", "mbench.launch/1"},
                               {"device", counting ? "counting" : device->name()},
-                              {"launches_in_a_batch", kBatch},
+                              {"launches_in_a_batch", options.launches},
                               {"batches", options.batches}};
   std::vector<double> times, overheads;
   for (const test::OpCases& op : test::all_op_cases())
     for (const test::Case& c : op.enqueued) {
-      const auto row = measure(*device, raw.get(), c, options.batches);
+      const auto row = measure(*device, raw.get(), c, options);
       times.push_back(row.at("ns").get<double>());
       if (raw) overheads.push_back(row.at("overhead_ns").get<double>());
       json["kinds"].push_back(row);
@@ -140,6 +139,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "cuda (default), or counting: a device that only counts")
       ->check(CLI::IsMember({"cuda", "counting"}));
   app.add_option("--batches", options.batches, "Batches of each kind of op")->check(CLI::Range(1, 100000));
+  app.add_option("--launches", options.launches, "Launches in a batch")->check(CLI::Range(1, 1000));
   app.add_option("--steps", options.steps, "Training steps of each graph")->check(CLI::Range(1, 100000));
   CLI11_PARSE(app, argc, argv);
   try {

@@ -7,6 +7,12 @@
 #include "engine/point/statistics.h"
 
 namespace mbench {
+namespace {
+
+// Where a tensor's figures have the inverse of its scale: cuBLASLt takes scales at multiples of 16 bytes.
+constexpr std::int64_t kInverse = 4;
+
+}  // namespace
 
 void ScaleHistory::allocate(Device& device) {
   for (OfType& t : types_) {
@@ -111,9 +117,9 @@ Fp8Tensor Fp8Gemms::quantise(Context& c, Operand operand, const Tensor& x, Fp8Wa
     const int slot = slots_[operand];
     scale = scales_->scale(type, slot), inverse = scales_->inverse(type, slot), amax = scales_->amax(type, slot);
   } else {
-    make(q.figures, {3}, DType::f32, "scale of an FP8 tensor");
+    make(q.figures, {kInverse + 1}, DType::f32, "scale of an FP8 tensor");
     const Tensor most = q.figures.slice(0, 1);
-    scale = q.figures.slice(1, 1), inverse = q.figures.slice(2, 1);
+    scale = q.figures.slice(1, 1), inverse = q.figures.slice(kInverse, 1);
     run(c.device, ops::Fill{most, 0});
     run(c.device, ops::AbsMax{x, most});
     for (const Axis axis : parts_of) c.groups.over({axis}).all_reduce(most, ReduceOp::max);

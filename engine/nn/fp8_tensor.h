@@ -10,7 +10,8 @@ namespace mbench {
 // [rows, cols] as GEMMs read it: along cols, and transposed, [cols, rows], along rows. Either may be missing.
 struct Fp8Tensor {
   ops::Fp8Operand straight, transposed;
-  // [3] f32: largest value, scale, its inverse, where only this tensor has the scale. NVFP4: [2], the largest values of the two.
+  // [5] f32: largest value, scale, and its inverse at 4, 16 bytes on, where only this tensor has the scale. NVFP4: [2], the largest values
+  // of the two.
   Tensor figures{};
 };
 

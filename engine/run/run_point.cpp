@@ -123,20 +123,22 @@ Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, 
     if (options.turns && i > warmups && (i - warmups) % options.turns->steps == 0)
       begin += take_turns(*options.turns, device, trainer, chatty);  // no time of this point
     trainer.all_ranks().barrier();
-    const double start = device.synchronize();
-    if (i == warmups) {
+    if (i == warmups) {  // before the first sample begins: sensors may take tens of milliseconds to open
+      device.synchronize();
       device.reset_meters();
       device.memory().reset_library_peak();  // what algorithms were chosen with is no part of a step
       if (!device.real()) device.trace(options.timeline);
       gauge = device.gauge();
       if (options.open_energy) energy = options.open_energy();
       if (options.watch_faults) m.faults.emplace(options.watch_faults());
-      soaking = start;
       if (soaks)
         m.soak.emplace(
             trainer.all_ranks(), options.soak_s, p.global_batch,
             options.open_gauge ? options.open_gauge : [&] { return device.gauge(); });
+      if (device.real()) trainer.all_ranks().barrier();
     }
+    const double start = device.synchronize();
+    if (i == warmups) soaking = start;
     const double cpu_start = cpu_seconds(), waited = waited_seconds(device);
     const StepResult step = trainer.step();
     const double now = device.synchronize(), seconds = now - start;

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/fp8.h"
+#include "engine/ops/attention_pieces.h"
 
 namespace mbench::sim {
 
@@ -22,6 +23,8 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       streaming_(bandwidth_ * framework.traffic_efficiency),
       f32_flops_(machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
       attention_(framework.attention),
+      ordered_gradients_(framework.host_name == "mbench" && framework.keeps.deterministic_attention &&
+                         !machine.immediate),
       attention_forward_(framework.attention_forward),
       attention_backward_(framework.attention_backward),
       unfused_(framework.unfused) {
@@ -108,6 +111,11 @@ double CostModel::attention_seconds(const AttentionSize& size, const Cost& cost,
   const double flops =
       m.device.peak_flops[static_cast<std::size_t>(units_of(dtype))] * share_ * m.device.power_share * reached;
   return std::max(cost.flops / flops, traffic(cost.bytes)) + machine_.device.kernel_latency;
+}
+
+double CostModel::ordered_gradient_seconds(std::int64_t samples, std::int64_t heads, std::int64_t seq) const {
+  if (!ordered_gradients_) return 0;
+  return traffic(2.0 * static_cast<double>(ops::score_gradient_bytes(samples, heads, seq)));
 }
 
 double CostModel::streaming_seconds(const Cost& cost) const {

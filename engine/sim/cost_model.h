@@ -54,6 +54,9 @@ class CostModel {
   // there it adds those ops.
   double epilogue_seconds(const Cost& cost) const;
   double attention_seconds(const AttentionSize& size, const Cost& cost, DType dtype, bool backward) const;
+  // What attention's gradient takes longer where it must give the same bits in every run: cuDNN then writes the gradients of all scores
+  // and reads them in another kernel. Nothing for frameworks that do not ask for it.
+  double ordered_gradient_seconds(std::int64_t samples, std::int64_t heads, std::int64_t seq) const;
   double streaming_seconds(const Cost& cost) const;
   // The same of what a framework runs in place of one op.
   double streaming_seconds(const Cost& cost, const UnfusedOp& op) const;
@@ -96,6 +99,7 @@ class CostModel {
   double streaming_;  // of everything else
   double f32_flops_;
   AttentionKernels attention_;
+  bool ordered_gradients_;
   double attention_forward_, attention_backward_;  // relative to these kernels
   UnfusedOps unfused_;
   std::unordered_map<GemmSize, double, Hash> gemms_;  // a model has a handful of shapes

@@ -18,6 +18,7 @@ constexpr bool has_rate =
 // What an op takes on a machine. `parts`: of how many like kernels of one call it is, which run on streams of their own.
 template <class Op>
 double seconds_of(CostModel& costs, const Op& op, [[maybe_unused]] std::int64_t parts) {
+  static_assert(!has_rate<Op>, "an op with a rate of its own needs an overload with these parameters");
   const Cost cost = op.cost();
   if (const auto measured = costs.measured_seconds(Op::name, cost)) return *measured;
   return costs.streaming_seconds(cost);
@@ -62,7 +63,10 @@ double seconds_of(CostModel& costs, const ops::Attention& op, std::int64_t) {
   return attention_seconds(costs, op, false);
 }
 double seconds_of(CostModel& costs, const ops::AttentionGrad& op, std::int64_t) {
-  return attention_seconds(costs, op, true);
+  const bool orders = op.deterministic && size_of(op.q.data.dtype()) == 2 &&
+                      !costs.measured_seconds(ops::AttentionGrad::name, op.cost());
+  const ops::AttentionShape& s = op.shape;
+  return attention_seconds(costs, op, true) + (orders ? costs.ordered_gradient_seconds(s.batch, s.heads, s.seq) : 0);
 }
 
 // A scan's kernels: its GEMMs, each with what it takes of a machine's units, and the states that pass from chunk to chunk.
@@ -74,16 +78,16 @@ double scan_seconds(CostModel& costs, const Op& op) {
     gemms += g.share * costs.gemm_seconds({g.m, g.n, g.k, g.batch, op.shape.xbc.dtype()}, {g.flops(), 0});
   return gemms + costs.streaming_seconds({0, op.cost().bytes});
 }
-double seconds_of(CostModel& costs, const ops::StateScan& op) {
+double seconds_of(CostModel& costs, const ops::StateScan& op, std::int64_t) {
   return scan_seconds(costs, op);
 }
-double seconds_of(CostModel& costs, const ops::StateScanGrad& op) {
+double seconds_of(CostModel& costs, const ops::StateScanGrad& op, std::int64_t) {
   return scan_seconds(costs, op);
 }
-double seconds_of(CostModel& costs, const ops::DeltaScan& op) {
+double seconds_of(CostModel& costs, const ops::DeltaScan& op, std::int64_t) {
   return scan_seconds(costs, op);
 }
-double seconds_of(CostModel& costs, const ops::DeltaScanGrad& op) {
+double seconds_of(CostModel& costs, const ops::DeltaScanGrad& op, std::int64_t) {
   return scan_seconds(costs, op);
 }
 

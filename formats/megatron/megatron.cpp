@@ -92,7 +92,22 @@ Imported read_megatron(std::string_view text, const std::string& file, const Imp
   return read_megatron_arguments(megatron_arguments(text, file, megatron_table(), options), file, options);
 }
 
+namespace {
+
+// Megatron counts a hybrid's layers from its pattern where --num-layers is not given.
+void count_layers(std::vector<Item>& items) {
+  const auto given = [&](std::string_view key) { return std::ranges::find(items, key, &Item::key); };
+  const auto pattern = given("--hybrid-layer-pattern");
+  if (given("--num-layers") != items.end() || pattern == items.end() || !pattern->value.is_string()) return;
+  const std::string text = pattern->value, body = text.substr(0, text.find('/'));
+  const std::int64_t layers = std::ranges::count_if(body, [](char letter) { return letter != '|'; });
+  items.push_back({"--num-layers", layers, pattern->where});
+}
+
+}  // namespace
+
 Imported read_megatron_arguments(Arguments arguments, const std::string& file, const ImportOptions& options) {
+  count_layers(arguments.items);
   Reading reading(megatron_table(), std::move(arguments.items), file, options.without);
   reading.read();
   Imported found{tidy_spec(reading.spec(), file + ", as a spec: $"), std::move(arguments.notes)};

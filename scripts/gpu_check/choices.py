@@ -22,7 +22,7 @@ def short_spec(room, name, size, **changes):
     spec = {k: v for k, v in room.spec("mfu-" + name).items() if k != "tables"}
     if room.tiny:
         return {**spec, **TINY, "sweep": {"micro_batch,global_batch": [[1, 1]]}, **changes}
-    return {**spec, "iterations": 6, "warmup": 3, "max_seconds": 3, "sweep": {"micro_batch,global_batch": [[size, size]]}, **changes}
+    return {**spec, "iterations": 6, "warmup": 3, "max_seconds": 6, "sweep": {"micro_batch,global_batch": [[size, size]]}, **changes}
 
 
 def row_of(name, p):

@@ -56,13 +56,17 @@ def ops(room):
         return tests_of(room, "memory grows*,NCCL*")
     _, text = room.run([program, "[op-names]"], 20)
     names = re.findall(r"^op: (.+)$", text, re.M)
-    told = room.run_many([[program, "~[cudnn]~[each-op]"], *([program, "[each-op]", "-c", name] for name in names)])
+    groups = {"NCCL": [program, "[nccl]"], "the rest": [program, "~[cudnn]~[each-op]~[nccl]"],
+              **{name: [program, "[each-op]", "-c", name] for name in names}}
+    told = room.run_many(list(groups.values()))
     wrong, cut = [], []
-    for name, (code, text) in zip(["the rest", *names], told):
+    for (name, argv), (code, text) in zip(groups.items(), told):
         if code is None and not failures(text):
             cut.append(name)
         elif code != 0:
-            wrong.append(f"{name}: {failures(text)} failures" if failures(text) else f"{name}: exit {code}")
+            where = room.backtrace(argv) if code is not None and (code < 0 or "SIGSEGV" in text) else None
+            what = f"{failures(text)} failures" if failures(text) else f"exit {code}"
+            wrong.append(f"{name}: {what}" + (f", in {where}" if where else ""))
     said = f"{len(told) - len(wrong) - len(cut)} of {len(told)} groups of tests passed"
     said += "".join(f"; {what}: {', '.join(some)}" for what, some in (("failed", wrong), ("cut off", cut)) if some)
     result = "failed" if wrong or not names else "cut off" if cut else "ok"

@@ -6,9 +6,9 @@ from gpu_check import choices, correctness, features, profile, speed
 STEPS = {
     "devices": (correctness.devices, 40, 20),
     "smoke": (speed.smoke, 45, 20),
+    "pace": (speed.pace, 150, 60),
     "ops": (correctness.ops, 80, 30),
     "features": (features.features, 90, 30),
-    "pace": (speed.pace, 150, 60),
     "choices": (choices.choices, 80, 30),
     "attention": (correctness.attention, 60, 20),
     "profile": (profile.profile, 60, 25),
@@ -28,7 +28,7 @@ MARGIN = 10  # seconds of a call that no step may use
 
 # The seconds of each step in a part: with the margin, and in a later one with those for what is run again, no more than the part has.
 PARTS = {
-    "first": {"devices": 25, "smoke": 45, "ops": 60, "features": 70, "pace": 150, "choices": 70, "attention": 50},
+    "first": {"devices": 25, "smoke": 45, "pace": 150, "ops": 60, "features": 70, "choices": 70, "attention": 50},
     "second": {"devices": 15, "mfu": 210, "products": 60, "kernels": 25, "memory": 60, "repeat": 25, "launch": 25},
     "third": {"devices": 15, "layouts": 135, "sanitizer": 80, "strategies": 65, "calibrate": 70, "profile": 50},
 }

@@ -15,6 +15,8 @@ import shutil
 import tarfile
 import time
 
+from gpu_check.room import ROOT
+
 SCHEMA = "mbench.gpu-check/1"
 ARCHIVE = "gpu-check.tar.gz"
 NO_MEASUREMENT = "no measurement"  # in a step's "program", where small models ran or no GPU did
@@ -45,6 +47,16 @@ def unpack(archive, out):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with file.extractfile(member) as source, open(path, "wb") as target:
                 shutil.copyfileobj(source, target)
+
+
+def copy_without(out, source, target):
+    """Copies a text file; paths in the checkout and in `out` become relative."""
+    with open(source) as file:
+        text = file.read()
+    for root in (os.path.dirname(out), ROOT):
+        text = text.replace(root + os.sep, "")
+    with open(target, "w") as file:
+        file.write(text)
 
 
 class Record:
@@ -124,15 +136,17 @@ class Record:
 
     def keep(self, folder):
         """Copies what is worth committing: the summary, this record, the result file of each sweep, and what PyTorch and
-        the launches gave. Result files lie one folder down, where `mbench baseline` does not take them for its own."""
+        the launches gave, without this machine's folders. What fits by simulation, and the step features, whose verdict the record has, are
+        left out. Result files lie one folder down, where `mbench baseline` does not take them for its own."""
         files = os.path.join(folder, "files")
         shutil.rmtree(files, ignore_errors=True)
         os.makedirs(files)
-        shutil.copy(os.path.join(self.out, "summary.md"), os.path.join(folder, "summary.md"))
-        shutil.copy(os.path.join(self.out, "results.json"), os.path.join(files, "gpu-check.json"))
+        copy_without(self.out, os.path.join(self.out, "summary.md"), os.path.join(folder, "summary.md"))
+        copy_without(self.out, os.path.join(self.out, "results.json"), os.path.join(files, "gpu-check.json"))
         for path in sorted(glob.glob(os.path.join(self.out, "*/**/results.json"), recursive=True)):
             name = os.path.relpath(os.path.dirname(path), self.out).replace(os.sep, "-")
-            shutil.copy(path, os.path.join(files, name + ".json"))
+            if not name.startswith("features-") and not name.endswith("sizes"):
+                copy_without(self.out, path, os.path.join(files, name + ".json"))
         for path in sorted(glob.glob(os.path.join(self.out, "measured", "*.json"))):
-            shutil.copy(path, files)
+            copy_without(self.out, path, os.path.join(files, os.path.basename(path)))
         return sorted(os.listdir(files))

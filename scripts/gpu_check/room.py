@@ -16,6 +16,8 @@ SIMULATED = "H200-SXM5-141GB"  # whose allocator figure is held against the GPU'
 TOOLKITS = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin")  # where compute-sanitizer and ncu are, if not in PATH
 POINT = 100  # seconds after which a point that is still running hangs
 PROBE = 10  # seconds within which mpirun must start two ranks
+DEBUG = 30  # seconds that a program which crashed gets once more, in a debugger
+FRAMES = 24  # of its stack
 GRACE = 12  # seconds that a command gets to write down what it has, once its time is up
 
 
@@ -162,11 +164,22 @@ class Room:
         self.log.flush()
         return code, text
 
+    def backtrace(self, argv):
+        """Runs a program that crashed once more, in a debugger: its stack goes to the log. The innermost functions that have names."""
+        debugger = next(filter(None, (shutil.which(name, path=self.environment.get("PATH")) for name in ("cuda-gdb", "gdb"))), None)
+        if not debugger or self.left() < DEBUG + GRACE:
+            return None
+        _, text = self.run([debugger, "-batch", "-ex", "set pagination off", "-ex", "run", "-ex", f"bt {FRAMES}", "-ex",
+                            f"thread apply all bt {FRAMES // 2}", "--args", *argv], DEBUG)
+        names = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?([\w:~]+)", text, re.M)
+        return " < ".join(names[:4]) or None
+
     def run_many(self, jobs, at_once=None):
         """Exit code and output of each command, several of them at a time, in the order of `jobs`; code None for one that was cut off or
         never began. A fault on the GPU ends the one process that made it, and hides nothing of the others."""
         at_once = at_once or max(2, (os.cpu_count() or 2) // 2)
-        environment = {**self.environment, "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) // at_once))}
+        # Threads that spin while others wait for a core would take most of the time.
+        environment = {**self.environment, "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) // at_once)), "OMP_WAIT_POLICY": "passive"}
         until = time.monotonic() + self.left() - GRACE
         print(f"  {len(jobs)} commands, {at_once} at a time", flush=True)
 

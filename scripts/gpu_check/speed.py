@@ -29,11 +29,12 @@ def launch(room):
     if not program:
         return "not run", f"no launch_bench in {room.programs}", {}
     on_gpu = room.device == "cuda"
-    code, text = room.run([program, "--device", "cuda" if on_gpu else "counting", *(["--batches", "5"] if room.tiny else [])])
+    code, text = room.run([program, "--device", "cuda" if on_gpu else "counting", *(["--batches", "1", "--launches", "2", "--steps", "1"] if room.tiny else [])])
     if code is None:
         return "cut off", "its time was up", {}
     if code != 0:
-        return "failed", text.strip()[-300:], {}
+        where = room.backtrace([program, "--device", "cuda" if on_gpu else "counting", "--batches", "5"]) if code < 0 else None
+        return "failed", text.strip()[-300:] or f"exit {code}, in {where}", {}
     told = json.loads(text[text.index("{"):])
     os.makedirs(os.path.join(room.out, "measured"), exist_ok=True)
     with open(os.path.join(room.out, "measured/launch.json"), "w") as out:

@@ -157,7 +157,7 @@ cublasStatus_t check_epilogue(const Gemm& p) {
 }
 
 // What cuBLASLt asks of FP8 products on Hopper: the first operand transposed and the second not, dims and addresses of whole
-// 16 bytes, scales of both on the device, a result wider than 8 bits, one e5m2 at most, and no mixture of one scale and blocks.
+// 16 bytes, scales of both on the device at such addresses, a result wider than 8 bits, one e5m2 at most, and no mixture of one scale and blocks.
 cublasStatus_t check_fp8(const Gemm& p) {
   const Description& e = p.description;
   if (e.op_a != CUBLAS_OP_T || e.op_b != CUBLAS_OP_N)
@@ -184,6 +184,9 @@ cublasStatus_t check_fp8(const Gemm& p) {
     const std::size_t count = mode == 3 ? l.cols : mode == 4 ? k * l.cols : mode == 5 ? outer * ((k + 3) / 4 * 4) : 1;
     return scales != nullptr && Memory::get().kind_of(scales, count * sizeof(float)) == Kind::device;
   };
+  const auto aligned = [](const void* scales) { return reinterpret_cast<std::uintptr_t>(scales) % 16 == 0; };
+  if (!aligned(e.scale_a) || !aligned(e.scale_b))
+    return no(CUBLAS_STATUS_NOT_SUPPORTED, "addresses of scales: no multiples of 16");
   if (!there(e.scale_a, e.mode_a, p.a) || !there(e.scale_b, e.mode_b, p.b))
     return no(CUBLAS_STATUS_INVALID_VALUE, "scales are not memory of the GPU, all of them");
   return CUBLAS_STATUS_SUCCESS;

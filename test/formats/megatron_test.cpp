@@ -487,6 +487,10 @@ TEST_CASE("Megatron: patterns of hybrid layers and sizes of Mamba-2 go out and c
   CHECK_THAT(script, Catch::Contains("pretrain_mamba.py") && Catch::Contains("--hybrid-override-pattern"));
   CHECK(model_identity(point_from_json(json(read_megatron(script, "b.sh", {}).spec), "spec").model) ==
         model_identity(point.model));
+  // Megatron counts the layers of this one itself.
+  const std::string counted =
+      kArguments.substr(kArguments.find('\n')) + " --hybrid-layer-pattern M*|-MG --is-hybrid-model";
+  CHECK(read_megatron(counted, "a.sh", {}).spec.at("model").at("layers") == 5);
   CHECK_THROWS_WITH(read_megatron(kArguments + " --hybrid-override-pattern MX", "a.sh", {}),
                     Catch::Contains("layers of other kinds"));
 }

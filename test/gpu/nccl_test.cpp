@@ -57,7 +57,7 @@ struct Alone {
 
 }  // namespace
 
-TEST_CASE("NCCL makes a communicator of one rank, sums over it, is captured, and ends") {
+TEST_CASE("NCCL makes a communicator of one rank, sums over it, is captured, and ends", "[nccl]") {
   Alone one;
   std::printf("%s\n", nccl_library().c_str());
   one.set(one.from, 1, 0.5f);
@@ -79,7 +79,7 @@ TEST_CASE("NCCL makes a communicator of one rank, sums over it, is captured, and
   CHECK_FALSE(one.watch->aborted());
 }
 
-TEST_CASE("a collective's host time is printed, enqueued and replayed") {
+TEST_CASE("a collective's host time is printed, enqueued and replayed", "[nccl]") {
   Alone one;
   one.set(one.from, 1, 0.5f);
   one.all_reduce();

@@ -71,3 +71,20 @@ TEST_CASE("scales of rows and of blocks of 128 are for compute capability 9.0, t
     for (const int capability : {80, 89, 90}) CHECK(cuda::why_no_fp8(capability, by));
   }
 }
+
+TEST_CASE("a GEMM of operands whose scales are elements of an array gives the bits of one whose scales lie alone") {
+  const auto gpu = open_device("cuda", 0);
+  if (cuda::why_no_fp8(10 * gpus().at(0).major + gpus().at(0).minor, Fp8Blocks::tensor)) return;
+  Tensors t(*gpu);
+  const Tensor a = t.in({32, 64}, DType::e4m3, -4, 4), b = t.in({48, 64}, DType::e5m2, -4, 4);
+  const Tensor scales = t.values({4}, DType::f32, {0, 0.25, 0.5, 0});
+  const Tensor of_a = t.values({1}, DType::f32, {0.25}), of_b = t.values({1}, DType::f32, {0.5});
+  const Tensor alone = t.out({32, 48}, DType::bf16), within = t.out({32, 48}, DType::bf16);
+  mbench::run(*gpu, ops::Fp8Matmul{{a, of_a}, {b, of_b}, alone, 0});
+  mbench::run(*gpu, ops::Fp8Matmul{{a, scales.slice(1, 1)}, {b, scales.slice(2, 1)}, within, 0});
+  std::vector<std::byte> first(alone.bytes()), second(within.bytes());
+  gpu->read(alone, first);
+  gpu->read(within, second);
+  const bool same_bits = first == second;
+  CHECK(same_bits);
+}

@@ -48,6 +48,20 @@ TEST_CASE("a slow progress sink does not change a sample") {
   CHECK(result.iteration_ms->median < 150);
 }
 
+// NVML takes tens of milliseconds to open what a GPU's samples are beside.
+TEST_CASE("sensors that open slowly are in no sample") {
+  constexpr auto kDelay = std::chrono::milliseconds(300);
+  RunOptions slow;
+  slow.open_energy = [&]() -> std::unique_ptr<EnergyMeter> {
+    std::this_thread::sleep_for(kDelay);
+    return nullptr;
+  };
+  const PointResult result = run_with(two_ranks(), slow);
+  if (!first_rank()) return;
+  REQUIRE(result.iteration_ms);
+  CHECK(result.iteration_ms->samples.front() < 250);
+}
+
 TEST_CASE("a traced step is no sample, and is in no record") {
   Timeline timeline;
   RunOptions traced;

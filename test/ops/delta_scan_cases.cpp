@@ -209,7 +209,7 @@ ops::DeltaScanGrad make_grad(Tensors& t, const Form& f, DType type, DType sum) {
   Results r(s);
   Scan scan(s);
   Values* inputs[] = {&scan.xbc, &scan.in, &scan.a_log, &scan.dt_bias};
-  for (std::size_t i = 0; i < std::size(inputs); ++i) *inputs[i] = t.before(i);  // in the order in which they were made
+  for (std::size_t i = 0; i < std::size(inputs); ++i) *inputs[i] = t.now(i);  // in the order in which they were made
   for (std::int64_t b = 0; b < scan.batch; ++b)
     for (std::int64_t h = 0; h < scan.heads(); ++h) walk(scan, b, h, r);
   return backward_of(t, s, t.values(s.states(), DType::f32, r.states), sum);

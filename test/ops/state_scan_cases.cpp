@@ -191,7 +191,7 @@ ops::StateScanGrad make_grad(Tensors& t, const Form& f, DType type, DType sum) {
   Results r(s);
   Scan scan(s);
   Values* inputs[] = {&scan.xbc, &scan.in, &scan.a_log, &scan.dt_bias, &scan.d};
-  for (std::size_t i = 0; i < std::size(inputs); ++i) *inputs[i] = t.before(i);  // in the order in which they were made
+  for (std::size_t i = 0; i < std::size(inputs); ++i) *inputs[i] = t.now(i);  // in the order in which they were made
   for (std::int64_t b = 0; b < scan.batch; ++b)
     for (std::int64_t h = 0; h < scan.heads(); ++h) walk(scan, b, h, r);
   const Tensor steps = t.values(s.steps(), DType::f32, r.steps), sums = t.values(s.steps(), DType::f32, r.sums),

@@ -17,8 +17,8 @@ sys.path.insert(0, os.path.join(ROOT, "scripts"))
 from gpu_check import parts  # noqa: E402
 
 PROGRAMS = None
-# What needs a program that a machine without a GPU lacks (Nsight Compute, bare CUDA launches, compute-sanitizer), or a GPU's own times.
-LACKING = ("profile", "launch", "sanitizer", "calibrate")
+# What needs a program that a machine without a GPU lacks (Nsight Compute, compute-sanitizer), or a GPU's own times.
+LACKING = ("profile", "sanitizer", "calibrate")
 SLACK = 5  # seconds that a step may need to end its programs
 
 

@@ -15,7 +15,7 @@ import unittest
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts")
 sys.path.insert(0, SCRIPTS)
-from gpu_check import choices, correctness, libraries, parts, peer, profile, record, speed  # noqa: E402
+from gpu_check import choices, correctness, features, libraries, parts, peer, profile, record, speed  # noqa: E402
 from gpu_check import room as room_module  # noqa: E402
 from gpu_check.room import CutOff, Room  # noqa: E402
 
@@ -160,12 +160,13 @@ class Verdicts(InFolder):
         self.assertEqual(correctness.layouts(FakeRoom(self.folder, answers.get))[0], "cut off")
 
     def test_ops_and_sanitizer_fail_where_their_programs_do(self):
-        tests = ('case "$*" in *--list*) echo "add, and more"; echo "softmax"; exit 2;; esac\n'
-                 'echo "x_test.cpp:1: FAILED:"; exit 1')
+        lists = 'case "$*" in *--list*) echo "add, and more"; echo "softmax"; exit 2;; *op-names*) echo "op: add"; exit 0;; esac\n'
+        tests = lists + 'case "$*" in *-c*) echo "x_test.cpp:1: FAILED:"; exit 1;; esac'
         script(self.folder, "test_gpu", tests)
         room = self.room(programs=self.folder)
-        self.assertEqual(correctness.ops(room)[0], "failed")
-        script(self.folder, "test_gpu", 'case "$*" in *--list*) echo "add, and more"; echo "softmax"; exit 2;; esac\nexit 0')
+        result, said, _ = correctness.ops(room)
+        self.assertEqual((result, said), ("failed", "2 of 3 groups of tests passed; failed: add: 1 failures"))
+        script(self.folder, "test_gpu", lists + "exit 0")
         self.assertEqual(correctness.ops(room)[0], "ok")
         sanitizer = 'echo "$5" >> {0}/seen; [ "$2" = racecheck ] && {{ echo "== RACECHECK SUMMARY: 1 hazard"; exit {1}; }}; exit 0'
         room.environment["PATH"] = self.folder + ":" + os.environ["PATH"]
@@ -179,6 +180,35 @@ class Verdicts(InFolder):
         room.deadline = time.monotonic()
         with self.assertRaises(CutOff):
             correctness.ops(room)
+
+    def test_a_crash_is_followed_by_the_names_of_where_it_was(self):
+        crash = 'case "$*" in *op-names*) echo "op: add"; exit 0;; *-c*) kill -SEGV $$;; esac\nexit 0'
+        script(self.folder, "test_gpu", crash)
+        script(self.folder, "cuda-gdb", 'echo "#0  0x00001 in mbench::add () from x"; echo "#1  main ()"')
+        room = self.room(programs=self.folder)
+        room.environment["PATH"] = self.folder + ":" + os.environ["PATH"]
+        room.deadline = time.monotonic() + 100
+        self.assertIn("add: exit -11, in mbench::add < main", correctness.ops(room)[1])
+
+    def test_features_hold_a_gpu_against_the_cpu(self):
+        cpu = row(precision="f32")
+        self.assertEqual(features.judge(row(precision="f32"), cpu), (None, 0.0))
+        self.assertIn("losses", features.judge(row(precision="f32", losses=[5.0, 4.1]), cpu)[0])
+        self.assertIn("reserved_memory_mib", features.judge(row(precision="f32", reserved_memory_mib=6.0), cpu)[0])
+        self.assertEqual(features.judge(row(outcome="crashed", reason="gone"), cpu)[0], "crashed (gone)")
+        self.assertEqual(features.judge(row(precision={"preset": "fp8", "fp8_recipe": "delayed"}), row())[0], None)
+        specs = features.chosen(True)
+        self.assertTrue(all(features.ranks_of(spec) in (1, 2) for _, spec in specs))
+        self.assertTrue(all(spec["precision"] != "f32" and spec["dropout"] == 0 for _, spec in specs if spec["attention"] == "flash"))
+        self.assertLess(len(features.chosen(False)), len(specs))
+
+    def test_what_is_kept_has_no_folders_of_this_machine(self):
+        source, target = os.path.join(self.folder, "a.json"), os.path.join(self.folder, "b.json")
+        with open(source, "w") as file:
+            file.write(f'"{self.folder}/out/x {room_module.ROOT}/configs/y"')
+        record.copy_without(os.path.join(self.folder, "out"), source, target)
+        with open(target) as file:
+            self.assertEqual(file.read(), '"out/x configs/y"')
 
     def test_an_interrupt_is_no_failure_of_the_case_it_came_in(self):
         interrupted = ("x.cpp:10: FAILED:\n  {Unknown expression}\ndue to a fatal error condition:\n  SIGINT - Terminal interrupt signal\n\n"

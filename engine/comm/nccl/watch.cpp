@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <string>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -108,6 +110,9 @@ bool Watch::done(ncclComm_t comm, ncclResult_t code, std::string_view what) {
 void Watch::failed(ncclComm_t comm, ncclResult_t code, std::string_view what) {
   const std::string reported = ncclGetLastError(comm);
   const bool full = code == ncclUnhandledCudaError && is_full();
+  // An abort may hang or crash: then this line is all that is told.
+  std::fprintf(stderr, "[%s] NCCL failed, got %s: %s\n", std::string(what).c_str(), ncclGetErrorString(code),
+               reported.c_str());
   abort();
   fail(full ? ErrorKind::out_of_memory : ErrorKind::internal, what, "NCCL failed{}, got {}: {}",
        full ? " on a GPU that is full" : "", ncclGetErrorString(code), reported);

@@ -182,6 +182,19 @@ TEST_CASE("attention of a framework that runs slower kernels takes its share of 
         Approx(1e12 / (0.0625 * kFlops) + kLatency));
 }
 
+TEST_CASE(
+    "a gradient of attention in a fixed order writes the gradients of all scores and reads them, where a framework "
+    "asks for it") {
+  Framework engine = plain_framework(), other = plain_framework();
+  engine.host_name = "mbench";
+  constexpr double kBytes =
+      2.0 * 3 * 4 * 128 * 128 * 2;  // of 3 samples of 4 heads of 100 positions, in tiles of 64 x 64
+  CHECK(CostModel(round_machine(), engine, 1).ordered_gradient_seconds(3, 4, 100) == Approx(kBytes / kBandwidth));
+  CHECK(CostModel(round_machine(), other, 1).ordered_gradient_seconds(3, 4, 100) == 0);
+  engine.keeps.deterministic_attention = false;
+  CHECK(CostModel(round_machine(), engine, 1).ordered_gradient_seconds(3, 4, 100) == 0);
+}
+
 TEST_CASE("a framework whose unfused op is none of the engine's is refused") {
   Framework framework = plain_framework();
   for (const FrameworkFile& file : builtin_frameworks())

@@ -1,5 +1,9 @@
 #include "engine/backend/cuda/fp8_matmul/fp8_plans.h"
 
+#include <fmt/format.h>
+
+#include <string>
+
 #include "engine/backend/cuda/cuda.h"
 #include "engine/backend/cuda/device/launch.h"
 #include "engine/backend/cuda/fp8_matmul/nv_factors.h"
@@ -13,7 +17,9 @@ using ops::Fp8Matmul;
 using ops::Fp8Operand;
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what cuBLAS recommends on Hopper
-constexpr std::size_t kFactors = 256;                      // of it, for the factors of a GEMM of NVFP4
+constexpr std::size_t kFactors = 256;  // of it, for the factors of a GEMM of NVFP4, or for two scales
+// cuBLASLt 13.1 on an H200 ran every GEMM whose scales were at multiples of 256 bytes, and refused all whose scales were at others of 8.
+constexpr std::int64_t kScaleAlignment = 16;
 // CUDA 12.9's cuBLAS is the first with scales of blocks; they need a GPU of compute capability 9.0.
 #define MBENCH_FP8_BLOCKS (CUBLAS_VERSION >= 120900)
 
@@ -100,6 +106,16 @@ bool is_forward(const Fp8Matmul& op) {
   return op.a.blocks == Fp8Blocks::tensor && op.a.codes.dtype() == DType::e4m3 && op.b.codes.dtype() == DType::e4m3;
 }
 
+// The call with what cuBLASLt has rules about.
+std::string describe(const Fp8Matmul& op) {
+  const auto at = [](const Tensor& t) { return alignment_of(t.data()); };
+  return fmt::format(
+      "cublasLtMatmul of {} x {} x {}, {} and {} to {}, beta {}, addresses divisible by {}, {} and {}, those of scales "
+      "by {} and {},",
+      op.m(), op.n(), op.k(), name_of(op.a.codes.dtype()), name_of(op.b.codes.dtype()), name_of(op.c.dtype()), op.beta,
+      at(op.a.codes), at(op.b.codes), at(op.c), at(op.a.inverse), at(op.b.inverse));
+}
+
 }  // namespace
 
 struct Fp8Plans::Plan {
@@ -118,9 +134,9 @@ struct Fp8Plans::Plan {
   ~Plan() {
     cublasLtMatmulDescDestroy(description);
   }
-  void point_to(const Fp8Matmul& op) {
-    set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(op.b.inverse.data()));
-    set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(op.a.inverse.data()));
+  void point_to(const Scales& scales) {
+    set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales.b);
+    set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales.a);
   }
   // C^T = B A^T: cuBLAS's first operand is b, its second is a.
   Columns first, second, result;
@@ -160,10 +176,22 @@ Fp8Plans::Key Fp8Plans::key_of(const Fp8Matmul& op) {
           alignment_of(op.c.data())};
 }
 
-std::unique_ptr<Fp8Plans::Plan> Fp8Plans::make(const Fp8Matmul& op) {
+// Of one scale a tensor, which may be an element of an array, copies where cuBLASLt takes them. The kernels of a stream run one after the
+// other: the next GEMM's copies do not come before this one has read its own.
+Fp8Plans::Scales Fp8Plans::scales_of(const Fp8Matmul& op) {
+  const Scales own{op.a.inverse.data(), op.b.inverse.data()};
+  const auto fits = [](const void* scale) { return alignment_of(scale) >= kScaleAlignment; };
+  if (op.a.blocks != Fp8Blocks::tensor || (fits(own.a) && fits(own.b))) return own;
+  auto* copies = static_cast<float*>(workspace_);
+  constexpr std::int64_t kApart = kScaleAlignment / sizeof(float);
+  copy_scales(stream_, op.a.inverse.as<float>(), op.b.inverse.as<float>(), copies, copies + kApart);
+  return {copies, copies + kApart};
+}
+
+std::unique_ptr<Fp8Plans::Plan> Fp8Plans::make(const Fp8Matmul& op, const Scales& scales) {
   if (const auto why = why_none_here(op.a.blocks)) fail(ErrorKind::unsupported, Fp8Matmul::name, "{}", *why);
   auto plan = std::make_unique<Plan>(op);
-  plan->point_to(op);
+  plan->point_to(scales);
   cublasLtMatmulPreference_t preference = nullptr;
   need(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
@@ -198,8 +226,9 @@ std::unique_ptr<Fp8Plans::Plan> Fp8Plans::make(const Fp8Matmul& op) {
 void Fp8Plans::run(const Fp8Matmul& op) {
   open();
   std::unique_ptr<Plan>& plan = plans_[key_of(op)];
-  if (!plan) plan = make(op);
-  plan->point_to(op);
+  const Scales scales = scales_of(op);
+  if (!plan) plan = make(op, scales);
+  plan->point_to(scales);
   constexpr float kOne = 1;
   const float *alpha = &kOne, *beta = &op.beta;
   if (of_nvfp4(op.a.blocks)) {
@@ -207,10 +236,11 @@ void Fp8Plans::run(const Fp8Matmul& op) {
     write_nv_factors(stream_, op.a.amax.as<float>(), op.b.amax.as<float>(), op.beta, factors);
     alpha = factors, beta = factors + 1;
   }
-  need(cublasLtMatmul(handle_, plan->description, alpha, op.b.codes.data(), plan->first.get(), op.a.codes.data(),
-                      plan->second.get(), beta, op.c.data(), plan->result.get(), op.c.data(), plan->result.get(),
-                      &plan->algorithm, static_cast<std::byte*>(workspace_) + kFactors, kWorkspace - kFactors, stream_),
-       "cublasLtMatmul");
+  const cublasStatus_t status =
+      cublasLtMatmul(handle_, plan->description, alpha, op.b.codes.data(), plan->first.get(), op.a.codes.data(),
+                     plan->second.get(), beta, op.c.data(), plan->result.get(), op.c.data(), plan->result.get(),
+                     &plan->algorithm, static_cast<std::byte*>(workspace_) + kFactors, kWorkspace - kFactors, stream_);
+  if (status != CUBLAS_STATUS_SUCCESS) need(status, describe(op).c_str());
 }
 
 }  // namespace mbench::cuda

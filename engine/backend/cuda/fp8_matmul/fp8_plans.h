@@ -27,8 +27,13 @@ class Fp8Plans {
  private:
   struct Plan;
   using Key = std::array<std::int64_t, 12>;
+  // Where the scales of the op's operands are.
+  struct Scales {
+    const void *a, *b;
+  };
   static Key key_of(const ops::Fp8Matmul& op);
-  std::unique_ptr<Plan> make(const ops::Fp8Matmul& op);
+  Scales scales_of(const ops::Fp8Matmul& op);
+  std::unique_ptr<Plan> make(const ops::Fp8Matmul& op, const Scales& scales);
   void open();
 
   cudaStream_t stream_;

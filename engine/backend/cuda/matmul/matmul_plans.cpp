@@ -28,8 +28,9 @@ constexpr int kAttempts = 16;
 // which cost next to nothing, take the first.
 constexpr double kEnough = 1 << 16;
 constexpr float kNever = 1e30f;
-// An epilogue runs apart where that takes less than this share of the fused time. The clock's noise is a few per cent, and a choice that
-// it made would be another in the next run.
+// An epilogue runs in the way that it runs by default, unless the other takes less than this share of its time. The clock's noise is a few
+// per cent, and a choice that it made would be another in the next run. The default is fused, but for gradients of a bias: on an H200 six
+// of eight took longer inside the GEMM than behind it, by up to 14 % (docs/evidence/2026-11-28-h200.md).
 constexpr float kClearly = 0.9f;
 // Of products whose sizes are the data's: sizes up to a multiple of this are one to the heuristic, and so many of them are kept.
 constexpr std::int64_t kVaryingStep = 128;
@@ -48,6 +49,16 @@ std::string describe(const Matmul& op) {
   return fmt::format("{} x {} x {}, {} to {}{}{}{}{}", op.c.rows, op.c.cols, op.a.cols, name_of(op.a.data.dtype()),
                      name_of(op.c.data.dtype()), op.bias ? ", bias" : "", op.gelu_input ? ", GELU" : "",
                      op.gelu_grad_input ? ", gradient of GELU" : "", op.bias_gradient ? ", gradient of bias" : "");
+}
+
+void need_gemm(cublasStatus_t status, const Matmul& op) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  const auto at = [](const Matrix& m) { return alignment_of(address_of(m)); };
+  need(status,
+       fmt::format(
+           "cublasLtMatmul of {} of {}, beta {}, leading dims {}, {} and {}, addresses divisible by {}, {} and {},",
+           op.batch, describe(op), op.beta, op.a.ld, op.b.ld, op.c.ld, at(op.a), at(op.b), at(op.c))
+           .c_str());
 }
 
 }  // namespace
@@ -322,7 +333,7 @@ void MatmulPlans::choose_epilogue(Plan& plan, const Matmul& op, const TuningOutp
       need(multiply(plan, plan.separate, gemm, plan.separate.algorithm, output.to(gemm)), "cublasLtMatmul");
       ops::for_each_part_of_epilogue(trial, [&](const auto& part) { compute(ops_, part); });
     });
-    choice.fused = separate >= kClearly * fused;
+    choice.fused = op.bias_gradient ? fused < kClearly * separate : separate >= kClearly * fused;
     choice.fused_us = 1e3 * fused, choice.separate_us = 1e3 * separate;
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::out_of_memory) throw;
@@ -337,17 +348,17 @@ void MatmulPlans::run(const Matmul& op) {
   if (!plan) plan = make(op, candidates_);
   if (!plan->tuned && !is_capturing()) tune(*plan, op);
   if (!op.has_epilogue()) {
-    need(multiply(*plan, plan->separate, op, plan->separate.algorithm, address_of(op.c)), "cublasLtMatmul");
+    need_gemm(multiply(*plan, plan->separate, op, plan->separate.algorithm, address_of(op.c)), op);
     return;
   }
   if (plan->fused) {
     const Tensor sums = sums_for(op);
-    need(multiply_fused(*plan, op, plan->fused->algorithm, address_of(op.c), sums), "cublasLtMatmul");
+    need_gemm(multiply_fused(*plan, op, plan->fused->algorithm, address_of(op.c), sums), op);
     if (sums) compute(ops_, ops::Add{op.bias_gradient, sums, op.bias_gradient});
     return;
   }
   const Matmul gemm = ops::gemm_before_epilogue(op);
-  need(multiply(*plan, plan->separate, gemm, plan->separate.algorithm, address_of(gemm.c)), "cublasLtMatmul");
+  need_gemm(multiply(*plan, plan->separate, gemm, plan->separate.algorithm, address_of(gemm.c)), gemm);
   ops::for_each_part_of_epilogue(op, [&](const auto& part) { compute(ops_, part); });
 }
 
@@ -368,7 +379,7 @@ void MatmulPlans::run_varying(const Matmul& op, Varying what) {
                               exact.result.get(), exact.result.get(), &algorithm, &checked);
   if (serves != CUBLAS_STATUS_SUCCESS || checked.workspaceSize > kWorkspace)
     algorithm = make(op, 1)->separate.algorithm;
-  need(multiply(exact, exact.separate, op, algorithm, address_of(op.c)), "cublasLtMatmul");
+  need_gemm(multiply(exact, exact.separate, op, algorithm, address_of(op.c)), op);
 }
 
 }  // namespace mbench::cuda
