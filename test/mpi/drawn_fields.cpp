@@ -310,7 +310,7 @@ const json& drawn_models() {
     {"family": "gpt", "position": "none", "embedding_norm": true, "activation": "relu"},
     {"family": "llama", "kv_heads": 4, "window": 9, "layers_of": [{"every": 2, "window": 0, "position": "none"}]},
     {"family": "llama", "kv_heads": 4, "attention_sinks": true, "attention_softcap": 2},
-    {"family": "llama", "kv_heads": 4, "state_heads": 8, "state_head_dim": 12, "state_groups": 8, "state_dim": 6, "conv_width": 3,
+    {"family": "llama", "kv_heads": 4, "state_heads": 8, "state_head_dim": 12, "state_groups": 4, "state_dim": 6, "conv_width": 3,
      "state_chunk": 8, "layers_of": [{"every": 2, "mixer": "mamba2"}]},
     {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 2, "kv_heads": 8, "moe_latent": 24, "mixer": "gated_delta",
      "attention_gate": true, "state_heads": 8, "state_head_dim": 8, "state_groups": 8, "state_dim": 6, "layers_of": [{"every": 2,
