@@ -34,7 +34,7 @@ class ScanShare {
   // This rank's heads of a weight with a number for each, and its channels of a weight of the convolution. Empty stays empty.
   Tensor heads(const Tensor& weight) const;
   Tensor channels_of(Context& context, const Tensor& weight) const;
-  // Where a gradient of these channels is accumulated: in its place, or, where their rows lie apart, in zeros that add_channels() adds.
+  // Where a gradient of these channels is accumulated: in its place, or, where their rows are not together, in zeros that add_channels() adds.
   Tensor gradient_of_channels(Context& context, const Tensor& gradient) const;
   void add_channels(Context& context, const Tensor& part, const Tensor& gradient) const;
 
