@@ -182,7 +182,7 @@ const std::vector<DrawnField>& drawn_fields() {
       {"fused_optimizer", mostly, always},
       {"learning_rate", {1.5e-4, 1.5e-4, 1e-3}, whole_moments},
       {"adapter",
-       {"none", "none", "none", "none", "lora:4", "lora:3,alpha=8", "lora:2,targets=qkv+proj",
+       {"none", "none", "none", "none", "none", "none", "lora:4", "lora:3,alpha=8", "lora:2,targets=qkv+proj",
         "lora:5,alpha=2,targets=fc2", "lora:4,base=nf4", "lora:3,targets=proj+fc1,base=nf4-double"},
        always},
       {"lr_warmup", {0, 0, 2}, always},

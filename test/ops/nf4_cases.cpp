@@ -47,8 +47,7 @@ void reference(const ops::DequantiseNf4& op, Doubles& v) {
 void reference(const ops::QuantiseScales& op, Doubles& v) {
   const Values& scales = v[op.scales];
   Values &codes = v.out(op.codes), &most = v.out(op.most), &mean = v.out(op.mean);
-  mean[0] = 0;
-  for (const double s : scales) mean[0] += s / static_cast<double>(scales.size());
+  mean[0] = std::accumulate(scales.begin(), scales.end(), 0.0) / static_cast<double>(scales.size());
   for (std::size_t block = 0; block < most.size(); ++block) {
     const std::size_t begin = block * 256, end = std::min(scales.size(), begin + 256);
     most[block] = 0;
