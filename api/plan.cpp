@@ -2,6 +2,7 @@
 
 #include "api/state.h"
 #include "api/units.h"
+#include "engine/plan/adapter_placement.h"
 #include "engine/plan/plan.h"
 #include "engine/point/adapter_weights.h"
 #include "engine/sim/counting.h"
@@ -12,10 +13,9 @@ namespace {
 
 using api::kMiB;
 
-// A of an adapter is cut as its layer's inputs are, B as its outputs.
 Spread spread_of(const WeightSpec& weight, const Plan& plan) {
   const Spread& own = plan.role(weight.role).weight;
-  return !weight.adapter ? own : cut_as(own, weight.name.ends_with("_a") ? 1 : 0);
+  return weight.adapter ? adapter_placement(own, weight) : own;
 }
 
 WeightPlacement placement_of(const WeightSpec& weight, const Plan& plan) {

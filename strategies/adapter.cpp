@@ -9,6 +9,7 @@ namespace mbench::strategies {
 namespace {
 
 constexpr Way kNone = one_of("adapter", "none");
+constexpr std::int64_t kBlock = 64;  // of NF4
 
 bool targets(const Point& p, std::string_view name) {
   return std::find(p.adapter.targets.begin(), p.adapter.targets.end(), name) != p.adapter.targets.end();
@@ -23,15 +24,51 @@ std::optional<std::int64_t> stage_without_layers(const Point& p) {
   return none == layers.end() ? std::nullopt : std::optional(none - layers.begin());
 }
 
+bool shards_weights(const Point& p) {
+  return p.zero == Zero::stage_3 || p.zero == Zero::fsdp;
+}
+
+// The columns of the weights of a layer's linear parts, as a tensor-parallel rank has them.
+std::vector<std::int64_t> columns_of(const LayerSpec& layer, std::int64_t tp) {
+  std::vector<std::int64_t> columns;
+  const auto add = [&](const LinearSpec& l) { columns.push_back(l.role == Role::row ? l.in / tp : l.in); };
+  for (const BranchSpec& branch : layer.branches) {
+    if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer)) add(a->qkv), add(a->proj);
+    if (const auto* s = std::get_if<StateMixerSpec>(&branch.mixer)) add(s->in), add(s->out);
+    if (const auto* m = std::get_if<MlpSpec>(&branch.mixer)) add(m->fc1), add(m->fc2);
+  }
+  return columns;
+}
+
+// What a base in 4 bits does not go with.
+MaybeFault refuse_base(const Point& p, const std::string& adapter) {
+  if (p.model.experts > 0) return not_built_in({kNone}, "{} with experts", adapter);
+  if (quantises(p.precision))
+    return not_built_in({kNone, one_of("precision", "bf16|fp16|f32")}, "{} with precision {}", adapter,
+                        name_of(p.precision));
+  if (shards_weights(p))
+    return not_built_in({kNone, one_of("zero", "0|1|2")}, "{} with zero {}, which shards weights,", adapter,
+                        name_of(p.zero));
+  if (p.adapter.base == FrozenBase::nf4_double && p.tp > 1)
+    return infeasible({kNone, exactly("tp", 1)},
+                      "{} with tp {}: a block of 256 scales would lie on several tensor-parallel ranks", adapter, p.tp);
+  for (const std::int64_t layer : kinds_of_layers(p.model))
+    for (const std::int64_t columns : columns_of(layer_of(p.model, layer), p.tp))
+      if (columns % kBlock != 0)
+        return infeasible({kNone},
+                          "{} quantises {} weights of a row together, got rows of {} on a tensor-parallel rank",
+                          adapter, kBlock, columns);
+  return std::nullopt;
+}
+
 MaybeFault refuse(const Point& p) {
   if (!p.adapter.on()) return std::nullopt;
   const ModelSpec& m = p.model;
   const std::string adapter = "adapter " + str(p.adapter);
-  if (p.adapter.in_4_bits()) return not_built_in({kNone}, "{}: a base in 4 bits", adapter);
+  if (p.adapter.in_4_bits())
+    if (auto fault = refuse_base(p, adapter)) return fault;
   if (m.parts().attention_form == AttentionForm::latent)
     return not_built_in({kNone}, "{} with latent attention", adapter);
-  if (m.experts > 0 && (targets(p, "fc1") || targets(p, "fc2")))
-    return not_built_in({kNone}, "{} of experts (fc1, fc2)", adapter);
   if (m.experts > 0 && m.parts().bias.experts)
     return not_built_in({kNone}, "{} with experts that have biases", adapter);
   if (m.mtp_layers > 0)
@@ -43,9 +80,10 @@ MaybeFault refuse(const Point& p) {
   if (quantises(p.precision) && m.experts > 0)
     return not_built_in({kNone, one_of("precision", "bf16|fp16|f32")}, "{} with experts in precision {}", adapter,
                         name_of(p.precision));
-  if (p.precision == Precision::fp8 && p.fp8_parameters)
-    return not_built_in({kNone, one_of("precision.fp8_parameters", "false")}, "{} with precision.fp8_parameters",
-                        adapter);
+  if (p.fp8_parameters && shards_weights(p))
+    return not_built_in({kNone, one_of("precision.fp8_parameters", "false"), one_of("zero", "0|1|2")},
+                        "{} with precision.fp8_parameters and zero {}, which shards weights,", adapter,
+                        name_of(p.zero));
   if (p.offload != Offload::none)
     return not_built_in({kNone, one_of("offload", "none")}, "{} with offload {}", adapter, name_of(p.offload));
   if (p.replicas == Replicas::single_process)

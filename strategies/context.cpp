@@ -1,5 +1,5 @@
 // Context parallelism (Megatron-Core): the sequence is split in all of the model, attention included, where the ranks bring
-// one another keys and values, or change heads for positions.
+// one another keys and values, or change heads for positions. State mixers always change heads for positions.
 #include <algorithm>
 
 #include "strategies/strategies.h"
@@ -19,11 +19,29 @@ std::int64_t parts(const Point& p) {
   return p.cp_communication == CpCommunication::all_to_all ? p.cp : 2 * p.cp;
 }
 
+// Ranks divide the heads of a state mixer, by whole groups of them or within each group (engine/nn/scan_share.h).
+MaybeFault refuse_state_mixers(const Point& p) {
+  const ModelSpec& m = p.model;
+  if (!m.has_state_mixers() || m.state_groups % p.tp != 0) return std::nullopt;
+  const std::int64_t heads = m.state_heads / p.tp, groups = m.state_groups / p.tp;
+  if (heads % p.cp != 0)
+    return infeasible({divisor("cp", heads)},
+                      "cp {} does not divide the {} heads of state mixers of a tensor-parallel rank", p.cp, heads);
+  if (groups % p.cp != 0 && p.cp % groups != 0)
+    return infeasible({divisor("cp", groups)},
+                      "cp {} neither divides the {} groups of state mixers of a tensor-parallel rank nor is a multiple "
+                      "of them",
+                      p.cp, groups);
+  return std::nullopt;
+}
+
 MaybeFault refuse(const Point& p) {
   if (p.cp == 1) return std::nullopt;
   if (p.seq % parts(p) != 0)
     return infeasible({multiple("seq", parts(p))}, "cp {} by {} cuts a sequence into {}, got seq {}", p.cp,
                       name_of(p.cp_communication), parts(p), p.seq);
+  if (auto fault = refuse_state_mixers(p)) return fault;
+  if (!p.model.mixes(MixerKind::attention)) return std::nullopt;
   if (p.cp_communication == CpCommunication::all_to_all) {
     if (local_groups(p) % p.cp == 0) return std::nullopt;
     return infeasible({divisor("cp", local_groups(p)), one_of("cp_communication", "ring|all_gather")},

@@ -75,8 +75,6 @@ MaybeFault missing_of_layout(const Point& p) {
     if (p.attention != AttentionKind::flash && m.any_layer(bent.has))
       return not_built_in({one_of("attention", "flash")}, "attention {} with {} (model {})", name_of(p.attention),
                           bent.what, m.name);
-  if (p.cp > 1 && m.has_state_mixers())
-    return not_built_in({exactly("cp", 1)}, "cp {} with state mixers (model {})", p.cp, m.name);
   const std::int64_t kv_heads = m.kv_heads == 0 ? m.heads : m.kv_heads;
   if (kv_heads % p.tp != 0 && m.any_layer([](const ModelParts& l) { return l.attention_gate; }))
     return not_built_in({divisor("tp", kv_heads)}, "attention_gate of {} key and value heads over tp {}", kv_heads,

@@ -6,6 +6,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 #include "engine/ops/scale.h"
+#include "engine/plan/adapter_placement.h"
 #include "engine/point/adapter_weights.h"
 
 namespace mbench {
@@ -38,11 +39,14 @@ void add_gradient(Context& c, const Tensor& dy, const Tensor& x, Parameter& weig
 
 }  // namespace
 
-// [out, in]: A's dims are (rank, in), B's (out, rank).
 Adapter::Adapter(ParameterStore& store, const Plan& plan, const LinearSpec& spec, const LinearPlan& linear)
-    : a_(store.add(adapter_a(plan.adapter, spec), cut_as(linear.weight, 1), linear.consumed.value, linear.gemm.value)),
-      b_(store.add(adapter_b(plan.adapter, spec), cut_as(linear.weight, 0), linear.consumed.value, linear.gemm.value)),
-      scale_(plan.adapter.scale()) {}
+    : scale_(plan.adapter.scale()) {
+  const auto add = [&](const WeightSpec& weight) {
+    return store.add(weight, adapter_placement(linear.weight, weight), linear.consumed.value, linear.gemm.value);
+  };
+  a_ = add(adapter_a(plan.adapter, spec));
+  b_ = add(adapter_b(plan.adapter, spec));
+}
 
 Tensor Adapter::forward(Context& c, const Tensor& x, const Tensor& y) const {
   c.device.host_work(HostWork::gemm, 2);

@@ -15,85 +15,12 @@
 #include "engine/ops/run.h"
 #include "engine/ops/scale_rows.h"
 #include "engine/ops/swiglu.h"
+#include "engine/point/adapter_weights.h"
 
 namespace mbench {
 namespace {
 
-using Gemm = ops::GroupedMatmul::Gemm;
-
-// Experts of equal shares are one batched product.
-ops::Matmul batched(Gemm gemm, const Tensor& x, const Tensor& w, const Tensor& y, std::int64_t rows) {
-  const std::int64_t in = w.shape()[2], out = w.shape()[1];
-  const ops::Matrix mx(x, rows, in, in, 0, rows * in), mw(w, out, in, in, 0, out * in),
-      my(y, rows, out, out, 0, rows * out);
-  ops::Matmul m;
-  m.batch = w.shape()[0];
-  switch (gemm) {
-    case Gemm::forward:
-      m.a = mx, m.b = mw.t(), m.c = my;
-      break;
-    case Gemm::input_gradient:
-      m.a = my, m.b = mw, m.c = mx;
-      break;
-    case Gemm::weight_gradient:
-      m.a = my.t(), m.b = mx, m.c = mw;
-      break;
-  }
-  return m;
-}
-
-// f(expert, its first row, how many it has), of each of them that has any.
-template <class F>
-void for_each_expert(const ExpertRows& rows, std::int64_t experts, const F& f) {
-  for (std::int64_t e = 0; e < experts; ++e) {
-    const auto i = static_cast<std::size_t>(e);
-    const std::int64_t first = rows.each > 0 ? e * rows.each : rows.offsets[i],
-                       count = rows.each > 0 ? rows.each : rows.offsets[i + 1] - first;
-    if (count > 0) f(e, first, count);
-  }
-}
-
-// The framework's module makes the products of experts in groups in one call.
-void charge_gemms(Context& c, const Tensor& weights, int times = 1) {
-  c.device.host_work(HostWork::gemm, c.keeps().grouped_experts ? times : times * static_cast<int>(weights.shape()[0]));
-}
-
-void multiply(Context& c, Gemm gemm, const Tensor& x, const Tensor& w, const Tensor& y, const ExpertRows& rows,
-              float beta = 0) {
-  charge_gemms(c, w);
-  if (!c.keeps().grouped_experts)
-    return for_each_expert(rows, w.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-      ops::Matmul m = batched(gemm, x.slice(first, count), w.slice(e, 1), y.slice(first, count), count);
-      m.beta = beta;
-      run(c.device, m);
-    });
-  if (rows.each == 0) return run(c.device, ops::GroupedMatmul{gemm, x, w, y, rows.offsets, beta});
-  ops::Matmul m = batched(gemm, x, w, y, rows.each);
-  m.beta = beta;
-  run(c.device, m);
-}
-
-void add_weight_gradient(Context& c, const Tensor& x, Parameter& weight, const Tensor& y, const ExpertRows& rows) {
-  if (!weight.trains) return;
-  if (!c.keeps().grouped_experts) {
-    charge_gemms(c, weight.gradient);
-    return for_each_expert(
-        rows, weight.gradient.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
-          WeightGradient made(c, weight, weight.gradient.slice(e, 1));
-          ops::Matmul m =
-              batched(Gemm::weight_gradient, x.slice(first, count), made.target(), y.slice(first, count), count);
-          m.beta = made.beta();
-          run(c.device, m);
-          made.finish();
-        });
-  }
-  WeightGradient made(c, weight, weight.gradient);
-  multiply(c, Gemm::weight_gradient, x, made.target(), y, rows, made.beta());
-  made.finish();
-}
-
-// What every expert's tokens are split over, whatever their way: the ranks that have the same experts.
-constexpr Spread kTokensOfExperts = Spread(Axis::edp, shard(0)).with(Axis::dp_replicate, shard(0));
+using Gemm = ExpertGemm;
 
 Parameter* add(ParameterStore& store, const Plan& plan, const LinearSpec& linear) {
   return store.add(weight_of(linear), plan.role(linear.role).weight, kTokensOfExperts);
@@ -143,6 +70,8 @@ Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, R
   fc2_ = add(store, plan, spec.fc2);
   fc2_bias_ = add_bias_of(store, plan, spec.fc2);
   share_of_bias_ = 1 / static_cast<float>(plan.mesh.size(Axis::etp));
+  if (adapts(plan.adapter, spec.fc1)) adapter_1_.emplace(store, plan, spec.fc1);
+  if (adapts(plan.adapter, spec.fc2)) adapter_2_.emplace(store, plan, spec.fc2);
   if (!plan.precision.fp8) return;
   fp8_1_.emplace(store, *fc1_, plan);
   fp8_2_.emplace(store, *fc2_, plan);
@@ -217,14 +146,17 @@ Tensor Experts::gradient_of_activation(Context& c, Tensor dnarrow, Saved& saved,
 Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const {
   saved.weights = std::move(weights);
   if (fp8_1_) return forward_in_fp8(c, rows, std::move(x), saved);
-  saved.x = std::move(x);
-  const std::int64_t n = saved.x.shape()[0];
+  const std::int64_t n = x.shape()[0];
   saved.wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
-  multiply(c, Gemm::forward, saved.x, fc1_->value, saved.wide, rows);
+  multiply_by_expert(c, Gemm::forward, x, fc1_->value, saved.wide, rows);
+  if (adapter_1_) saved.low_1 = adapter_1_->forward(c, rows, x, saved.wide);
+  if (fc1_->trains || adapter_1_) saved.x = x;
+  x.reset();
   add_bias(c, rows, fc1_bias_, saved.wide, Tensor(), 1);
   saved.narrow = activated(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
-  multiply(c, Gemm::forward, saved.narrow, fc2_->value, y, rows);
+  multiply_by_expert(c, Gemm::forward, saved.narrow, fc2_->value, y, rows);
+  if (adapter_2_) saved.low_2 = adapter_2_->forward(c, rows, saved.narrow, y);
   add_bias(c, rows, fc2_bias_, y, saved.weights, share_of_bias_);
   if (activation_checkpoint_.drop(saved.narrow)) saved.unweighted.reset();
   return y;
@@ -236,15 +168,17 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   {
     Tensor narrow = activated_again(c, saved);
     Tensor dnarrow = c.activation(narrow.shape(), "gradient of the activation");
-    multiply(c, Gemm::input_gradient, dnarrow, fc2_->value, dy, rows);
-    c.weight_gradient([this, &c, rows, narrow, dy] { add_weight_gradient(c, narrow, *fc2_, dy, rows); });
+    multiply_by_expert(c, Gemm::input_gradient, dnarrow, fc2_->value, dy, rows);
+    if (adapter_2_) adapter_2_->backward(c, rows, dy, narrow, std::exchange(saved.low_2, Tensor()), dnarrow);
+    c.weight_gradient([this, &c, rows, narrow, dy] { add_gradient_by_expert(c, narrow, *fc2_, dy, rows); });
     narrow.reset();
     dy.reset();
     dwide = gradient_of_wide(c, rows, std::move(dnarrow), saved, of_bias, dweights);
   }
-  const Tensor dx = c.activation(saved.x.shape(), "gradient of the experts' input");
-  multiply(c, Gemm::input_gradient, dx, fc1_->value, dwide, rows);
-  c.weight_gradient([this, &c, rows, x = saved.x, dwide] { add_weight_gradient(c, x, *fc1_, dwide, rows); });
+  const Tensor dx = c.activation({dwide.shape()[0], fc1_->local[2]}, "gradient of the experts' input");
+  multiply_by_expert(c, Gemm::input_gradient, dx, fc1_->value, dwide, rows);
+  if (adapter_1_) adapter_1_->backward(c, rows, dwide, saved.x, std::exchange(saved.low_1, Tensor()), dx);
+  c.weight_gradient([this, &c, rows, x = saved.x, dwide] { add_gradient_by_expert(c, x, *fc1_, dwide, rows); });
   saved.x.reset();
   return dx;
 }
@@ -275,7 +209,7 @@ std::vector<ops::Fp8Operand> weights_in_fp8(Context& c, const Fp8Gemms& gemms, c
 std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& x, const Tensor& w,
                                              const Tensor& y, std::int64_t rows, bool keep) {
   const std::int64_t experts = w.shape()[0];
-  charge_gemms(c, w);
+  charge_expert_gemms(c, w);
   std::vector<ops::Fp8Operand> in, kept;
   in_one_call(c, experts, [&](std::int64_t e) {
     Fp8Tensor q = gemms.input(c, x.slice(e * rows, rows), keep ? Fp8Ways::both : Fp8Ways::straight);
@@ -318,7 +252,7 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
   const std::int64_t experts = w.shape()[0];
   std::optional<WeightGradient> made;
   if (!c.later) made.emplace(c, parameter, parameter.gradient);
-  charge_gemms(c, w, c.later ? 1 : 2);
+  charge_expert_gemms(c, w, c.later ? 1 : 2);
   std::vector<Fp8Tensor> out;
   in_one_call(c, experts, [&](std::int64_t e) { out.push_back(gemms.gradient(c, dy.slice(e * rows, rows))); });
   const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::transposed);
@@ -330,7 +264,7 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
   for (Fp8Tensor& each : out) sides.push_back(std::exchange(each.transposed, {}));
   if (made) return add_gradients_in_fp8(c, *made, std::move(sides), std::move(inputs));
   c.leave([&c, &parameter, sides = std::move(sides), inputs = std::move(inputs)] {
-    charge_gemms(c, parameter.value);
+    charge_expert_gemms(c, parameter.value);
     WeightGradient all(c, parameter, parameter.gradient);
     add_gradients_in_fp8(c, all, sides, inputs);
   });

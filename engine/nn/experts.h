@@ -5,16 +5,11 @@
 #include <vector>
 
 #include "engine/nn/activation.h"
+#include "engine/nn/expert_adapter.h"
 #include "engine/nn/recompute.h"
 #include "engine/ops/expert_bias.h"
 
 namespace mbench {
-
-// How many rows each expert has: all the same number, or as the offsets say.
-struct ExpertRows {
-  std::int64_t each = 0;
-  std::vector<std::int64_t> offsets;  // [experts + 1] where `each` is 0
-};
 
 // y = fc2(activation(fc1(x))), every row by its expert: grouped GEMMs. With weights, a number for each row, fc2's GEMM
 // computes fc2(weight * activation(fc1(x))). Biases, where experts have them, are added by ops of their own.
@@ -22,6 +17,7 @@ class Experts {
  public:
   struct Saved {
     Tensor x, wide, narrow;  // the input, fc1's output, fc2's input unless that is dropped
+    Tensor low_1, low_2;     // of adapters
     Tensor weights;          // [rows, 1] f32, where there are some
     Tensor unweighted;       // the activation before the weights, where no kernel does both
     // In FP8, in place of the input and the activation's output: those of each expert, transposed.
@@ -57,6 +53,7 @@ class Experts {
   Parameter *fc1_, *fc2_;
   Parameter *fc1_bias_ = nullptr, *fc2_bias_ = nullptr;
   float share_of_bias_ = 1;  // of fc2's bias, which a rank adds to its part of a sum over etp
+  std::optional<ExpertAdapter> adapter_1_, adapter_2_;
   std::optional<Fp8Gemms> fp8_1_, fp8_2_;
 };
 

@@ -180,7 +180,8 @@ Fp8Tensor Fp8Gemms::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways,
     return q;
   }
   Fp8Weights::Kept& kept = c.fp8_weights.kept[{this, part}];
-  if (kept.step != c.step) {
+  // A frozen weight is turned once for all steps.
+  if (weight_->trains ? kept.step != c.step : !kept.tensor.transposed.codes) {
     kept.tensor.transposed = turned(c, q.straight, kept.tensor.transposed);
     kept.step = c.step;
   }

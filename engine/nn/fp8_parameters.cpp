@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/nn/initial_values.h"
 #include "engine/nn/parameters.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/fp8_parts.h"
@@ -101,6 +102,50 @@ void Fp8Parameters::quantise(Device& device, const Groups& groups) {
     const Shape shape{part.main.numel() / kColumns, kColumns};
     run(device, ops::Quantise{part.main.view(shape), m.scale, part.codes.view(shape), Tensor(), m.amax});
   }
+}
+
+void Fp8Parameters::allocate_frozen(Device& device, const Plan& plan, const InitialValues& values) {
+  if (empty()) return;
+  recipe_ = *plan.precision.fp8 == Fp8Recipe::delayed ? Fp8Recipe::tensorwise : *plan.precision.fp8;
+  std::int64_t size = 0;
+  for (Matrix& m : matrices_) {
+    check(m.parameter->local.rank() == 2, "frozen FP8 weights", "{} of {}, need one matrix", m.parameter->name(),
+          m.parameter->local);
+    m.begin = size;
+    size += (m.rows * m.cols + kColumns - 1) / kColumns * kColumns;
+  }
+  codes_ = device.empty({size}, DType::e4m3, Category::weights, "frozen weights in FP8");
+  allocate_figures(device, plan);
+  for (auto& [axes, figures] : figures_) run(device, ops::Fill{figures.scales, 0});
+  const bool blocks = recipe_ == Fp8Recipe::blockwise;
+  // f(block, its place in the matrix) for all of the initial values.
+  const auto each_block = [&](const Matrix& m, auto&& f) {
+    values.by_blocks(
+        *m.parameter, [](std::int64_t, std::int64_t) { return true; },
+        [&](const Tensor& block, std::int64_t begin) { f(block, begin - m.parameter->offset); });
+  };
+  for (const Matrix& m : matrices_)
+    each_block(m, [&](const Tensor& block, std::int64_t first) {
+      if (blocks)
+        run(device, ops::BlockMaxima{block, m.rows, m.cols, first, m.scale});
+      else
+        run(device, ops::AbsMax{block, m.scale});
+    });
+  for (auto& [axes, figures] : figures_)
+    run(device, ops::Fp8Scale{figures.scales, figures.scales, figures.inverses, DType::e4m3, blocks});
+  for (const Matrix& m : matrices_)
+    each_block(m, [&](const Tensor& block, std::int64_t first) {
+      const Tensor codes = codes_.part(m.begin + first, block.shape());
+      const Shape rows{block.numel() / m.cols, m.cols};
+      if (blocks)
+        run(device, ops::QuantisePart{block, m.rows, m.cols, first, m.scale, codes});
+      else
+        run(device, ops::Quantise{block.view(rows), m.scale, codes.view(rows), Tensor()});
+    });
+}
+
+Tensor Fp8Parameters::codes_of(const Parameter& p) const {
+  return codes_.part(matrices_[static_cast<std::size_t>(p.fp8)].begin, p.local);
 }
 
 ops::Fp8Operand Fp8Parameters::operand(const Parameter& p, std::int64_t index, const Tensor& codes,

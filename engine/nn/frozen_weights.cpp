@@ -34,10 +34,17 @@ void FrozenWeights::keep_in_fp8(Parameter& parameter) {
 void FrozenWeights::allocate_and_initialise(int units, const InitialValues& values) {
   units_.resize(static_cast<std::size_t>(units));
   if (parameters_.empty()) return;
+  nf4_->allocate_and_initialise(device_, plan_.precision.model, values);
+  fp8_->allocate_frozen(device_, plan_, values);
   std::vector<StateLayout::Item> items;
+  std::vector<Parameter*> flat;  // those in the model's type
   for (const auto& p : parameters_) {
-    items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit});
+    if (p->nf4 >= 0) continue;
     units_[static_cast<std::size_t>(p->unit)].push_back(p.get());
+    if (p->fp8 >= 0) continue;
+    p->index = flat.size();
+    flat.push_back(p.get());
+    items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit});
   }
   const auto bucket = static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
   layout_ = StateLayout(sharded() ? plan_.state : StatePlan(), items, {units, {}}, bucket, plan_.optimizer.alignment(),
@@ -49,7 +56,7 @@ void FrozenWeights::allocate_and_initialise(int units, const InitialValues& valu
   weights_ = device_.empty({sharded() ? layout_.owned() : layout_.size()}, plan_.precision.model, Category::weights,
                            "frozen weights");
   run(device_, ops::Fill{weights_, 0});
-  for (const auto& p : parameters_) {
+  for (Parameter* p : flat) {
     p->offset = layout_.range(p->index).begin;
     for (const int b : sharded() ? layout_.buckets_of(p->unit) : std::vector<int>())
       if (const auto& range = layout_.buckets()[static_cast<std::size_t>(b)];
@@ -97,6 +104,10 @@ void FrozenWeights::begin_use(int unit) {
     for (const int b : layout_.buckets_of(unit))
       if (const auto arriving = std::move(buckets_[static_cast<std::size_t>(b)].arriving)) arriving->wait();
   for (Parameter* p : mine) {
+    if (p->fp8 >= 0) {
+      p->value = fp8_->codes_of(*p);
+      continue;
+    }
     if (!sharded()) {
       p->value = weights_.part(p->offset, p->local);
       continue;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/nn/communicate.h"
+#include "engine/nn/nf4_weights.h"
 #include "engine/nn/tensor_overlap.h"
 #include "engine/nn/weight_gradient.h"
 #include "engine/ops/bias_add.h"
@@ -80,7 +81,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
   if (fp8_) return weight_->trains ? forward_in_fp8(c, x, saved) : forward_frozen_in_fp8(c, x, saved);
   if (gemms_ > 0) return forward_separate(c, x, saved);
   if (keeps_input()) saved.x = x;
-  const Tensor w = rows(weight_->value);
+  Tensor w = weight(c);
   if (leaves_in_pieces()) {
     const Tensor whole = communicate_briefly(c, input_.forward, x);
     return scatter_in_pieces(
@@ -108,6 +109,7 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
     gather_by_ring(c, input_.forward.front(), x, false, multiply);
   else
     multiply(whole, 0);
+  w.reset();
   if (adapter_) saved.low = adapter_->forward(c, whole, y);
   if (epilogue.bias && !c.keeps().fused_epilogues) run(c.device, ops::BiasAdd{y, bias(), y});
   return communicate(c, output_.forward, y);
@@ -140,7 +142,7 @@ Linear::Arrived Linear::arrive(Context& c, const Tensor& x) const {
 
 Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const {
   c.device.host_work(HostWork::gemm);
-  const Tensor w = rows(weight_->value);
+  const Tensor w = weight(c);
   const std::int64_t in = w.shape()[1], all = o.groups * o.count,
                      tokens = fp8_ ? arrived.quantised.codes.shape()[0] : arrived.x.shape().rows();
   const Tensor y = c.activation({tokens / arrived.batch, arrived.batch, all}, "a part of a linear output");
@@ -177,9 +179,10 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   if (keeps_input() && !leaves) input.emplace(c, input_.forward, saved.x, Communication::Use::brief);
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
   {
+    const Tensor w = weight(c);
     const EachPart input_gradient = [&](const Tensor& part, std::int64_t first) {
       const std::int64_t count = part.shape()[0];
-      ops::Matmul gemm{ops::Matrix(part), ops::Matrix(rows(weight_->value)), ops::Matrix(dx.slice(first, count))};
+      ops::Matmul gemm{ops::Matrix(part), ops::Matrix(w), ops::Matrix(dx.slice(first, count))};
       if (gelu_input) gemm.gelu_grad_input = gelu_input.slice(first, count);
       run(c.device, gemm);
     };
@@ -231,7 +234,7 @@ Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, Def
   const Shape& s = later.gradient.shape();
   WeightGradient::keep_placeholder(c, rows(weight_->gradient).shape());
   Tensor dx = c.activation({s[0], s[1], weight_->local[1]}, "linear input gradient");
-  run(c.device, ops::Matmul{ops::Matrix(later.gradient), ops::Matrix(rows(weight_->value)), ops::Matrix(dx)});
+  run(c.device, ops::Matmul{ops::Matrix(later.gradient), ops::Matrix(weight(c)), ops::Matrix(dx)});
   return communicate(c, input_.backward, dx);
 }
 
@@ -249,9 +252,17 @@ void Linear::make_deferred(Context& c, std::vector<DeferredGemm> gemms) {
   }
 }
 
+Tensor Linear::weight(Context& c) const {
+  return rows(nf4_ != nullptr ? nf4_->dequantised(c, *weight_) : weight_->value);
+}
+
 void Linear::in_layer(ParameterStore& store, const Plan& plan, bool keep_input, std::int64_t gemms) {
   overlaps_ = plan.tp_comm_overlap;
   if (plan.tp_gathers == TpGathers::gemm && gathers_sequence(input_.forward)) gemms_ = gemms;
+  if (plan.adapter.in_4_bits()) {
+    store.keep_in_nf4(*weight_);
+    nf4_ = &store.nf4();
+  }
   if (!plan.precision.fp8) return;
   fp8_.emplace(store, *weight_, plan);
   keep_input_ = keep_input;

@@ -46,24 +46,46 @@ StateMixer::StateMixer(ParameterStore& store, const Plan& plan, const StateMixer
   out_.in_layer(store, plan);
 }
 
-Tensor StateMixer::convolve(Context& c, const Tensor& in) const {
-  const Shape& s = in.shape();
-  const Tensor y = c.activation({s[0], s[1], s[2], spec_.conv_channels()}, "convolved inputs, B and C");
-  run(c.device,
-      ops::CausalConv{in, conv_->value, conv_bias_ != nullptr ? conv_bias_->value : Tensor(), y, spec_.group_width()});
-  return y;
+namespace {
+
+Tensor value_of(const Parameter* parameter) {
+  return parameter != nullptr ? parameter->value : Tensor();
 }
 
-ops::ScanShape StateMixer::scan_of(const Tensor& in, const Tensor& convolved) const {
-  ops::ScanShape s{convolved, in, a_log_->value, dt_bias_->value};
-  if (d_ != nullptr) s.d = d_->value;
+}  // namespace
+
+StateMixer::OfHeads StateMixer::weights_of(Context& c, const ScanShare& share) const {
+  return {share.channels_of(c, conv_->value), share.channels_of(c, value_of(conv_bias_)), share.heads(a_log_->value),
+          share.heads(dt_bias_->value), share.heads(value_of(d_))};
+}
+
+StateMixer::OfHeads StateMixer::gradients_of(Context& c, const ScanShare& share) const {
+  return {share.gradient_of_channels(c, gradient_of(conv_)), share.gradient_of_channels(c, gradient_of(conv_bias_)),
+          share.heads(gradient_of(a_log_)), share.heads(gradient_of(dt_bias_)), share.heads(gradient_of(d_))};
+}
+
+StateMixer::Inputs StateMixer::convolve(Context& c, const ScanShare& share, const Tensor& made) const {
+  const Shape& s = made.shape();
+  Inputs in{share, made, c.activation({s[0], s[1], s[2], share.channels()}, "convolved inputs, B and C"),
+            weights_of(c, share)};
+  run(c.device, ops::CausalConv{made, in.weights.conv, in.weights.conv_bias, in.convolved, share.first()});
+  return in;
+}
+
+ops::ScanShape StateMixer::scan_of(const Inputs& in) const {
+  ops::ScanShape s{in.convolved, in.made, in.weights.a_log, in.weights.dt_bias, in.weights.d};
   s.head_dim = spec_.head_dim, s.state_dim = spec_.state_dim, s.chunk = spec_.chunk;
-  s.first = spec_.group_width() + spec_.conv_channels();
+  s.first = in.share.first() + in.share.channels();
   return s;
 }
 
-ops::StateScan StateMixer::scan(Context& c, const Tensor& in, const Tensor& convolved, const Tensor& y) const {
-  ops::StateScan op{scan_of(in, convolved)};
+Shape StateMixer::output_of(const Inputs& in) const {
+  const Shape& s = in.made.shape();
+  return {s[0], s[1], s[2], in.share.group_width()};
+}
+
+ops::StateScan StateMixer::scan(Context& c, const Inputs& in, const Tensor& y) const {
+  ops::StateScan op{scan_of(in)};
   const auto kept = [&](const Shape& shape, std::string_view what) {
     return c.device.empty(shape, DType::f32, Category::activations, what);
   };
@@ -75,31 +97,30 @@ ops::StateScan StateMixer::scan(Context& c, const Tensor& in, const Tensor& conv
   return op;
 }
 
-ops::DeltaScan StateMixer::delta_scan(Context& c, const Tensor& in, const Tensor& convolved, const Tensor& y) const {
-  ops::DeltaScan op{scan_of(in, convolved)};
+ops::DeltaScan StateMixer::delta_scan(Context& c, const Inputs& in, const Tensor& y) const {
+  ops::DeltaScan op{scan_of(in)};
   op.states = c.device.empty(op.shape.states(), DType::f32, Category::activations, "states of chunks");
   op.y = y;
   run(c.device, op);
   return op;
 }
 
-Tensor StateMixer::scan_back(Context& c, const Tensor& dy, const Tensor& in, const Tensor& din) const {
-  const Tensor convolved = convolve(c, in);
-  const Tensor dconvolved = c.activation(convolved.shape(), "gradient of convolved inputs, B and C");
+Tensor StateMixer::scan_back(Context& c, const Tensor& dy, const Inputs& in, const OfHeads& gradients,
+                             const Tensor& dmade) const {
+  const Tensor dconvolved = c.activation(in.convolved.shape(), "gradient of convolved inputs, B and C");
   if (!mamba()) {
     // Its outputs come with the states, and are of no use.
-    const ops::DeltaScan again =
-        delta_scan(c, in, convolved, c.activation(dy.shape(), "scan output made again with its states"));
+    const ops::DeltaScan again = delta_scan(c, in, c.activation(dy.shape(), "scan output made again with its states"));
     run(c.device,
-        ops::DeltaScanGrad{again.shape, dy, again.states, dconvolved, din, gradient_of(a_log_), gradient_of(dt_bias_)});
+        ops::DeltaScanGrad{again.shape, dy, again.states, dconvolved, dmade, gradients.a_log, gradients.dt_bias});
     return dconvolved;
   }
-  const ops::StateScan again = scan(c, in, convolved, Tensor());
+  const ops::StateScan again = scan(c, in, Tensor());
   ops::StateScanGrad grad{again.shape, dy, again.steps, again.sums, again.states};
   grad.dstates =
       c.device.empty(again.states.shape(), DType::f32, Category::activations, "gradients of states of chunks");
-  grad.dxbc = dconvolved, grad.din = din;
-  grad.da_log = gradient_of(a_log_), grad.ddt_bias = gradient_of(dt_bias_), grad.dd = gradient_of(d_);
+  grad.dxbc = dconvolved, grad.din = dmade;
+  grad.da_log = gradients.a_log, grad.ddt_bias = gradients.dt_bias, grad.dd = gradients.d;
   run(c.device, grad);
   return dconvolved;
 }
@@ -107,7 +128,8 @@ Tensor StateMixer::scan_back(Context& c, const Tensor& dy, const Tensor& in, con
 Tensor StateMixer::normed(Context& c, Saved& saved) const {
   const Tensor y = c.activation(saved.y.shape(), "gated norm");
   saved.rstd = c.device.empty({saved.y.numel() / norm_width()}, DType::f32, Category::activations, "norm rstd");
-  run(c.device, ops::GatedNorm{saved.y, saved.in, gamma_->value, y, saved.rstd, norm_width(), mamba(), spec_.norm_eps});
+  run(c.device,
+      ops::GatedNorm{saved.y, saved.gates, gamma_->value, y, saved.rstd, norm_width(), mamba(), spec_.norm_eps});
   return y;
 }
 
@@ -115,16 +137,20 @@ Tensor StateMixer::forward(Context& c, const MicroBatch&, Tensor x, std::unique_
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
-  saved.in = by_group(in_.forward_with_bias(c, std::move(x), saved.in_linear), spec_.in_width());
+  Tensor in = by_group(in_.forward_with_bias(c, std::move(x), saved.in_linear), spec_.in_width());
+  const ScanShare share(c, spec_, in.shape());
+  saved.gates = share.whole() ? in : share.gates(c, in);
+  saved.scanned = share.whole() ? in : share.to_heads(c, in);
+  in.reset();
   {
-    const Tensor convolved = convolve(c, saved.in);
-    const Shape& s = saved.in.shape();
-    saved.y = c.activation({s[0], s[1], s[2], spec_.group_width()}, "scan output");
+    const Inputs inputs = convolve(c, share, saved.scanned);
+    saved.y = c.activation(output_of(inputs), "scan output");
     if (mamba())
-      scan(c, saved.in, convolved, saved.y);
+      scan(c, inputs, saved.y);
     else
-      delta_scan(c, saved.in, convolved, saved.y);
+      delta_scan(c, inputs, saved.y);
   }
+  if (!share.whole()) saved.y = share.to_positions(c, saved.y);
   return out_.forward(c, flat(normed(c, saved)), saved.out_linear);
 }
 
@@ -132,15 +158,27 @@ Tensor StateMixer::backward(Context& c, const MicroBatch&, Tensor dy, std::uniqu
   Saved& saved = static_cast<Saved&>(*kept);
   if (conv_->trains) zero_if_stale(c.device, *conv_);
   Tensor d = by_group(out_.backward(c, std::move(dy), saved.out_linear), spec_.group_width());
-  const Tensor din = c.activation(saved.in.shape(), "gradient of gates, inputs, B, C and steps");
-  run(c.device, ops::GatedNormGrad{d, saved.y, saved.in, gamma_->value, saved.rstd, d, din, gradient_of(gamma_),
+  Tensor din = c.activation(saved.gates.shape(), "gradient of gates, inputs, B, C and steps");
+  run(c.device, ops::GatedNormGrad{d, saved.y, saved.gates, gamma_->value, saved.rstd, d, din, gradient_of(gamma_),
                                    norm_width(), mamba()});
   saved.y.reset(), saved.rstd.reset();
-  d = scan_back(c, d, saved.in, din);
-  run(c.device, ops::CausalConvGrad{d, saved.in, conv_->value, conv_bias_ != nullptr ? conv_bias_->value : Tensor(),
-                                    din, gradient_of(conv_), gradient_of(conv_bias_), spec_.group_width()});
-  d.reset();
-  saved.in.reset();
+  const ScanShare share(c, spec_, saved.gates.shape());
+  saved.gates.reset();
+  if (!share.whole()) d = share.gradient_to_heads(c, d);
+  {
+    const Tensor dscanned =
+        share.whole() ? din : c.activation(saved.scanned.shape(), "gradient of inputs, B, C and steps");
+    const OfHeads gradients = gradients_of(c, share);
+    const Inputs inputs = convolve(c, share, saved.scanned);
+    d = scan_back(c, d, inputs, gradients, dscanned);
+    run(c.device, ops::CausalConvGrad{d, saved.scanned, inputs.weights.conv, inputs.weights.conv_bias, dscanned,
+                                      gradients.conv, gradients.conv_bias, share.first()});
+    share.add_channels(c, gradients.conv, gradient_of(conv_));
+    share.add_channels(c, gradients.conv_bias, gradient_of(conv_bias_));
+    d.reset();
+    saved.scanned.reset();
+    if (!share.whole()) din = share.gradient_of_in(c, din, dscanned);
+  }
   return in_.backward(c, flat(din), saved.in_linear);
 }
 

@@ -1,5 +1,7 @@
 #include "engine/ops/matrix.h"
 
+#include <algorithm>
+
 namespace mbench::ops {
 
 void need_inside(std::string_view op, std::string_view argument, const Matrix& m, std::int64_t batch, bool bytes) {
@@ -7,9 +9,12 @@ void need_inside(std::string_view op, std::string_view argument, const Matrix& m
   mbench::check(!m.transposed && m.ld >= m.cols, op,
                 "{}, got a row stride of {} elements{}, need at least their {} columns", argument, m.ld,
                 m.transposed ? ", transposed" : "", m.cols);
-  const std::int64_t end = m.offset + (batch - 1) * m.batch_stride + (m.rows - 1) * m.ld + m.cols;
+  // Blocks may lie one before the other.
+  const std::int64_t last = m.offset + (batch - 1) * m.batch_stride, begin = std::min(m.offset, last),
+                     end = std::max(m.offset, last) + (m.rows - 1) * m.ld + m.cols;
   mbench::check(end <= m.data.numel(), op, "{} reaches past its tensor, got end {}, need at most {}", argument, end,
                 m.data.numel());
+  mbench::check(begin >= 0, op, "{} begins before its tensor, got {}, need at least 0", argument, begin);
 }
 
 void need_like(std::string_view op, std::string_view argument, const Matrix& m, const Matrix& like,

@@ -16,30 +16,44 @@ std::string last_word(const std::string& name) {
 std::vector<const LinearSpec*> linears_of(const BranchSpec& branch) {
   if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer)) return {&a->qkv, &a->proj};
   if (const auto* m = std::get_if<MlpSpec>(&branch.mixer)) return {&m->fc1, &m->fc2};
+  if (const auto* m = std::get_if<MoeSpec>(&branch.mixer)) {
+    std::vector<const LinearSpec*> all{&m->expert.fc1, &m->expert.fc2};
+    if (m->shared) all.insert(all.end(), {&m->shared->fc1, &m->shared->fc2});
+    return all;
+  }
   return {};
 }
 
 }  // namespace
 
 bool adapts(const AdapterSpec& adapter, const LinearSpec& linear) {
-  if (!adapter.on() || linear.tied || is_expert(linear.role)) return false;
+  if (!adapter.on() || linear.tied) return false;
   const std::string name = last_word(linear.name);
   return std::find(adapter.targets.begin(), adapter.targets.end(), name) != adapter.targets.end();
 }
 
+namespace {
+
+// [rows, cols], or one for each of a layer's experts.
+WeightSpec weight_of(const LinearSpec& linear, const char* which, std::int64_t rows, std::int64_t cols) {
+  const Shape shape = linear.experts > 0 ? Shape{linear.experts, rows, cols} : Shape{rows, cols};
+  WeightSpec w{linear.name + which, shape, linear.role};
+  w.meets = linear.meets;
+  w.share = linear.share;
+  w.adapter = true;
+  return w;
+}
+
+}  // namespace
+
 WeightSpec adapter_a(const AdapterSpec& adapter, const LinearSpec& linear) {
-  WeightSpec a{linear.name + ".lora_a", {adapter.rank, linear.in}, linear.role};
+  WeightSpec a = weight_of(linear, ".lora_a", adapter.rank, linear.in);
   a.stddev = static_cast<float>(1 / std::sqrt(3.0 * static_cast<double>(linear.in)));
-  a.meets = linear.meets;
-  a.adapter = true;
   return a;
 }
 
 WeightSpec adapter_b(const AdapterSpec& adapter, const LinearSpec& linear) {
-  WeightSpec b{linear.name + ".lora_b", {linear.out, adapter.rank}, linear.role};
-  b.meets = linear.meets;
-  b.adapter = true;
-  return b;
+  return weight_of(linear, ".lora_b", linear.out, adapter.rank);
 }
 
 std::vector<WeightSpec> adapter_weights_of(const LayerSpec& layer, const AdapterSpec& adapter) {

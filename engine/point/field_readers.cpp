@@ -143,9 +143,11 @@ FieldValues<TextReader> strategy_values() {
 
 FieldValues<AdapterSpec (*)(const json&, const std::string&)> adapter_values() {
   return {[](const json& value, const std::string& where) { return read_adapter(read_string(value, where), where); },
-          {{"type", "string"}, {"pattern", "^(none|lora:[0-9]+(,(alpha|targets)=.+)*)$"}},
+          {{"type", "string"}, {"pattern", "^(none|lora:[0-9]+(,(alpha|targets|base)=.+)*)$"}},
           {{"none", "Everything is trained."},
-           {"lora:R", "LoRA of rank R, with what differs from its defaults: `lora:16,alpha=32,targets=qkv+proj`."}}};
+           {"lora:R",
+            "LoRA of rank R, with what differs from its defaults: `lora:16,alpha=32,targets=qkv+proj`. With "
+            "`base=nf4` (`base=nf4-double`) frozen linear layers are kept in 4 bits."}}};
 }
 
 FieldValues<RouterMode (*)(const json&, const std::string&)> router_values() {

@@ -371,7 +371,11 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   };
   CHECK(laid(R"("tp": 8)") == "");
   CHECK_THAT(laid(R"("tp": 16)"), Contains("tp 16 does not divide the 8 groups of state mixers"));
-  CHECK_THAT(laid(R"("cp": 2)"), Contains("cp 2 with state mixers"));
+  CHECK(laid(R"("cp": 2, "attention": "flash")") == "");
+  CHECK(laid(R"("cp": 16, "attention": "flash", "seq": 128)") == "");
+  CHECK_THAT(laid(R"("cp": 3, "attention": "flash", "seq": 96)"),
+             Contains("cp 3 does not divide the 128 heads of state"));
+  CHECK_THAT(laid(R"("cp": 32, "tp": 8, "attention": "flash", "seq": 128)"), Contains("cp 32 does not divide the 16"));
   CHECK_THAT(laid(R"("recompute": "alternate_products")"), Contains("state mixers or a hybrid_pattern"));
   CHECK(of(R"({"preset": "gpt-bytes-tiny", "bias": false, "tied_embedding": false})") == "");
 }

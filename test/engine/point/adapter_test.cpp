@@ -38,13 +38,16 @@ TEST_CASE("adapter: a text says rank, alpha and targets, and what is at its defa
   CHECK(some.scale() == 2.5f);
   CHECK(some.targets == std::vector<std::string>{"qkv", "fc2"});
   for (const char* text :
-       {"none", "lora:16", "lora:8,alpha=20,targets=qkv+fc2", "lora:3,alpha=0.5", "lora:4,targets=proj"}) {
+       {"none", "lora:16", "lora:8,alpha=20,targets=qkv+fc2", "lora:3,alpha=0.5", "lora:4,targets=proj",
+        "lora:4,base=nf4", "lora:4,alpha=8,targets=qkv+fc1,base=nf4-double"}) {
     INFO(text);
     CHECK(str(read_adapter(text, "test")) == text);
     CHECK(read_adapter(str(read_adapter(text, "test")), "test") == read_adapter(text, "test"));
   }
   CHECK(str(read_adapter("lora:4,alpha=4,targets=fc2+fc1+proj+qkv", "test")) == "lora:4");
   CHECK_FALSE(read_adapter("none", "test").on());
+  CHECK_FALSE(plain.in_4_bits());
+  CHECK(read_adapter("lora:4,base=nf4-double", "test").base == FrozenBase::nf4_double);
 }
 
 TEST_CASE("adapter: what is none says what would be") {
@@ -54,6 +57,7 @@ TEST_CASE("adapter: what is none says what would be") {
   CHECK_THAT(refusal("lora:4,alpha=0"), Contains("no alpha of an adapter, got \"0\", need a number above 0"));
   CHECK_THAT(refusal("lora:4,alpha=inf"), Contains("no alpha"));
   CHECK_THAT(refusal("lora:4,dropout=0.1"), Contains("no part of an adapter, got \"dropout=0.1\""));
+  CHECK_THAT(refusal("lora:4,base=fp4"), Contains("no base of an adapter, got \"fp4\", need nf4 or nf4-double"));
   CHECK_THAT(refusal("lora:4,targets=qkv+prj"), Contains("got \"prj\"") && Contains("proj"));
 }
 
@@ -64,6 +68,8 @@ TEST_CASE("adapter: numbers of parameters are those that peft prints") {
   // LLaMA 3 8B, rank 16, o_proj and down_proj: 32 layers of 16 * (4096 + 4096 + 14336 + 4096).
   CHECK(count("llama-3-8b", "lora:16,targets=proj+fc2") == 13631488);
   CHECK(count("llama-3-8b", "none") == 0);
+  // An adapter for each expert. Mixtral 8x7B, rank 4: 32 layers of 8 experts of 4 * (4096 + 2 * 14336) and 4 * (14336 + 4096).
+  CHECK(count("mixtral-8x7b", "lora:4,targets=fc1+fc2") == 32 * 8 * 4 * ((4096 + 2 * 14336) + (14336 + 4096)));
 }
 
 TEST_CASE("adapter: a field of a point that counts in its id") {

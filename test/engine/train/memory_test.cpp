@@ -257,3 +257,31 @@ TEST_CASE("a forecast is out of memory where the run would be") {
   p.memory_limit = forecast.peak_by_stage[0].total / 2;
   CHECK_THROWS_AS(forecast_memory(strategies::make_plan(p), p.memory_limit), OutOfMemory);
 }
+
+// Of a layer's linear parts: codes of 4 bits and a scale for each 64 weights, or the scale in 8 bits, a number for each 256 of them and
+// one for all; or codes of 8 bits with a scale and its inverse.
+TEST_CASE("a frozen base in 4 or 8 bits takes what its codes and scales do, to the byte") {
+  Point p = narrow(2);
+  p.model = {"llama", "llama", 2, 128, 4, 512, 256, 128};
+  p.precision = Precision::bf16;
+  const auto weights = [&](const char* adapter) {
+    p.adapter = read_adapter(adapter, "test");
+    return static_cast<std::int64_t>(
+        count_state(strategies::make_plan(p), 0).by_category[static_cast<int>(Category::weights)]);
+  };
+  // An allocation is a multiple of 512 bytes.
+  const auto room = [](std::int64_t bytes) { return (bytes + 511) / 512 * 512; };
+  const std::int64_t h = p.model.hidden, f = p.model.ffn;
+  std::int64_t all = 0, matrices = 0, scales_of_scales = 0;
+  for (const std::int64_t n : {3 * h * h, h * h, 2 * f * h, f * h}) {
+    all += 2 * n, matrices += 2;
+    scales_of_scales += 2 * (((n / 64 + 255) / 256 + 3) / 4 * 4);  // a part begins at a multiple of 16 bytes
+  }
+  const std::int64_t in_16_bits = weights("lora:4") - 2 * all;
+  CHECK(weights("lora:4,base=nf4") == in_16_bits + all / 2 + 4 * all / 64);
+  CHECK(weights("lora:4,base=nf4-double") ==
+        in_16_bits + all / 2 + all / 64 + room(4 * scales_of_scales) + room(16 * matrices));
+  p.precision = Precision::fp8;
+  p.fp8_parameters = true;
+  CHECK(weights("lora:4") == in_16_bits + all + 2 * room(4 * matrices));
+}
