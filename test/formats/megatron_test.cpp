@@ -489,7 +489,7 @@ TEST_CASE("Megatron: patterns of hybrid layers and sizes of Mamba-2 go out and c
         model_identity(point.model));
   // Megatron counts the layers of this one itself.
   const std::string counted =
-      kArguments.substr(kArguments.find('\n')) + " --hybrid-layer-pattern M*|-MG --is-hybrid-model";
+      kArguments.substr(kArguments.find('\n')) + " --hybrid-layer-pattern 'M*|-MG' --is-hybrid-model";
   CHECK(read_megatron(counted, "a.sh", {}).spec.at("model").at("layers") == 5);
   CHECK_THROWS_WITH(read_megatron(kArguments + " --hybrid-override-pattern MX", "a.sh", {}),
                     Catch::Contains("layers of other kinds"));
