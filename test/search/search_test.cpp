@@ -103,6 +103,10 @@ const Case kCases[] = {
      R"({"model": {"preset": "llama-3-8b", "layers": 8}, "seq": 4096, "global_batch": 32, "precision": "bf16", "framework": "megatron-core",
          "adapter": "lora:16,alpha=32", "attention": "flash", "dropout": 0, "tp": [1, 2, 4], "pp": [1, 2], "sequence_parallel": "any",
          "zero": "any", "recompute": ["none", "full"], "micro_batch": [1, 2]})"},
+    {"low-rank adapters of a base in 4 bits", "H100-SXM5-80GB", 4,
+     R"({"model": {"preset": "llama-3-8b", "layers": 4}, "seq": 4096, "global_batch": 16, "precision": "bf16", "framework": "megatron-core",
+         "adapter": "lora:16,base=nf4", "attention": "flash", "dropout": 0, "tp": [1, 2, 4], "pp": [1, 2], "sequence_parallel": "any",
+         "zero": "any", "micro_batch": [1, 2]})"},
     {"a CPU", "cpu", 2, R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
 };
 

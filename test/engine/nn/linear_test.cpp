@@ -2,6 +2,7 @@
 
 #include "engine/nn/activation.h"
 #include "engine/nn/embedding.h"
+#include "engine/nn/nf4_weights.h"
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"
 
@@ -123,4 +124,58 @@ TEST_CASE("linear on a weight that lives elsewhere has no bias") {
   linear.forward(t.context, x, saved);
   t.check_gradient("x", f, x, linear.backward(t.context, t.copy(weights), saved));
   t.check_parameters(f);
+}
+
+// Against a quantiser that looks at all 16 values for each weight; and the gradients that go through the dequantised weight.
+TEST_CASE("linear on a base in 4 bits: its weights against a quantiser written out, gradients by differences") {
+  for (const char* base : {"nf4", "nf4-double"}) {
+    INFO(base);
+    Point p = ModuleTest::small("gpt");
+    p.model.hidden = 64, p.model.ffn = 128;
+    const auto made = [&](const std::string& adapter, auto&& look) {
+      p.adapter = read_adapter(adapter, "test");
+      ModuleTest t(p);
+      Linear linear(t.store, t.plan,
+                    LinearSpec{.name = "layers.0.fc1", .in = 64, .out = 24, .role = Role::column, .stddev = 0.3f});
+      linear.in_layer(t.store, t.plan);
+      t.allocate_parameters();
+      look(t, linear);
+    };
+    Floats whole, kept;
+    made("lora:2", [&](ModuleTest& t, const Linear&) { whole = t.get(t.store.frozen().all()[0]->value); });
+    made(std::string("lora:2,base=") + base, [&](ModuleTest& t, const Linear& linear) {
+      kept = t.get(t.store.nf4().dequantised(t.context, *t.store.frozen().all()[0]));
+      const Tensor x = t.random({6, 2, 64}), weights = t.random({6, 2, 24});
+      const auto f = [&] {
+        Linear::Saved saved;
+        return t.dot(weights, linear.forward(t.context, x, saved));
+      };
+      Linear::Saved saved;
+      linear.forward(t.context, x, saved);
+      const Tensor dx = linear.backward(t.context, t.copy(weights), saved);
+      t.check_gradient("x", f, x, dx);
+      t.check_parameters(f);
+    });
+    REQUIRE(whole.size() == 24 * 64);
+    REQUIRE(kept.size() == whole.size());
+    float mean = 0, most = 0;
+    Floats scales;
+    for (std::size_t row = 0; row < 24; ++row) {
+      float scale = 0;
+      for (std::size_t i = 0; i < 64; ++i) scale = std::max(scale, std::fabs(whole[row * 64 + i]));
+      scales.push_back(scale);
+      mean += scale / 24;
+    }
+    for (const float scale : scales) most = std::max(most, std::fabs(scale - mean));
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const float scale = scales[i / 64];
+      float nearest = 0;
+      for (int code = 0; code < 16; ++code)
+        if (std::fabs(ops::nf4_value(code) * scale - whole[i]) < std::fabs(nearest - whole[i]))
+          nearest = ops::nf4_value(code) * scale;
+      // A scale in 8 bits is off by less than the widest step of its map, 1 / 142 of the largest.
+      const float off = std::string(base) == "nf4" ? 1e-6f : std::fabs(nearest / scale) * most / 142 + 1e-6f;
+      CHECK(std::fabs(kept[i] - nearest) <= off);
+    }
+  }
 }

@@ -1,5 +1,6 @@
 #include "engine/nn/moe.h"
 
+#include <map>
 #include <tuple>
 
 #include "engine/ops/bias_add.h"
@@ -89,6 +90,53 @@ TEST_CASE("mixture of experts: gradients of biases by differences, and the same 
       outputs.push_back(t.get(through(t, moe, batch, t.random({6, 2, 16}))));
     }
     for (std::size_t i = 0; i < outputs[0].size(); ++i) CHECK(outputs[0][i] == Approx(outputs[1][i]).margin(1e-5));
+  }
+}
+
+// An adapter for each expert, and for the shared one: what a weight W + scale B A would make.
+TEST_CASE("mixture of experts: adapters, gradients by differences, and the same sums as their product in the weights") {
+  Point p = mixture("balanced");
+  for (const bool grouped : {true, false}) {
+    p.framework = keeps(grouped ? Graph::megatron_core : Graph::eager);
+    p.adapter = read_adapter("lora:3,alpha=6", "test");
+    INFO(p.framework.preset);
+    check_differences(p);
+    ModuleTest with(p);
+    const Moe moe(with.store, with.plan, mixture_of(with));
+    with.allocate_parameters();
+    CHECK(with.store.all().size() == 8);  // an A and a B of fc1 and fc2, of the experts and of the shared one
+    p.adapter = {};
+    ModuleTest without(p);
+    const Moe merged(without.store, without.plan, mixture_of(without));
+    without.store.close_unit();
+    without.store.allocate_and_initialise();
+    without.use_all();
+    std::map<std::string, const Parameter*> by_name;
+    for (const auto& parameter : with.store.all()) by_name[parameter->name()] = parameter.get();
+    int found = 0;
+    for (const auto& parameter : without.store.all()) {
+      const std::string layer = parameter->name().substr(0, parameter->name().rfind('.'));
+      if (!by_name.contains(layer + ".lora_a")) continue;
+      ++found;
+      const Floats a = with.get(by_name[layer + ".lora_a"]->value), b = with.get(by_name[layer + ".lora_b"]->value);
+      Floats w = without.get(parameter->value);
+      const Shape& s = parameter->local;
+      const std::size_t in = static_cast<std::size_t>(s.cols()), rank = 3,
+                        out = static_cast<std::size_t>(s[s.rank() - 2]);
+      for (std::size_t i = 0; i < w.size(); ++i)
+        for (std::size_t r = 0; r < rank; ++r)
+          w[i] += 2 * b[i / in * rank + r] * a[(i / in / out * rank + r) * in + i % in];
+      without.set(parameter->value, w);
+    }
+    CHECK(found == 4);
+    const Floats x = with.draw(6 * 2 * 16);
+    const auto made = [&](ModuleTest& t, const Moe& which) {
+      const Tensor input = t.random({6, 2, 16});
+      t.set(input, x);
+      return t.get(through(t, which, t.batch(), input));
+    };
+    const Floats one = made(with, moe), other = made(without, merged);
+    for (std::size_t i = 0; i < one.size(); ++i) CHECK(one[i] == Approx(other[i]).epsilon(1e-4).margin(1e-5));
   }
 }
 
