@@ -139,6 +139,10 @@ void print_layout(const Point& p, const Plan& plan) {
                plan.state.weights_at == Residence::host ? "weights and " : "",
                plan.state.main_on_device ? "moments and a copy of the f32 weights" : "optimizer state",
                plan.state.gradients_at == Residence::host ? ", and gradients in f32," : "");
+  if (plan.offloaded.any())
+    fmt::print(
+        "  offload      activations of {} in host memory until their backward{}\n", name_of(plan.offloaded),
+        plan.min_offloaded_elements > 0 ? fmt::format(", of {} elements or more", plan.min_offloaded_elements) : "");
   fmt::print("  weights      of the first layer of a kind for all {}{}; collectives before / after the GEMM\n",
              p.model.layers,
              p.model.mtp_layers > 0 ? fmt::format(" and {} of multi-token prediction", p.model.mtp_layers) : "");

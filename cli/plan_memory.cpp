@@ -51,14 +51,16 @@ std::string table_of(const sim::PeakByTensor& peak, const sim::RankClasses::Clas
 
 std::string table_of(const std::vector<search::LessMemory>& changes, bool simulated) {
   if (changes.empty()) return "  less memory  by no single change that was tried\n";
+  std::size_t width = 24;
+  for (const search::LessMemory& less : changes) width = std::max(width, less.change.size());
   std::string text =
-      fmt::format("  less memory  {:<24} {:>12} {:>12}\n", "change", "frees MiB", simulated ? "step time" : "");
+      fmt::format("  less memory  {:<{}} {:>12} {:>12}\n", "change", width, "frees MiB", simulated ? "step time" : "");
   for (const search::LessMemory& less : changes) {
     const std::string time = !simulated       ? ""
                              : !less.fits     ? "does not fit"
                              : less.more_time ? fmt::format("{:+.1f} %", *less.more_time * 100)
                                               : "fits";
-    text += fmt::format("               {:<24} {:>12.1f} {:>12}\n", less.change, less.freed_mib, time);
+    text += fmt::format("               {:<{}} {:>12.1f} {:>12}\n", less.change, width, less.freed_mib, time);
   }
   return text;
 }

@@ -60,6 +60,7 @@ class Adviser {
     split_backward();
     nodes();
     loader();
+    activations();
     std::stable_sort(advice_.begin(), advice_.end(), [](const Advice& a, const Advice& b) { return a.gain > b.gain; });
     std::vector<std::string> texts;
     for (Advice& t : advice_) texts.push_back(std::move(t.text));
@@ -299,6 +300,36 @@ class Adviser {
       const auto gain = less_time(*better);
       if (gain && *gain > kWorthTelling) advice_.push_back({*gain, loader_text(p_, *better, *gain)});
     }
+  }
+
+  // In host memory where a backward computes them again for want of room, and on the device where there is room.
+  void activations() {
+    if (!machine_.knows_host_memory()) return;
+    Point kept = p_;
+    kept.offload_activations = {}, kept.min_offloaded_tensor_size = 0;
+    if (p_.offload_activations.any()) {
+      if (const auto gain = less_time(kept); gain && *gain > kWorthTelling)
+        advice_.push_back({*gain, fmt::format("without offload_activations {} there is room too, and a step takes "
+                                              "{:.1f} % less time",
+                                              name_of(p_.offload_activations), *gain * 100)});
+      return;
+    }
+    if (p_.recompute == Recompute::none) return;
+    kept.recompute = Recompute::none, kept.recompute_layers = 0, kept.strategy.clear();
+    if (tried(kept)) return;
+    std::optional<std::pair<double, std::string>> best;
+    for (const strategies::Choice& choice : strategies::activation_offload().choices(kept, 0))
+      for (const nlohmann::json& value : choice.values) {
+        Point other = kept;
+        other.offload_activations = read_offloaded_activations(value, "advice");
+        if (!other.offload_activations.any() || !lacking(framework_of(p_.framework)->can, other).empty()) continue;
+        if (const auto gain = less_time(other); gain && *gain > kWorthTelling && (!best || *gain > best->first))
+          best = {*gain, name_of(other.offload_activations)};
+      }
+    if (best)
+      advice_.push_back({best->first, fmt::format("offload_activations {} in place of recompute {} takes {:.1f} % less "
+                                                  "time",
+                                                  best->second, name_of(p_.recompute), best->first * 100)});
   }
 
   const Point& p_;

@@ -67,6 +67,17 @@ class Recent {
   static constexpr std::size_t kPlaces = 512;
 };
 
+Point stays_on_device(Point p) {
+  p.offload_activations = {};
+  p.min_offloaded_tensor_size = 0;
+  return p;
+}
+
+// No layer takes less than one that computes nothing again, and whose activations stay where they are.
+Point least_work(const Point& point) {
+  return stays_on_device(point.recompute_layers > 0 ? at_default(point, {BearsOn::recompute}) : point);
+}
+
 std::uint64_t new_owner() {
   static std::atomic<std::uint64_t> owners{0};
   return ++owners;
@@ -236,6 +247,7 @@ struct Bounds::Memo {
   // A layer's forward keeps as much more with every sample, and each block is rounded up. So one and two samples give the figure of any
   // number, where they are possible.
   std::optional<Bytes> kept(const Point& point, bool dense) {
+    if (point.offload_activations.any()) return Bytes{};  // what stays on the device is not known to grow evenly
     Point p = point;
     p.recompute_layers = 0;  // which keeps least: every layer drops what the first ones do
     const Point all = p;
@@ -261,7 +273,7 @@ struct Bounds::Memo {
 
   // The state of a rank does not depend on the micro batch, on what is recomputed and on how the sequence is split.
   const std::optional<Parts<Bytes>>& state(const Point& point, bool dense) {
-    Point p = at_default(small_model(point, 2, 2, dense), {BearsOn::recompute});
+    Point p = at_default(small_model(stays_on_device(point), 2, 2, dense), {BearsOn::recompute});
     without_experts(p, dense);
     Point one = p;
     one.micro_batch = 1;
@@ -445,17 +457,8 @@ LowerBound Bounds::memory(const Point& point, double far_too_much) const {
   return lower_bound;
 }
 
-namespace {
-
-// No layer takes less than one that computes nothing again.
-Point without_partial_recompute(const Point& point) {
-  return point.recompute_layers > 0 ? at_default(point, {BearsOn::recompute}) : point;
-}
-
-}  // namespace
-
 double Bounds::seconds(const Point& asked) const {
-  const Point point = without_partial_recompute(asked);
+  const Point point = least_work(asked);
   const auto work = memo_->chunk_work(point);
   if (!work) return 0;
   const auto micro_batches = static_cast<double>(point.micro_batches());
@@ -477,7 +480,7 @@ double Bounds::seconds(const Point& asked) const {
 
 double Bounds::busy_joules(const Point& asked) const {
   if (!memo_->machine.device.watts) return 0;
-  const Point point = without_partial_recompute(asked);
+  const Point point = least_work(asked);
   const auto work = memo_->chunk_work(point);
   if (!work) return 0;
   double joules = 0;  // of a micro batch, on one rank of each stage

@@ -269,7 +269,8 @@ struct CloseBounds::Memo {
   bool stands_for(const Point& p) const {
     const std::int64_t ranks = p.tp * p.cp * p.dp, node = machine.node.devices;
     const bool alike = node == 0 || ranks % node == 0 || node % ranks == 0;
-    return alike && !machine.immediate && p.recompute_layers == 0 && p.replicas == Replicas::ranks;
+    return alike && !machine.immediate && p.recompute_layers == 0 && !p.offload_activations.any() &&
+           p.replicas == Replicas::ranks;
   }
 };
 

@@ -46,6 +46,11 @@ std::vector<Saving> changes_of(const Point& p) {
   for (const auto& choice : choices_of<Offload>())
     if (choice.value != Offload::none)
       all.push_back(setting(fmt::format("offload {}", choice.name), &Point::offload, choice.value));
+  for (const auto& choice : strategies::activation_offload().choices(p, 0))
+    for (const nlohmann::json& value : choice.values)
+      if (value != "none")
+        all.push_back(setting(fmt::format("offload_activations {}", value.get<std::string>()),
+                              &Point::offload_activations, read_offloaded_activations(value, "less_memory")));
   if (p.tp > 1) all.push_back(setting("sequence_parallel true", &Point::sequence_parallel, true));
   // Where more is dropped or split already, less of it is no way to memory.
   std::erase_if(all, [&](const Saving& c) {

@@ -9,8 +9,9 @@
 namespace mbench::search {
 
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine) {
-  return mbench::why_lacking({point.precision, point.attention, point.offload, point.fp8_recipe}, machine,
-                             *framework_of(point.framework));
+  return mbench::why_lacking(
+      {point.precision, point.attention, point.offload, point.fp8_recipe, point.offload_activations}, machine,
+      *framework_of(point.framework));
 }
 
 Tried simulated(const Point& point, const Place& place, bool may_fit) {

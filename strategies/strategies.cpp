@@ -11,9 +11,11 @@ namespace mbench::strategies {
 
 // Axes of the mesh and the flow of hidden activations first (data, context, sequence), then what lies on them.
 const std::vector<Strategy>& all_strategies() {
-  static const std::vector<Strategy> table = {model(),     precision(), graph(),          data(),          context(),
-                                              sequence(),  tensor(),    expert(),         sharded_state(), adapter(),
-                                              optimizer(), pipeline(),  expert_overlap(), recompute(),     fp8()};
+  static const std::vector<Strategy> table = {
+      model(),     precision(), graph(),          data(),          context(),
+      sequence(),  tensor(),    expert(),         sharded_state(), adapter(),
+      optimizer(), pipeline(),  expert_overlap(), recompute(),     activation_offload(),
+      fp8()};
   return table;
 }
 

@@ -56,6 +56,7 @@ Strategy adapter();
 Strategy optimizer();
 Strategy fp8();
 Strategy recompute();
+Strategy activation_offload();
 Strategy pipeline();
 Strategy expert_overlap();
 

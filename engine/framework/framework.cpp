@@ -284,6 +284,7 @@ ChosenOption lasting(const std::string& name, const std::string& value, const Fr
 bool Abilities::has(const std::string& field, std::string_view value) const {
   const auto known = values.find(field);
   if (known == values.end()) return true;
+  if (value.starts_with("layers:")) value = "layers:1";  // which stands for any number of them
   const auto lists = [&](std::string_view name) {
     return std::find(known->second.begin(), known->second.end(), name) != known->second.end();
   };

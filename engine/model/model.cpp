@@ -11,7 +11,7 @@
 namespace mbench {
 
 ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word)
-    : store_(store) {
+    : store_(store), offloaded_(plan.offloaded), min_offloaded_elements_(plan.min_offloaded_elements) {
   store.begin_chunk();
   if (chunk.first) {
     embedding_.emplace(store, plan, embedding_of(plan.model, plan.vocab));
@@ -116,6 +116,31 @@ ParameterStore::Use ModelChunk::use(std::size_t i, ParameterStore::Gradients gra
   return store_.use(parts_[i], gradients, units(next), units(next + (next - i)));
 }
 
+// The layer before the head keeps everything on the device: its backward follows at once.
+bool ModelChunk::moves_whole(std::size_t layer) const {
+  return static_cast<std::int64_t>(layer) < offloaded_.layers && !(head_ && layer + 1 == layers_.size());
+}
+
+Tensor ModelChunk::layers_forward(Context& c, const MicroBatch& batch, Tensor hidden, Saved& saved,
+                                  std::size_t part) const {
+  saved.layers.resize(layers_.size());
+  saved.layer_groups.assign(layers_.size(), -1);
+  if (offloaded_.any()) c.offload.begin_forward(saved.offloaded);
+  for (std::size_t i = 0; i < layers_.size(); ++i, ++part) {
+    const auto used = use(part, ParameterStore::Gradients::no, part + 1);
+    const InPart here(c.device.memory(), names_[part]);
+    c.offload.of_layer(offloaded_.parts.any() && !(head_ && i + 1 == layers_.size()));
+    const bool whole = moves_whole(i);
+    if (whole) c.offload.begin_group(c.device);
+    if (whole) c.offload.add(hidden);
+    hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
+    if (whole)
+      saved.layer_groups[i] = c.offload.leave(c.device, ActivationOffload::kLayer, min_offloaded_elements_, hidden);
+  }
+  if (offloaded_.any()) c.offload.end_forward(c.device);
+  return hidden;
+}
+
 Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   constexpr auto kNone = ParameterStore::Gradients::no;
   std::size_t part = 0;
@@ -126,12 +151,8 @@ Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x,
     hidden = embedding_->forward(c, batch, saved.embedding);
     ++part;
   }
-  saved.layers.resize(layers_.size());
-  for (std::size_t i = 0; i < layers_.size(); ++i, ++part) {
-    const auto used = use(part, kNone, part + 1);
-    const InPart here(c.device.memory(), names_[part]);
-    hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
-  }
+  hidden = layers_forward(c, batch, std::move(hidden), saved, part);
+  part += layers_.size();
   if (norm_) {
     const auto used = use(part, kNone, part + 1);
     const InPart here(c.device.memory(), names_[part]);
@@ -188,8 +209,13 @@ Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Save
     });
   if (head_) through([&] { dy = head_->backward(c, batch, dy, saved.head); });
   if (norm_) through([&] { dy = norm_->backward(c, dy, Tensor(), saved.norm); });
+  if (offloaded_.any()) c.offload.begin_backward(c.device, saved.offloaded);
   for (std::size_t i = layers_.size(); i-- > 0;)
-    through([&] { dy = layers_[i].backward(c, batch, dy, saved.layers[i]); });
+    through([&] {
+      c.offload.bring_back(c.device, saved.layer_groups[i]);
+      dy = layers_[i].backward(c, batch, dy, saved.layers[i]);
+    });
+  if (offloaded_.any()) c.offload.end_backward();
   if (!embedding_) return dy;
   through([&] { embedding_->backward(c, batch, dy, saved.embedding); });
   return Tensor();

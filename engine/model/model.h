@@ -20,6 +20,8 @@ class ModelChunk {
   struct Saved {
     InputEmbedding::Saved embedding;
     std::vector<Layer::Saved> layers;
+    OffloadGroups offloaded;        // of what the layers keep
+    std::vector<int> layer_groups;  // of each layer, where whole ones are offloaded
     Norm::Saved norm;
     Head::Saved head;
     std::vector<PredictionDepth::Saved> depths;
@@ -48,6 +50,9 @@ class ModelChunk {
   Parameter* word() const { return embedding_ ? embedding_->word() : nullptr; }
 
  private:
+  Tensor layers_forward(Context& context, const MicroBatch& batch, Tensor hidden, Saved& saved, std::size_t part) const;
+  // Whether the plan moves all that a layer of the chunk keeps.
+  bool moves_whole(std::size_t layer) const;
   void join(std::vector<std::function<void()>>& left, std::size_t first, std::size_t part) const;
   void add_end(const Plan& plan, const ChunkPlan& chunk, Parameter* word);
   // Depths whose head is elsewhere. depths_forward() returns the hidden activations of the model and of each depth, one
@@ -66,6 +71,8 @@ class ModelChunk {
   ParameterStore::Use use(std::size_t i, ParameterStore::Gradients gradients, std::size_t next) const;
 
   ParameterStore& store_;
+  OffloadedActivations offloaded_;
+  std::int64_t min_offloaded_elements_;
   // In the order of a forward: the embedding, each layer, the norm, the head, each depth. Each has its own units, and
   // those that it shares, of tables and logits.
   std::vector<std::vector<int>> parts_;

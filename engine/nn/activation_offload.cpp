@@ -1,6 +1,7 @@
 #include "engine/nn/activation_offload.h"
 
 #include <algorithm>
+#include <set>
 
 namespace mbench {
 
@@ -10,13 +11,14 @@ void ActivationOffload::begin_group(Device& device) {
   device.list_activations(&made_);
 }
 
-int ActivationOffload::leave(Device& device, int kind, std::int64_t min_elements, const Tensor& without) {
+int ActivationOffload::leave(Device& device, int kind, std::int64_t min_elements, const Tensor& output,
+                             const Tensor& second) {
   device.list_activations(nullptr);
   OffloadGroup group{kind, OffloadGroup::Where::leaving, {}};
   for (const TensorMemory& memory : made_.living()) {
     const bool known = std::any_of(group.moved.begin(), group.moved.end(),
                                    [&](const OffloadGroup::Moved& moved) { return moved.memory == memory; });
-    const bool stays = without && TensorMemory(without) == memory;
+    const bool stays = (output && TensorMemory(output) == memory) || (second && TensorMemory(second) == memory);
     if (!known && !stays && memory.bytes() > 0 && memory.numel() >= min_elements)
       group.moved.push_back({memory, Tensor(), nullptr});
   }
@@ -52,7 +54,10 @@ void ActivationOffload::end_forward(Device&) {
 
 void ActivationOffload::begin_backward(Device& device, OffloadGroups& groups) {
   groups_ = &groups;
-  fetch_next(device);
+  std::set<int> kinds;
+  for (const OffloadGroup& group : groups) kinds.insert(group.kind);
+  ahead_ = kinds.size();
+  fetch_ahead(device);
 }
 
 void ActivationOffload::end_backward() {
@@ -71,23 +76,23 @@ void ActivationOffload::fetch(Device& device, OffloadGroup& group) {
   group.where = OffloadGroup::Where::coming;
 }
 
-// One at a time, those of the forward's end first.
-void ActivationOffload::fetch_next(Device& device) {
-  const auto coming = [](const OffloadGroup& group) { return group.where == OffloadGroup::Where::coming; };
-  if (std::any_of(groups_->begin(), groups_->end(), coming)) return;
-  const auto next = std::find_if(groups_->rbegin(), groups_->rend(),
-                                 [](const OffloadGroup& group) { return group.where == OffloadGroup::Where::host; });
-  if (next != groups_->rend()) fetch(device, *next);
+// Those of the forward's end first.
+void ActivationOffload::fetch_ahead(Device& device) {
+  std::size_t coming = 0;
+  for (const OffloadGroup& group : *groups_) coming += group.where == OffloadGroup::Where::coming ? 1 : 0;
+  for (auto group = groups_->rbegin(); group != groups_->rend() && coming < ahead_; ++group)
+    if (group->where == OffloadGroup::Where::host) fetch(device, *group), ++coming;
 }
 
 void ActivationOffload::bring_back(Device& device, int number) {
   if (number < 0) return;
   OffloadGroup& group = groups_->at(static_cast<std::size_t>(number));
+  if (group.where == OffloadGroup::Where::device) return;
   if (group.where == OffloadGroup::Where::host) fetch(device, group);
   for (OffloadGroup::Moved& moved : group.moved) moved.copy->wait();
   group.moved.clear();
   group.where = OffloadGroup::Where::device;
-  fetch_next(device);
+  fetch_ahead(device);
 }
 
 }  // namespace mbench

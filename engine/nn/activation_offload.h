@@ -1,9 +1,10 @@
 // Activations that go to the host's memory in forward and come back before their backward (Plan::offloaded), by copies that overlap with
 // what the device computes.
 //
-// What a piece of a layer keeps is a group. Its copies begin when the piece has been enqueued. The device's memory is given back when the
-// next group of that kind leaves, and at the latest at the end of the chunk's forward: so at most a layer's groups are on both sides, and
-// memory does not depend on timing. In backward a group is waited for where it is needed, and then the one before it begins to come.
+// What a piece of a layer keeps is a group. Its copies begin when the piece has been enqueued. When the next group of that kind leaves, the
+// device's memory of this one is given back; at the end of the chunk's forward, the memory of all groups. So at most a layer's groups are on
+// both sides, and memory does not depend on timing. In backward a group is waited for where it is needed. Meanwhile as many come as a
+// layer has.
 #pragma once
 #include <memory>
 #include <vector>
@@ -42,22 +43,23 @@ class ActivationOffload {
   bool leaves() const { return groups_ != nullptr && forward_ && moves_; }
 
   // From here on it is seen what the device makes. leave() moves what of it, and of what was added, something still holds, but for
-  // `without`. It returns the number of the group for bring_back(); -1: there is nothing to move.
+  // the two outputs. It returns the number of the group for bring_back(); -1: there is nothing to move.
   void begin_group(Device& device);
   void add(const Tensor& kept) {
     if (kept) made_.add(kept);
   }
-  int leave(Device& device, int kind, std::int64_t min_elements, const Tensor& without);
+  int leave(Device& device, int kind, std::int64_t min_elements, const Tensor& output, const Tensor& second = Tensor());
   // What is enqueued from now on finds the group on the device; -1: there is none.
   void bring_back(Device& device, int group);
 
  private:
   void away(OffloadGroup& group);
   void fetch(Device& device, OffloadGroup& group);
-  void fetch_next(Device& device);
+  void fetch_ahead(Device& device);
 
   OffloadGroups* groups_ = nullptr;
   bool forward_ = false, moves_ = false;
+  std::size_t ahead_ = 0;  // groups that come at a time in this backward
   TensorList made_;
 };
 

@@ -82,6 +82,9 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
       dropout_site_(site_of(spec.name + ".dropout")),
       core_(make_attention_core(plan)),
       core_checkpoint_(drop.has(Region::core_attention)),
+      qkv_piece_(plan, OffloadedPart::qkv_linear),
+      core_piece_(plan, OffloadedPart::core_attn),
+      proj_piece_(plan, OffloadedPart::attn_proj),
       separate_(drop.has(Region::alternate_gemms)) {
   const bool norm = drop.has(Region::norm);
   if (kv_) kv_->in_layer(store, plan, norm, 2);
@@ -197,14 +200,28 @@ void Attention::turn(Context& c, const Tensor& qkv, const Tensor& kv, bool back)
   if (kv) run(c.device, ops::Rotary{kv, angles, 1, spec_.qk_dim, 0, back});
 }
 
-Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
-  auto owned = std::make_unique<Saved>();
-  Saved& saved = *owned;
-  keep = std::move(owned);
+void Attention::project(Context& c, Tensor x, Saved& saved) const {
   const auto by_group = [](const Tensor& y, std::int64_t width) {
     const Shape& s = y.shape();
     return y.view({s[0], s[1], s[2] / width, width});
   };
+  const std::int64_t queries = group_ * spec_.qk_dim, key_and_value = spec_.qk_dim + spec_.v_dim;
+  const bool leaves = qkv_piece_.leaves(c);
+  if (leaves) qkv_piece_.begin(c);
+  saved.separate_keys = kv_.has_value();
+  if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
+  saved.qkv = by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear),
+                       kv_ ? queries : queries + key_and_value + gates());
+  if (!leaves) return;
+  c.offload.add(saved.qkv_linear.x);
+  c.offload.add(saved.kv_linear.x);
+  saved.qkv_group = qkv_piece_.end(c, saved.qkv, saved.kv);
+}
+
+Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
+  auto owned = std::make_unique<Saved>();
+  Saved& saved = *owned;
+  keep = std::move(owned);
   const std::int64_t queries = group_ * spec_.qk_dim, key_and_value = spec_.qk_dim + spec_.v_dim;
   if (separate_) {
     const Linear::Arrived arrived = qkv_.arrive(c, x);
@@ -223,10 +240,7 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x, std::un
       saved.casts.push_back(c.activation(x.shape(), "input of Q, K and V, cast again"));
       run(c.device, ops::Copy{x, saved.casts.back()});
     }
-  saved.separate_keys = kv_.has_value();
-  if (kv_) saved.kv = by_group(kv_->forward_with_bias(c, x, saved.kv_linear), key_and_value);
-  saved.qkv = by_group(qkv_.forward_with_bias(c, std::move(x), saved.qkv_linear),
-                       kv_ ? queries : queries + key_and_value + gates());
+  project(c, std::move(x), saved);
   if (norms()) {
     norm(c, saved);
     turn(c, saved.normed, Tensor(), false);
@@ -239,26 +253,37 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x, std::un
 }
 
 Tensor Attention::attend(Context& c, const MicroBatch& batch, Saved& saved) const {
-  const Tensor context =
-      core_->forward(c, batch, dropout_site_, sizes(c, saved.qkv_shape), parts_of(saved), saved.core);
-  saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
-  if (saved.kept_by_core) {
-    saved.normed.reset();
-    if (!norms() && !spec_.gate) saved.qkv.reset(), saved.kv.reset();
-  }
-  if (!spec_.gate) return proj_.forward(c, context, saved.proj);
+  const auto core = [&] {
+    const Tensor y = core_->forward(c, batch, dropout_site_, sizes(c, saved.qkv_shape), parts_of(saved), saved.core);
+    saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
+    if (saved.kept_by_core) {
+      saved.normed.reset();
+      if (!norms() && !spec_.gate) saved.qkv.reset(), saved.kv.reset();
+    }
+    return y;
+  };
+  const Tensor context = core_piece_.forward(
+      c, saved.core_group, core, [&](const auto& keep) { keep(saved.qkv), keep(saved.kv), keep(saved.normed); });
+  const auto project = [&](const Tensor& in) {
+    return proj_piece_.forward(
+        c, saved.proj_group, [&] { return proj_.forward(c, in, saved.proj); },
+        [&](const auto& keep) { keep(saved.proj.x); });
+  };
+  if (!spec_.gate) return project(context);
   const Shape& s = saved.qkv.shape();
   saved.ungated = context.view({s[0], s[1], s[2], gates()});
   const Tensor gated = c.activation(context.shape(), "gated output of attention");
   run(c.device, ops::ColumnGate{saved.ungated, saved.qkv, gated.view(saved.ungated.shape()), first_gate()});
-  return proj_.forward(c, gated, saved.proj);
+  return project(gated);
 }
 
 Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   Tensor dqkv, dkv;
   {
+    c.offload.bring_back(c.device, saved.proj_group);
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
+    c.offload.bring_back(c.device, saved.core_group);
     if (spec_.gate) {
       const Tensor d = dcontext.view(saved.ungated.shape());
       dqkv = c.activation(saved.qkv_shape, "qkv gradient");
@@ -282,6 +307,7 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::
     const Shape s = d.shape();
     return std::exchange(d, Tensor()).view({s[0], s[1], s[2] * s[3]});
   };
+  c.offload.bring_back(c.device, saved.qkv_group);
   const Tensor dx = qkv_.backward(c, flat(dqkv), saved.qkv_linear);
   saved.casts.clear();
   if (kv_) run(c.device, ops::Add{dx, kv_->backward(c, flat(dkv), saved.kv_linear), dx});

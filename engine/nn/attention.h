@@ -9,6 +9,7 @@
 #include "engine/nn/columns_norm.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/mixer.h"
+#include "engine/nn/offloaded_piece.h"
 #include "engine/nn/recompute.h"
 
 namespace mbench {
@@ -33,8 +34,9 @@ class Attention final : public Mixer {
     std::vector<Tensor> casts;
     AttentionCore::Saved core;
     Shape qkv_shape, kv_shape;
-    bool kept_by_core = false;   // the core keeps Q, K and V, which are not here then
-    bool separate_keys = false;  // whether kv_linear is there
+    bool kept_by_core = false;                             // the core keeps Q, K and V, which are not here then
+    bool separate_keys = false;                            // whether kv_linear is there
+    int qkv_group = -1, core_group = -1, proj_group = -1;  // of what of it is on the host
     std::vector<Tensor*> inputs() override {
       if (separate_keys) return {&qkv_linear.x, &kv_linear.x};
       return {&qkv_linear.x};
@@ -52,6 +54,8 @@ class Attention final : public Mixer {
 
  private:
   AttentionSizes sizes(const Context& context, const Shape& qkv) const;
+  // Queries, keys and values as the linear layers make them.
+  void project(Context& context, Tensor x, Saved& saved) const;
   // From queries, keys and values, already computed, to the output.
   Tensor attend(Context& context, const MicroBatch& batch, Saved& saved) const;
   // `normed`: holds queries and keys in their place, if it is not empty.
@@ -88,6 +92,7 @@ class Attention final : public Mixer {
   std::uint64_t dropout_site_;
   std::unique_ptr<AttentionCore> core_;
   Checkpoint core_checkpoint_;
+  OffloadedPiece qkv_piece_, core_piece_, proj_piece_;
   bool separate_;  // queries, keys and values have separate GEMMs, and every second one is kept
 };
 

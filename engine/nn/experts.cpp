@@ -64,6 +64,8 @@ Tensor in_order(Context& c, const Tensor& x, const Tensor& order) {
 Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
     : activation_(spec.activation),
       activation_checkpoint_(drop.has(Region::moe_act)),
+      fc1_piece_(plan, OffloadedPart::expert_fc1),
+      activation_piece_(plan, OffloadedPart::moe_act),
       fc1_(add(store, plan, spec.fc1)),
       fc2_(nullptr) {
   fc1_bias_ = add_bias_of(store, plan, spec.fc1);
@@ -111,6 +113,16 @@ Tensor Experts::activated(Context& c, Saved& saved) const {
   return y;
 }
 
+Tensor Experts::activate_once(Context& c, Saved& saved) const {
+  const auto work = [&] {
+    const Tensor y = activated(c, saved);
+    if (activation_checkpoint_.dropped() && activation_piece_.leaves(c)) saved.unweighted.reset();
+    return y;
+  };
+  return activation_piece_.forward(c, saved.activation_group, work,
+                                   [&](const auto& keep) { keep(saved.wide), keep(saved.weights); });
+}
+
 // Before the gradients of the second product, as Megatron-Core's checkpoint that discards its output.
 Tensor Experts::activated_again(Context& c, Saved& saved) const {
   Tensor narrow = std::exchange(saved.narrow, Tensor());
@@ -147,13 +159,17 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   saved.weights = std::move(weights);
   if (fp8_1_) return forward_in_fp8(c, rows, std::move(x), saved);
   const std::int64_t n = x.shape()[0];
-  saved.wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
-  multiply_by_expert(c, Gemm::forward, x, fc1_->value, saved.wide, rows);
-  if (adapter_1_) saved.low_1 = adapter_1_->forward(c, rows, x, saved.wide);
-  if (fc1_->trains || adapter_1_) saved.x = x;
-  x.reset();
-  add_bias(c, rows, fc1_bias_, saved.wide, Tensor(), 1);
-  saved.narrow = activated(c, saved);
+  const auto first = [&] {
+    const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
+    multiply_by_expert(c, Gemm::forward, x, fc1_->value, wide, rows);
+    if (adapter_1_) saved.low_1 = adapter_1_->forward(c, rows, x, wide);
+    if (fc1_->trains || adapter_1_) saved.x = x;
+    x.reset();
+    add_bias(c, rows, fc1_bias_, wide, Tensor(), 1);
+    return wide;
+  };
+  saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [&](const auto& keep) { keep(saved.x); });
+  saved.narrow = activate_once(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
   multiply_by_expert(c, Gemm::forward, saved.narrow, fc2_->value, y, rows);
   if (adapter_2_) saved.low_2 = adapter_2_->forward(c, rows, saved.narrow, y);
@@ -164,6 +180,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
 
 Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
   if (fp8_1_) return backward_in_fp8(c, rows, std::move(dy), saved, dweights);
+  c.offload.bring_back(c.device, saved.activation_group);
   Tensor dwide, of_bias = bias_gradients(c, rows, dy, saved);
   {
     Tensor narrow = activated_again(c, saved);
@@ -175,6 +192,7 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
     dy.reset();
     dwide = gradient_of_wide(c, rows, std::move(dnarrow), saved, of_bias, dweights);
   }
+  c.offload.bring_back(c.device, saved.fc1_group);
   const Tensor dx = c.activation({dwide.shape()[0], fc1_->local[2]}, "gradient of the experts' input");
   multiply_by_expert(c, Gemm::input_gradient, dx, fc1_->value, dwide, rows);
   if (adapter_1_) adapter_1_->backward(c, rows, dwide, saved.x, std::exchange(saved.low_1, Tensor()), dx);
@@ -274,11 +292,15 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
 
 Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Saved& saved) const {
   const std::int64_t n = x.shape()[0], rows = all.each;
-  saved.wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
-  saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, saved.wide, rows, true);
-  x.reset();
-  add_bias(c, all, fc1_bias_, saved.wide, Tensor(), 1);
-  const Tensor narrow = activated(c, saved);
+  const auto first = [&] {
+    const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
+    saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, wide, rows, true);
+    x.reset();
+    add_bias(c, all, fc1_bias_, wide, Tensor(), 1);
+    return wide;
+  };
+  saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [](const auto&) {});
+  const Tensor narrow = activate_once(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
   saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows, !activation_checkpoint_.dropped());
   add_bias(c, all, fc2_bias_, y, saved.weights, share_of_bias_);
@@ -288,6 +310,7 @@ Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Save
 
 Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Saved& saved, Tensor& dweights) const {
   const std::int64_t n = dy.shape()[0], rows = all.each;
+  c.offload.bring_back(c.device, saved.activation_group);
   Tensor dwide, of_bias = bias_gradients(c, all, dy, saved);
   {
     if (const Tensor narrow = activated_again(c, saved)) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, rows);
@@ -296,6 +319,7 @@ Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Sa
     dy.reset();
     dwide = gradient_of_wide(c, all, std::move(dnarrow), saved, of_bias, dweights);
   }
+  c.offload.bring_back(c.device, saved.fc1_group);
   const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
   gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, std::exchange(saved.fp8_x, {}), dx, rows);
   return dx;

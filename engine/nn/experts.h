@@ -6,6 +6,7 @@
 
 #include "engine/nn/activation.h"
 #include "engine/nn/expert_adapter.h"
+#include "engine/nn/offloaded_piece.h"
 #include "engine/nn/recompute.h"
 #include "engine/ops/expert_bias.h"
 
@@ -22,6 +23,7 @@ class Experts {
     Tensor unweighted;       // the activation before the weights, where no kernel does both
     // In FP8, in place of the input and the activation's output: those of each expert, transposed.
     std::vector<ops::Fp8Operand> fp8_x, fp8_narrow;
+    int fc1_group = -1, activation_group = -1;  // of what of it is on the host
   };
   // `drop`: whether the output of the activation is dropped, to be recomputed from its input.
   Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop = {});
@@ -39,6 +41,8 @@ class Experts {
                 float share) const;
   // The gradient of fc2's bias from dy. Returns the bias's part of the gradient of the weights, if there are weights.
   Tensor bias_gradients(Context& context, const ExpertRows& rows, const Tensor& dy, const Saved& saved) const;
+  // The same in forward, where what it keeps may go to the host.
+  Tensor activate_once(Context& context, Saved& saved) const;
   // fc2's input from `saved.wide`; activated_again() gives it again in backward, also where it was dropped.
   Tensor activated(Context& context, Saved& saved) const;
   Tensor activated_again(Context& context, Saved& saved) const;
@@ -50,6 +54,7 @@ class Experts {
 
   Activation activation_;
   Checkpoint activation_checkpoint_;
+  OffloadedPiece fc1_piece_, activation_piece_;
   Parameter *fc1_, *fc2_;
   Parameter *fc1_bias_ = nullptr, *fc2_bias_ = nullptr;
   float share_of_bias_ = 1;  // of fc2's bias, which a rank adds to its part of a sum over etp

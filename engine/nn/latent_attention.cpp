@@ -58,7 +58,11 @@ LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const 
       dropout_site_(site_of(spec.name + ".dropout")),
       core_(make_attention_core(plan)),
       core_checkpoint_(drop.has(Region::core_attention)),
-      up_checkpoint_(drop.has(Region::mla_up_proj)) {
+      up_checkpoint_(drop.has(Region::mla_up_proj)),
+      input_again_(drop.has(Region::norm)),
+      qkv_piece_(plan, OffloadedPart::qkv_linear),
+      core_piece_(plan, OffloadedPart::core_attn),
+      proj_piece_(plan, OffloadedPart::attn_proj) {
   // Queries straight from the input are made from it again where they are dropped.
   const bool norm = drop.has(Region::norm), straight = !q_norm_;
   down_.in_layer(store, plan, norm || (straight && up_checkpoint_.dropped()));
@@ -128,17 +132,36 @@ Tensor LatentAttention::forward(Context& c, const MicroBatch& batch, Tensor x,
   Saved& saved = *owned;
   keep = std::move(owned);
   if (c.keeps().down_separate && q_norm_) c.device.host_work(HostWork::call, 1);
-  saved.latents = down_.forward_with_bias(c, x, saved.down);
-  saved.straight = !q_norm_;
-  make_up(c, std::move(x), saved);
+  project(c, std::move(x), saved);
   Saved::Up& up = saved.up;
   saved.queries_shape = up.queries.shape(), saved.keys_shape = up.keys_and_values.shape();
-  const Tensor context = core_->forward(c, batch, dropout_site_, sizes(c, saved.queries_shape),
-                                        parts_of(up.queries, up.keys_and_values), saved.core);
-  saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
-  if (saved.kept_by_core) up.queries.reset(), up.keys_and_values.reset();
-  up_checkpoint_.drop(saved.up);
-  return proj_.forward(c, context, saved.proj);
+  const auto core = [&] {
+    const Tensor y = core_->forward(c, batch, dropout_site_, sizes(c, saved.queries_shape),
+                                    parts_of(up.queries, up.keys_and_values), saved.core);
+    saved.kept_by_core = !core_checkpoint_.drop(saved.core) && core_->keeps_parts();
+    if (saved.kept_by_core) up.queries.reset(), up.keys_and_values.reset();
+    up_checkpoint_.drop(saved.up);
+    return y;
+  };
+  const Tensor context = core_piece_.forward(c, saved.core_group, core,
+                                             [&](const auto& keep) { keep(up.queries), keep(up.keys_and_values); });
+  return proj_piece_.forward(
+      c, saved.proj_group, [&] { return proj_.forward(c, context, saved.proj); },
+      [&](const auto& keep) { keep(saved.proj.x); });
+}
+
+// Where what is made of the latents is dropped, only the input and the latents are left to go to the host.
+void LatentAttention::project(Context& c, Tensor x, Saved& saved) const {
+  const bool leaves = qkv_piece_.leaves(c);
+  if (leaves) qkv_piece_.begin(c);
+  saved.latents = down_.forward_with_bias(c, x, saved.down);
+  saved.straight = !q_norm_;
+  if (leaves && !input_again_) c.offload.add(saved.down.x);
+  if (leaves && up_checkpoint_.dropped()) saved.qkv_group = qkv_piece_.end(c, Tensor());
+  make_up(c, std::move(x), saved);
+  if (!leaves || up_checkpoint_.dropped()) return;
+  if (!saved.straight || !input_again_) c.offload.add(saved.up.q.x);
+  saved.qkv_group = qkv_piece_.end(c, saved.up.queries, saved.up.keys_and_values);
 }
 
 Tensor LatentAttention::queries_back(Context& c, Tensor gradient, const Tensor& dlatents, Saved& saved) const {
@@ -175,7 +198,10 @@ Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   Tensor dqueries, dkeys_and_values;
   if (c.keeps().down_separate && q_norm_) c.device.host_work(HostWork::call, 3);
   {
+    c.offload.bring_back(c.device, saved.proj_group);
     const Tensor dcontext = proj_.backward(c, std::move(dy), saved.proj);
+    c.offload.bring_back(c.device, saved.core_group);
+    if (up_checkpoint_.dropped()) c.offload.bring_back(c.device, saved.qkv_group);
     up_checkpoint_.restore(c, [&] { make_up(c, saved.down.x, saved); });
     const AttentionSizes n = sizes(c, saved.queries_shape);
     const AttentionParts parts =
@@ -187,6 +213,7 @@ Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   }
   saved.up.queries.reset();
   saved.up.keys_and_values.reset();
+  c.offload.bring_back(c.device, saved.qkv_group);
   Tensor dlatents = c.activation(saved.latents.shape(), "gradient of latents");
   keys_and_values_back(c, std::move(dkeys_and_values), dlatents, saved);
   const Tensor by_queries = queries_back(c, std::move(dqueries), dlatents, saved);

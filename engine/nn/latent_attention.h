@@ -15,6 +15,7 @@
 #include "engine/nn/columns_norm.h"
 #include "engine/nn/linear.h"
 #include "engine/nn/mixer.h"
+#include "engine/nn/offloaded_piece.h"
 #include "engine/nn/recompute.h"
 
 namespace mbench {
@@ -39,6 +40,7 @@ class LatentAttention final : public Mixer {
     }
     AttentionCore::Saved core;
     Shape queries_shape, keys_shape;
+    int qkv_group = -1, core_group = -1, proj_group = -1;  // of what of it is on the host
     bool kept_by_core = false;  // the core keeps queries, keys and values, which are not here then
   };
   LatentAttention(ParameterStore& store, const Plan& plan, const LatentAttentionSpec& spec, Regions drop);
@@ -54,6 +56,8 @@ class LatentAttention final : public Mixer {
   // Rotates the first columns of every head to their position, or the gradient back. [seq, batch, heads, width].
   void turn(Context& context, const Tensor& heads, bool back) const;
 
+  // Latents, and queries, keys and values of them.
+  void project(Context& context, Tensor x, Saved& saved) const;
   void make_up(Context& context, Tensor x, Saved& saved) const;
   Tensor make_queries(Context& context, Tensor x, Saved& saved) const;
   Tensor make_keys_and_values(Context& context, Saved& saved) const;
@@ -72,6 +76,8 @@ class LatentAttention final : public Mixer {
   std::uint64_t dropout_site_;
   std::unique_ptr<AttentionCore> core_;
   Checkpoint core_checkpoint_, up_checkpoint_;
+  bool input_again_;  // the norm's output is made again in backward
+  OffloadedPiece qkv_piece_, core_piece_, proj_piece_;
 };
 
 }  // namespace mbench

@@ -11,6 +11,12 @@ std::optional<Norm> norm_if(ParameterStore& store, const Plan& plan, const std::
   return spec ? std::optional<Norm>(std::in_place, store, plan, *spec) : std::nullopt;
 }
 
+// The norm before a feed-forward block or experts, or before attention.
+OffloadedPart norm_part(const BranchSpec& branch) {
+  const bool mlp = std::holds_alternative<MlpSpec>(branch.mixer) || std::holds_alternative<MoeSpec>(branch.mixer);
+  return mlp ? OffloadedPart::mlp_norm : OffloadedPart::attn_norm;
+}
+
 }  // namespace
 
 Branch::Branch(ParameterStore& store, const Plan& plan, const LayerSpec& layer, const BranchSpec& spec, Regions drop)
@@ -21,6 +27,7 @@ Branch::Branch(ParameterStore& store, const Plan& plan, const LayerSpec& layer, 
       residual_(spec.name + ".residual.dropout", layer.residual_scale),
       norm_checkpoint_(drop.has(Region::norm)),
       mixer_checkpoint_(drops_mixer(spec, drop)),
+      norm_piece_(plan, norm_part(spec)),
       captured_(captured_whole(plan.captured, spec)),
       router_captured_(plan.captured.has(CapturedPart::moe_router) && std::holds_alternative<MoeSpec>(spec.mixer) &&
                        place_ != NormPlace::post && norm_) {
@@ -44,6 +51,7 @@ Tensor Branch::mix(Context& c, const MicroBatch& batch, Tensor x, Saved& saved) 
 }
 
 Tensor Branch::mix_back(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved) const {
+  if (norm_checkpoint_.dropped()) c.offload.bring_back(c.device, saved.norm_group);
   norm_checkpoint_.restore(c, [&] {
     Norm::Saved again;
     const Tensor normed = norm_->forward(c, Norm::input(c, saved.norm), again);
@@ -61,14 +69,18 @@ Tensor Branch::mix_back(Context& c, const MicroBatch& batch, Tensor dy, Saved& s
 
 Tensor Branch::norm_forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   if (!norm_) return x;
-  Tensor y;
-  norm_forward_.graph(c, router_captured_, batch, [&] { y = norm_->forward(c, x, saved.norm); });
-  return y;
+  const auto run = [&] {
+    Tensor y;
+    norm_forward_.graph(c, router_captured_, batch, [&] { y = norm_->forward(c, x, saved.norm); });
+    return y;
+  };
+  return norm_piece_.forward(c, saved.norm_group, run, [&](const auto& keep) { keep(saved.norm.x); });
 }
 
 Tensor Branch::norm_backward(Context& c, const MicroBatch& batch, const Tensor& dnormed, const Tensor& dy,
                              Saved& saved) const {
   Tensor dx;
+  c.offload.bring_back(c.device, saved.norm_group);
   norm_backward_.run(c, router_captured_, batch, dy,
                      [&](const Tensor& in) { dx = norm_->backward(c, dnormed, in, saved.norm); });
   return dx;

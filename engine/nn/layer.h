@@ -5,6 +5,7 @@
 #include "engine/nn/captured.h"
 #include "engine/nn/mixer.h"
 #include "engine/nn/norm.h"
+#include "engine/nn/offloaded_piece.h"
 #include "engine/nn/parallel_branches.h"
 #include "engine/nn/recompute.h"
 #include "engine/nn/residual.h"
@@ -15,7 +16,8 @@ class Branch {
  public:
   struct Saved {
     Norm::Saved norm, output_norm;
-    Tensor input;  // of a mixer that is dropped, where the input is not recomputed too
+    int norm_group = -1;  // of what the norm keeps, where that is on the host
+    Tensor input;         // of a mixer that is dropped, where the input is not recomputed too
     std::unique_ptr<Mixer::Saved> mixer;
     ResidualDropout::Saved residual;
   };
@@ -46,6 +48,7 @@ class Branch {
   std::optional<Norm> output_norm_;
   ResidualDropout residual_;
   Checkpoint norm_checkpoint_, mixer_checkpoint_;
+  OffloadedPiece norm_piece_;
   // What is captured of it: all of it, or its norm together with the router.
   bool captured_, router_captured_;
   CapturedPiece forward_, backward_, norm_forward_, norm_backward_;

@@ -192,4 +192,16 @@ std::vector<FieldChoice> capture_choices() {
            "`moe_router`."}};
 }
 
+std::vector<FieldChoice> offloaded_activations_choices() {
+  return {{"none", "Nothing."},
+          {"layers:N", "All that the first N layers of each chunk of a stage keep (`--cpu-offloading-num-layers`)."},
+          {"attn_norm", "Of the norm before attention, its input and statistics."},
+          {"qkv_linear", "Of the linear layers that make queries, keys and values, their input."},
+          {"core_attn", "Of the attention core, queries, keys and values, and what else it keeps but its output."},
+          {"attn_proj", "Of attention's last linear layer, its input."},
+          {"mlp_norm", "Of the norm before a feed-forward block or experts, its input and statistics."},
+          {"expert_fc1", "Of experts' first linear layer, its input."},
+          {"moe_act", "Of experts' activation, its input."}};
+}
+
 }  // namespace mbench

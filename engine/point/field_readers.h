@@ -27,5 +27,6 @@ FieldValues<RouterMode (*)(const nlohmann::json& value, const std::string& where
 FieldValues<AdapterSpec (*)(const nlohmann::json& value, const std::string& where)> adapter_values();
 std::vector<FieldChoice> recompute_choices();
 std::vector<FieldChoice> capture_choices();
+std::vector<FieldChoice> offloaded_activations_choices();
 
 }  // namespace mbench

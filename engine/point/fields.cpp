@@ -201,6 +201,14 @@ std::vector<Field> make_table() {
           "PyTorch's `no_sync()`."),
       row("offload", layout, {state}, &P::offload, choice<Offload>(), "",
           "What lives in [host memory](../spec.md#offload)."),
+      row("offload_activations", layout, {micro_batch}, &P::offload_activations,
+          FieldValues{read_offloaded_activations, offloaded_activations_schema(), offloaded_activations_choices()}, "",
+          "Which kept activations lie in [host memory](../spec.md#activations-in-host-memory) until their backward: "
+          "`none`, `layers:N`, or parts of layers as a list or joined by `+` "
+          "(`--fine-grained-activation-offloading`, `--offload-modules`)."),
+      row("min_offloaded_tensor_size", layout, {micro_batch}, &P::min_offloaded_tensor_size, count(0, kMaxCount),
+          "elements",
+          "With `offload_activations`: tensors of fewer elements stay on the device (`--min-offloaded-tensor-size`)."),
       reported(precision_row()),
       reported(row("attention", training, {micro_batch}, &P::attention, choice<AttentionKind>(), "",
                    "How attention is computed.")),

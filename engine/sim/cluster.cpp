@@ -107,6 +107,11 @@ std::optional<std::string> why_lacking(const Needs& p, const Machine& machine, c
         "offload {} on {}, whose file has no host.memory_mib, memory_gbps, adam_efficiency and copy_gbps, need them or "
         "offload none",
         name_of(p.offload), machine.name);
+  if (p.offload_activations.any() && !machine.knows_host_memory())
+    return fmt::format(
+        "offload_activations {} on {}, whose file has no host.memory_mib and copy_gbps, need them or "
+        "offload_activations none",
+        name_of(p.offload_activations), machine.name);
   // Attention can be one op where it is core too.
   const bool one_op = p.attention == AttentionKind::flash || framework.keeps.fused_attention;
   if (one_op && !machine.attention_on(framework.attention))

@@ -7,6 +7,7 @@
 
 #include "engine/comm/group.h"
 #include "engine/point/choices.h"
+#include "engine/point/offloaded_activations.h"
 #include "engine/sim/clock.h"
 #include "engine/sim/cost_model.h"
 #include "engine/sim/links.h"
@@ -21,6 +22,7 @@ struct Needs {
   AttentionKind attention = AttentionKind::core;
   Offload offload = Offload::none;
   Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;
+  OffloadedActivations offload_activations = {};
 };
 // The figures that such a step needs and the machine's file lacks, with the alternatives; nothing if it has all.
 std::optional<std::string> why_lacking(const Needs& needs, const Machine& machine, const Framework& framework);

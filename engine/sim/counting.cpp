@@ -68,10 +68,10 @@ MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
     if (m.full) std::rethrow_exception(m.full);
   const auto times = sim::replay_time(plan, *recording, HostTimes(), nullptr);
   MemoryForecast forecast;
+  std::vector<sim::ReplayedMemory> host;
+  if (sim::uses_host(plan)) host = sim::replay_host_memory(plan, *recording);
   for (std::size_t i = 0; i < memory.size(); ++i) {
-    const sim::StepEvents& step_events = recording->step_events.at(recording->classes.classes[i].kind);
-    if (plan.state.optimizer_at == Residence::host)
-      forecast.add_host(step_events.host_memory, step_events.host_reserved);
+    if (!host.empty()) forecast.add_host(host[i].peak, host[i].reserved);
     forecast.add(memory[i].peak, memory[i].reserved, recording->classes.classes[i].ranks, times[i].matmul_flops,
                  times[i].launches);
   }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 
 #include "engine/sim/device.h"
+#include "engine/sim/recorded_blocks.h"
 #include "engine/sim/recording_world.h"
 #include "engine/train/trainer.h"
 
@@ -13,72 +13,6 @@ namespace mbench::sim {
 namespace {
 
 using Kind = ClockEvent::Kind;
-
-// What an action took and gave back, block by block.
-class Blocks final : public AllocationObserver {
- public:
-  struct Block {
-    std::size_t size;
-    Category category;
-    std::uint32_t name;
-    std::size_t made_in;
-    std::size_t freed_in = kNever;
-  };
-  struct Event {
-    std::size_t block;
-    bool taken;
-  };
-  static constexpr std::size_t kNever = ~std::size_t{0};
-
-  void next_action() { events_.emplace_back(); }
-  void allocated(const std::byte* at, std::size_t size, Category category, std::string_view what) override {
-    live_[at] = blocks_.size();
-    events_.back().push_back({blocks_.size(), true});
-    blocks_.push_back({size, category, 0, events_.size() - 1});
-    last_ = what;
-  }
-  void described(const std::byte*, const Shape& shape, DType dtype) override {
-    blocks_.back().name = name(last_, memory_->part(), shape, dtype);
-  }
-  void released(const std::byte* at) override {
-    if (ended_) return;
-    const auto it = live_.find(at);
-    blocks_[it->second].freed_in = events_.size() - 1;
-    events_.back().push_back({it->second, false});
-    live_.erase(it);
-  }
-  void end() { ended_ = true; }
-
-  const std::vector<Block>& blocks() const { return blocks_; }
-  const std::vector<std::vector<Event>>& events() const { return events_; }  // [action]
-  std::vector<TensorName> names;
-  void watch(Allocator& memory) {
-    memory_ = &memory;
-    memory.observe(this);
-  }
-
- private:
-  std::uint32_t name(std::string_view what, ModelPart part, const Shape& shape, DType dtype) {
-    std::size_t hash = std::hash<std::string_view>{}(what);
-    const auto add = [&](auto value) { hash = (hash ^ static_cast<std::size_t>(value)) * 0x9e3779b97f4a7c15; };
-    add(part.kind), add(part.index), add(dtype), add(shape.rank());
-    for (int i = 0; i < shape.rank(); ++i) add(shape[i]);
-    // Names of one hash lie behind each other.
-    for (;; ++hash) {
-      const auto [known, fresh] = by_hash_.try_emplace(hash, static_cast<std::uint32_t>(names.size()));
-      if (fresh) names.push_back({std::string(what), part, shape, dtype});
-      const TensorName& name = names[known->second];
-      if (name.what == what && name.part == part && name.shape == shape && name.dtype == dtype) return known->second;
-    }
-  }
-  Allocator* memory_ = nullptr;
-  std::string_view last_;  // that was allocated
-  std::unordered_map<std::size_t, std::uint32_t> by_hash_;
-  std::vector<Block> blocks_;
-  std::vector<std::vector<Event>> events_;
-  std::unordered_map<const std::byte*, std::size_t> live_;
-  bool ended_ = false;
-};
 
 // Whether an action's last one of a step makes gradients complete, which are then reduced.
 bool completes_gradients(Action::Kind k) {
@@ -119,6 +53,7 @@ class Session {
     SimDevice device(std::move(costs), &all_.now);
     meter_ = &device.meter();
     blocks_.watch(device.memory());
+    if (plan_.offloaded.any()) host_blocks_.watch(device.host().memory());
     RecordingWorld world(rank, classes, links, all_);
     next();
     Trainer trainer(plan_, device, world, nullptr);
@@ -140,18 +75,20 @@ class Session {
     }
     count_sent();
     blocks_.end();
+    host_blocks_.end();
     meter_ = nullptr;
     if (!host) return;
     host_memory_ = host->memory().peak();
     host_reserved_ = host->memory().reserved();
-    if (host_memory_.total != before.total) all_.unknown = true;
+    if (!plan_.offloaded.any() && host_memory_.total != before.total) all_.unknown = true;
   }
 
   // Whether something was done that no recording has a word for.
   bool unknown() const { return all_.unknown; }
 
   std::optional<StepEvents> result() {
-    if (all_.unknown || (two_steps_ && !leaves_memory_as_found(1)) || !write_memory()) return std::nullopt;
+    if (all_.unknown || (two_steps_ && !leaves_memory_as_found(1)) || !write_memory() || !write_host_memory())
+      return std::nullopt;
     StepEvents out;
     out.setup = std::move(step_events_.front());
     write_step(0, out);
@@ -172,6 +109,7 @@ class Session {
     out.own_elements = std::move(own_elements_);
     out.pendings = pendings_;
     out.kept = kept_;
+    out.host_kept = host_kept_;
     out.copies = copies_;
     out.host_memory = host_memory_;
     out.host_reserved = host_reserved_;
@@ -184,6 +122,7 @@ class Session {
     count_sent();
     all_.now = &step_events_.at(blocks_.events().size());
     blocks_.next_action();
+    host_blocks_.next_action();
   }
 
   // What the recording that ends has handed over.
@@ -258,12 +197,14 @@ class Session {
 
   // A step whose first micro batches find what the last ones of the first step found.
   static void write_as_last(const StepEvents& first, RecordedStep& out) {
-    out.begin.memory = first.begin.memory;
-    out.end.memory = first.end.memory;
+    out.begin.memory = first.begin.memory, out.begin.host = first.begin.host;
+    out.end.memory = first.end.memory, out.end.host = first.end.host;
     for (const auto& [key, both] : first.actions) {
       RecordedStep::Of& later = out.actions[key];
       later.last.memory = both.last.memory;
       if (both.between) later.between.emplace().memory = both.between->memory;
+      later.first.host = both.first.host, later.last.host = both.last.host;
+      if (both.between) later.between->host = both.between->host;
       later.first.memory = both.first.keeps ? both.last.memory : both.first.memory;
     }
   }
@@ -347,6 +288,33 @@ class Session {
     return to_send.empty();
   }
 
+  // On the host lies what a micro batch's forward leaves for its backward, and what is there for good. False for anything else.
+  bool write_host_memory() {
+    using M = MemoryEvent::Kind;
+    std::vector<std::uint32_t> names, number(host_blocks_.blocks().size());
+    for (const TensorName& name : host_blocks_.names) {
+      names.push_back(static_cast<std::uint32_t>(blocks_.names.size()));
+      blocks_.names.push_back(name);
+    }
+    for (std::size_t i = 0; i < host_blocks_.events().size(); ++i) {
+      std::uint32_t saved = 0;
+      for (const Blocks::Event& e : host_blocks_.events()[i]) {
+        const Blocks::Block& b = host_blocks_.blocks()[e.block];
+        const bool kept = b.made_in == 0 && b.freed_in == Blocks::kNever;
+        if (!kept && life_of(b) != Life::saved) return false;
+        const Action* maker = action(b.made_in);
+        MemoryEvent event{};
+        if (maker) event.maker = key_of(*maker);
+        if (e.taken) event.category = b.category, event.size = b.size, event.name = names[b.name];
+        if (e.taken) number[e.block] = kept ? host_kept_++ : saved++;
+        event.kind = kept ? M::take_kept : e.taken ? M::take_saved : M::free_saved;
+        event.block = number[e.block];
+        step_events_[i].host.push_back(event);
+      }
+    }
+    return true;
+  }
+
   // Whether what lies between the first and the last micro batch does to memory as they do.
   bool same_memory(const RecordedStep& step) const {
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
@@ -365,7 +333,8 @@ class Session {
         });
         return events;
       };
-      return lasting(both.first) == lasting(both.last) && lasting(between) == lasting(both.last);
+      return lasting(both.first) == lasting(both.last) && lasting(between) == lasting(both.last) &&
+             both.first.host == both.last.host && between.host == both.last.host;
     });
   }
 
@@ -408,9 +377,9 @@ class Session {
   RecordedGroups all_;
   const Meter* meter_ = nullptr;  // of the device, while it runs
   Meter counted_;                 // as of the last recording's end
-  Blocks blocks_;
+  Blocks blocks_, host_blocks_;
   std::vector<ActionEvents> step_events_;
-  std::uint32_t kept_ = 0, copies_ = 0, pendings_ = 0;
+  std::uint32_t kept_ = 0, host_kept_ = 0, copies_ = 0, pendings_ = 0;
   bool steady_ = false;     // later steps find what the first one has left
   bool two_steps_ = false;  // were recorded
   MemoryUse host_memory_;

@@ -7,7 +7,7 @@ namespace mbench::sim {
 Repeats::Action Repeats::look_at(const ActionEvents& action_events, const StepEvents& step_events) const {
   using Kind = ClockEvent::Kind;
   Action action;
-  std::set<std::uint32_t> started;
+  std::set<std::uint32_t> started, copies;
   bool waited = false, graph = false;
   const auto work = [&](double seconds) {
     if (!waited) action.host_work += seconds;
@@ -33,6 +33,13 @@ Repeats::Action Repeats::look_at(const ActionEvents& action_events, const StepEv
         work(times_.collective_within(graph) * e.times);
         if (e.kind == Kind::start) started.insert(e.pending);
         break;
+      case Kind::copy:
+        work(times_.launch);
+        copies.insert(e.pending);
+        break;
+      case Kind::copy_wait:
+        if (copies.erase(e.pending) == 0) return {};
+        break;
       case Kind::wait:
         if (started.erase(e.pending) == 0) return {};
         break;
@@ -40,7 +47,7 @@ Repeats::Action Repeats::look_at(const ActionEvents& action_events, const StepEv
         return {};
     }
   }
-  action.alone = started.empty();
+  action.alone = started.empty() && copies.empty();
   return action;
 }
 

@@ -27,9 +27,12 @@ constexpr int kSteps = 6;
 template <class Memory>
 class Replay {
  public:
+  // `of`: whose memory, the device's or the host's.
   Replay(const StepEvents& step_events, const Schedule& schedule, int chunks, int micro_batches,
-         const OptimizerPlan& optimizer, Memory& memory, MemoryListener* listener)
-      : step_events_(step_events),
+         const OptimizerPlan& optimizer, Memory& memory, MemoryListener* listener,
+         std::vector<MemoryEvent> ActionEvents::*of = &ActionEvents::memory)
+      : of_(of),
+        step_events_(step_events),
         schedule_(schedule),
         optimizer_(optimizer),
         micro_batches_(micro_batches),
@@ -37,7 +40,7 @@ class Replay {
         listener_(listener),
         parts_(parts_of(schedule)),
         saved_(static_cast<std::size_t>(chunks * micro_batches * kActionKinds * parts_)),
-        kept_(step_events.kept) {}
+        kept_(of == &ActionEvents::memory ? step_events.kept : step_events.host_kept) {}
 
   ReplayedMemory run() {
     ReplayedMemory memory;
@@ -158,7 +161,7 @@ class Replay {
 
   void play(const ActionEvents& action_events, const Action* a) {
     std::vector<Block>* making = a ? &saved(key_of(*a), a->micro) : nullptr;
-    for (const MemoryEvent& e : action_events.memory) {
+    for (const MemoryEvent& e : action_events.*of_) {
       switch (e.kind) {
         case M::take_scratch:
           at(scratch_, e.block) = take(e, a);
@@ -192,6 +195,7 @@ class Replay {
     }
   }
 
+  std::vector<MemoryEvent> ActionEvents::*of_;
   const StepEvents& step_events_;
   const Schedule& schedule_;
   const OptimizerPlan& optimizer_;
@@ -418,6 +422,29 @@ std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& rec
       Arena memory(std::make_unique<CountedMemory>(), limit);
       all.push_back(replay_memory_of(plan, recording, c, memory, nullptr));
     }
+  }
+  return all;
+}
+
+bool uses_host(const Plan& plan) {
+  return plan.state.optimizer_at == Residence::host || plan.offloaded.any();
+}
+
+std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording) {
+  std::vector<ReplayedMemory> all;
+  for (const RankClasses::Class& c : recording.classes.classes) {
+    const StepEvents& step_events = recording.step_events.at(c.kind);
+    if (!plan.offloaded.any()) {
+      ReplayedMemory& memory = all.emplace_back();
+      memory.peak = step_events.host_memory, memory.reserved = step_events.host_reserved;
+      continue;
+    }
+    const auto stage = static_cast<std::size_t>(c.stage);
+    Arena memory(std::make_unique<CountedMemory>(), 0);
+    all.push_back(Replay<Arena>(step_events, plan.schedule[stage], static_cast<int>(plan.chunks[stage].size()),
+                                static_cast<int>(plan.training.micro_batches), plan.optimizer, memory, nullptr,
+                                &ActionEvents::host)
+                      .run());
   }
   return all;
 }

@@ -28,7 +28,8 @@ std::optional<CachingSettings> caching_of(const Plan& plan, const std::map<std::
 std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
                                           const std::optional<CachingSettings>& caching = std::nullopt);
 
-// What each class takes of its host's memory, where actions take and give back some of it (ActionEvents::host).
+// Whether any of a step lies in the host's memory; what each class takes of it then.
+bool uses_host(const Plan& plan);
 std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording);
 
 // Receives every block of a rank in the order of its steps. Blocks of micro batches that come and go as the one before did are

@@ -24,7 +24,8 @@ void check_possible(const Point& p, const Plan& plan, const Machine& machine, in
   if (p.world() > devices)
     fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices, machine.name,
          p.world(), machine.name);
-  if (const auto why = why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe}, machine, *plan.framework))
+  if (const auto why = why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe, p.offload_activations}, machine,
+                                   *plan.framework))
     fail(ErrorKind::unsupported, "sim", "{}", *why);
 }
 
@@ -210,10 +211,10 @@ std::vector<PeakTensor> by_name(const sim::PeakByTensor& peak) {
 }
 
 // Whether host memory has room for what every class of ranks keeps there.
-bool fits_host(const Plan& plan, const Machine& machine, const sim::Recording& recording) {
+bool fits_host(const Plan& plan, const Machine& machine, const std::vector<sim::ReplayedMemory>& host) {
   const std::uint64_t limit = costs_of(plan, machine)->host_memory();
-  return limit == 0 || std::all_of(recording.step_events.begin(), recording.step_events.end(),
-                                   [&](const auto& kind) { return kind.second.host_reserved <= limit; });
+  return limit == 0 ||
+         std::all_of(host.begin(), host.end(), [&](const sim::ReplayedMemory& m) { return m.reserved <= limit; });
 }
 
 std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine,
@@ -231,15 +232,13 @@ std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan,
 std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine,
                                  const SimulateOptions& options) {
   const Links links(machine, peer_to_peer(p.env));
-  const bool offloads = plan.state.optimizer_at == Residence::host;
+  const bool offloads = sim::uses_host(plan);
   const auto recording = recorded(p, plan, machine, links, options.recordings);
   if (!recording) return std::nullopt;
   const auto& classes = recording->classes.classes;
-  const auto host_of = [&](std::size_t c) -> const sim::StepEvents& {
-    return recording->step_events.at(classes[c].kind);
-  };
+  const auto host = offloads ? sim::replay_host_memory(plan, *recording) : std::vector<sim::ReplayedMemory>();
   // A run says what of host memory has no room.
-  if (offloads && !fits_host(plan, machine, *recording)) return std::nullopt;
+  if (offloads && !fits_host(plan, machine, host)) return std::nullopt;
   const auto caching = sim::caching_of(plan, p.env);
   auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, plan, machine), caching);
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
@@ -272,7 +271,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
     RankFigures f;
     f.peak = m.peak;
     f.reserved = m.reserved;
-    if (offloads) f.set_host(host_of(static_cast<std::size_t>(c)).host_memory);
+    if (offloads) f.set_host(host[static_cast<std::size_t>(c)].peak);
     f.communication_fraction = t.step > 0 ? t.communication / t.step : 0;
     f.bubble_fraction = t.step > 0 ? t.bubble / t.step : 0;
     f.matmul_flops = t.matmul_flops;
@@ -322,8 +321,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
           timelines[static_cast<std::size_t>(recording->classes.of_rank[static_cast<std::size_t>(rank)])]);
   for (std::size_t i = 0; i < classes.size(); ++i) {
     add_memory(simulation, memory[i].peak, memory[i].reserved, classes[i].ranks);
-    if (offloads)
-      add_host_memory(simulation, host_of(i).host_memory, host_of(i).host_reserved, classes[i].ranks, machine);
+    if (offloads) add_host_memory(simulation, host[i].peak, host[i].reserved, classes[i].ranks, machine);
   }
   return simulation;
 }
@@ -361,7 +359,7 @@ std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Mac
   const Links links(machine, peer_to_peer(p.env));
   const auto recording = recorded(p, plan, machine, links, recordings);
   if (!recording) return std::nullopt;
-  if (plan.state.optimizer_at == Residence::host && !fits_host(plan, machine, *recording)) return std::nullopt;
+  if (sim::uses_host(plan) && !fits_host(plan, machine, sim::replay_host_memory(plan, *recording))) return std::nullopt;
   Outline outline;
   const auto times = sim::replay_time(plan, *recording, host_times(plan, machine), &links);
   for (const sim::ReplayedTime& t : times) outline.seconds = std::max(outline.seconds, t.step);

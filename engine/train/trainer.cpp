@@ -51,6 +51,7 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
   if (plan.capture || plan.captured.any())
     context_.step_on_device = device.empty({1}, DType::i64, Category::other, "number of the step");
   if (plan.capture) inputs_->keep_all();
+  if (plan.offloaded.any()) device.host();  // on every rank, whether or not it has a layer to move
 }
 
 void Trainer::find_neighbours() {

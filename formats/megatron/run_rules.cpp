@@ -131,6 +131,56 @@ void write_capture(Writing& w) {
   w.put("--cuda-graph-scope", scope);
 }
 
+// Parts of layers, or whole ones by Transformer Engine, of which a process takes the first of the model.
+void read_activation_offload(Reading& r) {
+  const json fraction = r.value("--activation-offload-fraction", 1),
+             delta = r.value("--delta-offload-bytes-across-pp-ranks", 0),
+             names = r.value("--offload-modules", json::array()),
+             least = r.value("--min-offloaded-tensor-size", 1 << 20),
+             layers = r.value("--cpu-offloading-num-layers", 0);
+  const bool fine = r.flag("--fine-grained-activation-offloading");
+  for (const char* key : {"--delay-offload-until-cuda-graph", "--fine-grained-offloading-max-inflight-offloads"})
+    r.ignore(key);
+  if (layers.is_number_integer() && layers > 0 && !fine)
+    return r.set("offload_activations", fmt::format("layers:{}", layers.get<std::int64_t>()));
+  if (!fine) return;
+  if (fraction != 1) return r.lack("--activation-offload-fraction", "a part of the groups of activations", 1);
+  if (delta != 0) return r.lack("--delta-offload-bytes-across-pp-ranks", "stages that offload less", 0);
+  const json parts = names.is_array() ? names : json::array({names});
+  std::string joined;
+  for (const json& part : parts) {
+    if (!part.is_string() || part == "fused_group_mlp" || part == "gdp_qkv")
+      return r.lack("--offload-modules", fmt::format("activations of {} in host memory", short_json(part)), parts);
+    joined += (joined.empty() ? "" : "+") + part.get<std::string>();
+  }
+  if (joined.empty()) return r.lack("--offload-modules", "no activations in host memory", parts);
+  r.set("offload_activations", joined);
+  r.set("min_offloaded_tensor_size", least);
+}
+void write_activation_offload(Writing& w) {
+  const std::string what = w.at("offload_activations").get<std::string>();
+  if (what == "none") return;
+  const json least = w.at("min_offloaded_tensor_size");
+  if (what.starts_with("layers:")) {
+    if (w.number("pp") > 1) return w.cannot("offload_activations", "whole layers take one stage");
+    if (w.at("recompute") != "none") return w.cannot("offload_activations", "whole layers take recompute none");
+    if (least != 0) return w.cannot("min_offloaded_tensor_size", "of whole layers");
+    return w.put("--cpu-offloading-num-layers", std::stoll(what.substr(what.find(':') + 1)));
+  }
+  json parts = json::array();
+  for (std::size_t begin = 0; begin <= what.size();) {
+    const std::size_t end = std::min(what.find('+', begin), what.size());
+    parts.push_back(what.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  const auto has = [&](const char* part) { return std::find(parts.begin(), parts.end(), part) != parts.end(); };
+  if (has("attn_proj") && !has("core_attn"))
+    return w.cannot("offload_activations", "attn_proj takes core_attn with it, which keeps the same tensor");
+  w.put("--fine-grained-activation-offloading", true);
+  w.put("--offload-modules", parts);
+  w.put("--min-offloaded-tensor-size", least);
+}
+
 // Which kernels.
 void read_attention(Reading& r) {
   const json backend = r.value("--attention-backend");
@@ -415,15 +465,17 @@ void write_ranks(Writing& w) {
 }  // namespace
 
 const std::vector<Rule>& megatron_run_rules() {
-  static const std::vector<Rule> rules = {{"megatron_precision", read_precision, write_precision},
-                                          {"megatron_capture", read_capture, write_capture},
-                                          {"megatron_attention", read_attention, write_attention},
-                                          {"megatron_cross_entropy", read_cross_entropy, write_cross_entropy},
-                                          {"megatron_recompute", read_recompute, write_recompute},
-                                          {"megatron_pipeline", read_pipeline, write_pipeline},
-                                          {"megatron_state", read_state, write_state},
-                                          {"megatron_expert_ranks", read_expert_ranks, write_expert_ranks},
-                                          {"megatron_ranks", read_ranks, write_ranks}};
+  static const std::vector<Rule> rules = {
+      {"megatron_precision", read_precision, write_precision},
+      {"megatron_capture", read_capture, write_capture},
+      {"megatron_activation_offload", read_activation_offload, write_activation_offload},
+      {"megatron_attention", read_attention, write_attention},
+      {"megatron_cross_entropy", read_cross_entropy, write_cross_entropy},
+      {"megatron_recompute", read_recompute, write_recompute},
+      {"megatron_pipeline", read_pipeline, write_pipeline},
+      {"megatron_state", read_state, write_state},
+      {"megatron_expert_ranks", read_expert_ranks, write_expert_ranks},
+      {"megatron_ranks", read_ranks, write_ranks}};
   return rules;
 }
 

@@ -187,6 +187,37 @@ TEST_CASE("Megatron: CUDA graphs of steps and of parts of layers, there and back
   CHECK(captured("--cuda-graph-impl transformer_engine --cuda-graph-modules attn mlp") == "attention+mlp");
 }
 
+TEST_CASE("Megatron: activations in host memory, of parts and of whole layers, there and back") {
+  const auto offloaded = [](const std::string& more) {
+    const Point p = point_of(kArguments + more);
+    const std::string script = write_megatron(p);
+    INFO(script);
+    const Point again = point_of(script);
+    CHECK(again.offload_activations == p.offload_activations);
+    CHECK(again.min_offloaded_tensor_size == p.min_offloaded_tensor_size);
+    return std::pair(name_of(p.offload_activations), p.min_offloaded_tensor_size);
+  };
+  using Pair = std::pair<std::string, std::int64_t>;
+  CHECK(offloaded("") == Pair("none", 0));
+  CHECK(offloaded("--offload-modules core_attn") == Pair("none", 0));  // which the flag turns on
+  CHECK(offloaded("--fine-grained-activation-offloading --offload-modules core_attn attn_proj") ==
+        Pair("core_attn+attn_proj", 1 << 20));
+  CHECK(offloaded("--fine-grained-activation-offloading --offload-modules mlp_norm attn_norm qkv_linear "
+                  "--min-offloaded-tensor-size 4096") == Pair("attn_norm+qkv_linear+mlp_norm", 4096));
+  CHECK(offloaded("--cpu-offloading-num-layers 1") == Pair("layers:1", 0));
+  for (const char* lacks : {"--fine-grained-activation-offloading --offload-modules core_attn "
+                            "--activation-offload-fraction 0.5",
+                            "--fine-grained-activation-offloading --offload-modules core_attn "
+                            "--delta-offload-bytes-across-pp-ranks 100",
+                            "--fine-grained-activation-offloading --offload-modules fused_group_mlp"}) {
+    INFO(lacks);
+    CHECK_THROWS_AS(point_of(kArguments + std::string(lacks)), Error);
+  }
+  Point alone = point_of(kArguments);
+  alone.offload_activations.parts = {OffloadedPart::attn_proj};
+  CHECK_THROWS_AS(write_megatron(alone), Error);
+}
+
 TEST_CASE("Megatron: biases of queries, keys and values, windows, sinks and experts by layer, there and back") {
   const auto there_and_back = [](const std::string& more) {
     const Point p = point_of(kArguments + more);

@@ -149,7 +149,7 @@ Forecast forecast(Point point, const Machine& machine, const std::string& framew
     simulated.peak.total -= libraries;
     simulated.peak.by_category[static_cast<std::size_t>(Category::workspace)] -= libraries;
     Memory counted{f.peak_by_stage.at(stage), {}, f.reserved_by_stage.at(stage), 0};
-    if (point.offload != Offload::none) {
+    if (point.offload != Offload::none || point.offload_activations.any()) {
       simulated.host = s.host_peak_by_stage.at(stage), simulated.host_reserved = s.host_reserved_by_stage.at(stage);
       counted.host = f.host_peak_by_stage.at(stage), counted.host_reserved = f.host_reserved_by_stage.at(stage);
     }

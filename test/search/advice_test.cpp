@@ -79,6 +79,26 @@ TEST_CASE("what layers exchange over tp is told to travel beside GEMMs, with wha
              Contains(fmt::format("tp_comm_overlap with sequence_parallel takes {:.1f} % less time", less * 100)));
 }
 
+TEST_CASE(
+    "activations go to host memory in place of recompute where the device has no room, and come back where it has") {
+  json changes = {
+      {"micro_batch", 4}, {"sequence_parallel", true}, {"tp_comm_overlap", true}, {"offload_activations", "layers:13"}};
+  const auto mib = [](const json& c) { return *simulate(point(c)).result.peak_memory_mib; };
+  const double there = mib(changes);
+  CHECK_THAT(line_with(reported(changes), "offload_activations"),
+             Contains("without offload_activations layers:13 there is room too, and a step takes"));
+  changes["offload_activations"] = "core_attn+attn_proj";
+  const double parts = mib(changes);
+  changes.erase("offload_activations");
+  const double none = mib(changes);
+  CHECK(there < parts);
+  CHECK(parts < none);
+  changes["recompute"] = "full";
+  for (const std::string& line : reported(changes)) CHECK_THAT(line, !Contains("offload_activations"));
+  changes["memory_limit"] = static_cast<std::int64_t>((parts + none) / 2 * 1048576);
+  CHECK_THAT(line_with(reported(changes), "offload_activations"), Contains("in place of recompute full takes"));
+}
+
 TEST_CASE("GEMMs that gather their input each for itself are told to share it") {
   const json block = {{"micro_batch", 4}, {"sequence_parallel", true}};
   json each = block;

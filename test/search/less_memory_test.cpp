@@ -56,6 +56,8 @@ TEST_CASE("each change says what it frees, the most first, and what its step tak
   REQUIRE(named("offload moments") != said.end());
   REQUIRE(named("offload optimizer") != said.end());
   CHECK(named("offload optimizer")->freed_mib == Approx(1.5 * named("offload moments")->freed_mib).epsilon(0.01));
+  for (const char* activations : {"offload_activations core_attn+attn_proj", "offload_activations layers:7"})
+    CHECK(named(activations) != said.end());
   for (const char* elsewhere : {"offload all", "offload optimizer+gradients"}) CHECK(named(elsewhere) == said.end());
   CHECK(
       std::is_sorted(said.begin(), said.end(), [](const auto& a, const auto& b) { return a.freed_mib > b.freed_mib; }));
@@ -67,7 +69,7 @@ TEST_CASE("gradients in host memory are a way to memory where the framework has 
   const auto said = search::less_memory(p, 100.0, [](const Point& q) { return timed(q, 100); });
   std::vector<std::string> offloads;
   for (const auto& s : said)
-    if (s.change.starts_with("offload")) offloads.push_back(s.change);
+    if (s.change.starts_with("offload ")) offloads.push_back(s.change);
   CHECK(offloads == std::vector<std::string>{"offload all+gradients"});
 }
 

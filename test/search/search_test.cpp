@@ -107,6 +107,10 @@ const Case kCases[] = {
      R"({"model": {"preset": "llama-3-8b", "layers": 4}, "seq": 4096, "global_batch": 16, "precision": "bf16", "framework": "megatron-core",
          "adapter": "lora:16,base=nf4", "attention": "flash", "dropout": 0, "tp": [1, 2, 4], "pp": [1, 2], "sequence_parallel": "any",
          "zero": "any", "micro_batch": [1, 2]})"},
+    {"activations in host memory", "H100-SXM5-80GB", 4,
+     R"({"model": {"preset": "llama-3-8b", "layers": 8}, "seq": 4096, "global_batch": 16, "precision": "bf16", "attention": "flash",
+         "dropout": 0, "tp": [1, 2], "pp": [1, 2], "sequence_parallel": "any", "recompute": ["none", "selective"], "micro_batch": [1, 2],
+         "offload_activations": ["none", "core_attn+attn_proj", "attn_norm+core_attn+attn_proj+mlp_norm", "layers:2"]})"},
     {"a CPU", "cpu", 2, R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
 };
 

@@ -476,6 +476,17 @@ TEST_CASE("copies of sharded state: data parallelism has two axes, and only grad
   }
 }
 
+TEST_CASE("activations in host memory stand in the plan as they are asked for") {
+  Point point = layout(1, 2, 2);
+  CHECK_FALSE(make_plan(point).offloaded.any());
+  point.offload_activations = {0, {OffloadedPart::core_attn, OffloadedPart::mlp_norm}};
+  point.min_offloaded_tensor_size = 100;
+  CHECK(make_plan(point).offloaded == point.offload_activations);
+  CHECK(make_plan(point).min_offloaded_elements == 100);
+  point.offload_activations = {2, {}};
+  CHECK(make_plan(point).offloaded.layers == 2);
+}
+
 TEST_CASE("offload: optimizer state lives with the host, and with all the weights too") {
   Point point = layout(1, 1, 4);
   point.zero = Zero::stage_3;

@@ -190,6 +190,31 @@ TEST_CASE("state in page-locked memory: what the serial run computes, in the sim
   }
 }
 
+TEST_CASE(
+    "activations in page-locked memory: what the serial run computes, in the simulator's memory, on the host too") {
+  const std::string layouts = R"({"dp,tp,pp,sequence_parallel,recompute,graph,precision,offload,offload_activations": [
+    [1, 1, 1, false, "none", "fused", "f32", "none", "attn_norm+qkv_linear+core_attn+attn_proj+mlp_norm"],
+    [1, 1, 1, false, "full", "fused", "bf16", "optimizer", "layers:2"],
+    [2, 2, 1, true, "none", "eager", "fp16", "none", "core_attn+attn_proj"],
+    [2, 1, 2, false, "norm", "fused", "bf16", "none", "attn_norm+core_attn+mlp_norm"]]})";
+  Sweeps sweeps;
+  const auto want = serial(sweeps);
+  const auto sim = sweeps.good("sim", layouts, "sim:8xA100-SXM4-80GB");
+  for (const char* seed : {"6", "11"}) {
+    const auto gpu = sweeps.good(std::string("gpu") + seed, layouts, "cuda",
+                                 std::string("FAKE_CUDA_COUNT=8 FAKE_CUDA_SEED=") + seed);
+    REQUIRE(gpu.size() == 4);
+    for (std::size_t i = 0; i < gpu.size(); ++i) {
+      INFO(describe(gpu[i]) << ", seed " << seed);
+      check_same_training(gpu[i], want.at(gpu[i].point.precision));
+      check_same_memory(gpu[i], sim[i]);
+      REQUIRE(gpu[i].host_memory_mib);
+      CHECK(*gpu[i].host_memory_mib == *sim[i].host_memory_mib);
+      CHECK(gpu[i].host_memory_anatomy_mib->mib == sim[i].host_memory_anatomy_mib->mib);
+    }
+  }
+}
+
 TEST_CASE("normed queries and keys, and latent attention: two GPUs train as the CPU alone") {
   const std::string models = R"("model": [
     {"family": "llama", "qk_norm": true, "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2, "ffn": 64, "vocab": 61,
