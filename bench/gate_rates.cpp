@@ -32,6 +32,27 @@ void table(const std::vector<Shape>& shapes, int runs, int measurements = 1) {
     }
 }
 
+// A tenth hidden in any steps, in noise of every shape of no change: of the pairs whose own means differ by 3/2 of the threshold.
+void hidden_table(int runs) {
+  fmt::print("| samples | pairs | slower | ambiguous | same or faster |\n|---:|---:|---:|---:|---:|\n");
+  reports::TimeTest test;
+  for (const int samples : {20, 30, 60}) {
+    Random random(20261128);
+    int pairs = 0, slower = 0, ambiguous = 0;
+    for (const Shape& shape : of_no_change())
+      for (int run = 0; run < runs; ++run) {
+        const auto [base, now] = hidden_in(shape, random, samples, 0.10);
+        if (reports::mean_of(now).mean < (1 + 1.5 * kThreshold) * reports::mean_of(base).mean) continue;
+        const reports::TimeVerdict verdict = judge_time(test.weigh(now, base), kThreshold).verdict;
+        ++pairs;
+        slower += verdict == reports::TimeVerdict::slower;
+        ambiguous += verdict == reports::TimeVerdict::ambiguous;
+      }
+    fmt::print("| {} | {} | {} | {} | {} |\n", samples, pairs, slower, ambiguous, pairs - slower - ambiguous);
+    std::fflush(stdout);
+  }
+}
+
 }  // namespace
 }  // namespace mbench::shapes
 
@@ -61,4 +82,8 @@ int main(int argc, char** argv) {
     fmt::print("\n## The mean step became {:.0f} % longer\n\n", by * 100);
     table(of_longer(by), runs);
   }
+  fmt::print("\n## Every step became 5 % longer, and the noise remembers\n\n");
+  table(of_longer_with_memory(0.05), runs);
+  fmt::print("\n## A tenth hidden in any steps, whatever noise the runs have\n\n");
+  hidden_table(runs);
 }

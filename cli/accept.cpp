@@ -58,11 +58,11 @@ void write_json(const fs::path& path, const nlohmann::ordered_json& json) {
   write_file_atomically(path.string(), dump_json(json) + "\n");
 }
 
-health::Health check(const Options& options, const CheckRequest& request, Interrupt& interrupt, const char* name,
-                     const Machine& machine) {
-  say(options, fmt::format("{} ranks and their links, {} times", request.ranks, request.repeat));
+health::Health check(const Options& options, const CheckRequest& request, Interrupt& interrupt, const char* name) {
+  say(options, fmt::format("{} rank{} and {} links, {} time{}", request.ranks, request.ranks == 1 ? "" : "s",
+                           request.ranks == 1 ? "its" : "their", request.repeat, request.repeat == 1 ? "" : "s"));
   health::Health found = check_ranks(request, find_launcher(options.launch), &interrupt);
-  health::expect(found, machine);
+  health::expect(found, options.machine, "--expect");
   write_json(fs::path(options.out) / (std::string(name) + ".json"),
              health::to_json(found, read_tolerance(options.peers, "--peers")));
   return found;
@@ -129,10 +129,10 @@ int run(Options options) {
   a.ranks = request.ranks, a.repeat = options.repeat, a.soak = options.soak;
   a.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 
-  a.before = check(options, request, interrupt, "check-before", machine);
+  a.before = check(options, request, interrupt, "check-before");
   say(options, fmt::format("training {} point{}", points.size(), points.size() == 1 ? "" : "s"));
   const ResultFile results = train(options, interrupt);
-  a.after = check(options, request, interrupt, "check-after", machine);
+  a.after = check(options, request, interrupt, "check-after");
   a.gates = mbench::reports::gate_summary(results).failures;
   api::PointSimulator simulator;
   for (const sweeps::SpecPoint& p : spec.points) {

@@ -71,7 +71,7 @@ void compare_check(const health::Health& check, const char* when, const Acceptan
                        health::shortfall(f, m.value, *reference), allowed, f.rate});
       };
       add(peers[i], "of its peers", a.peers);
-      add(m.expected, "by " + a.machine, a.data_sheet);
+      if (!m.estimated) add(m.expected, "by " + a.machine, a.data_sheet);
     }
   }
 }
@@ -99,7 +99,7 @@ std::string steps_html(const Acceptance& a) {
                     s.measured.energy_joules ? fmt::format("{:.4g} J", *s.measured.energy_joules) : "n/a",
                     disturbed_text(s)});
   }
-  return html_grid({"Point", "Measured step", "Spread", "Simulated step", "Measured against it", "Energy", "Verdict",
+  return html_grid({"Point", "Verdict", "Measured step", "Spread", "Simulated step", "Measured against it", "Energy",
                     "Disturbed by"},
                    rows);
 }
@@ -134,7 +134,9 @@ std::string figures_html(const Acceptance& a) {
     const bool again = f < a.after.figures.size() && !a.after.figures[f].of.empty();
     rows.push_back({health::label_of(figure), health::printed_as(figure.unit, as_of).unit,
                     std::to_string(figure.of.size()), extremes(figure), again ? extremes(a.after.figures[f]) : "n/a",
-                    expected ? number_of(*expected, figure.unit, as_of) : "n/a"});
+                    expected ? number_of(*expected, figure.unit, as_of) +
+                                   (figure.of.front().estimated ? " (estimate, judges nothing)" : "")
+                             : "n/a"});
   }
   return html_grid({"Figure", "Unit", "Ranks or groups", "Before training", "After it", "By " + a.machine}, rows);
 }

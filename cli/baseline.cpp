@@ -62,7 +62,9 @@ void add(const Arguments& args) {
   for (const ResultFile& result : results) {
     const reports::Added added = reports::add_baselines(args.folder, result, options);
     for (const std::string& path : added.written) print(path + "\n");
-    if (added.unchanged > 0) print(fmt::format("{} entries stood there already\n", added.unchanged));
+    if (added.unchanged > 0)
+      print(fmt::format("{} {} there already\n", added.unchanged,
+                        added.unchanged == 1 ? "entry stood" : "entries stood"));
     for (const std::string& point : added.refused)
       fmt::print(stderr, "mbench: [baseline add] not stored, a failure is no baseline: {}\n", point);
   }
@@ -170,7 +172,7 @@ void remove(const Arguments& args) {
   });
   if (removed == 0)
     fail(ErrorKind::bad_input, args.folder, "no entry of that revision or date, need one that is listed");
-  print(fmt::format("{} entries removed\n", removed));
+  print(fmt::format("{} {} removed\n", removed, removed == 1 ? "entry" : "entries"));
 }
 
 void pin(const Arguments& args) {

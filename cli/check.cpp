@@ -171,7 +171,7 @@ health::Health check_here(const Options& options, Job& job) {
 
 // Prints what was found; the exit code.
 int report(const Options& options, health::Health health) {
-  if (!options.machine.empty()) health::expect(health, find_machine(options.machine, "--expect"));
+  if (!options.machine.empty()) health::expect(health, options.machine, "--expect");
   const double tolerance = read_tolerance(options.tolerance, "--tolerance");
   const std::string json = dump_json(health::to_json(health, tolerance)) + "\n";
   std::cout << (options.format == "json"    ? json
@@ -185,6 +185,8 @@ int report(const Options& options, health::Health health) {
       fmt::print(options.format == "md" ? stdout : stderr, "{}\n", printable(line));
       fell_out = true;
     }
+  if (!options.fleet.empty() && !fell_out && options.format == "md")
+    fmt::print("Nothing falls out of the fleet: {}.\n", printable(options.fleet.front()));
   return health::judge(health, tolerance).empty() && health::faults_of(health).empty() && !fell_out ? Exit::kDone
                                                                                                     : Exit::kRegression;
 }

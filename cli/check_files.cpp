@@ -201,7 +201,7 @@ std::string report_checks(const std::vector<std::string>& paths, const std::stri
     if (const auto* fleet = std::get_if<health::Fleet>(&source.content))
       text += format == "json"    ? dump_json(health::to_json(*fleet)) + "\n"
               : format == "junit" ? health::to_junit(*fleet)
-                                  : health::to_markdown(*fleet, {}, {});
+                                  : health::to_markdown(*fleet);
     else if (const auto& check = std::get<health::Health>(source.content); format == "json")
       text += dump_json(health::to_json(check, source.tolerance)) + "\n";
     else
@@ -305,10 +305,12 @@ std::string check_trends(const std::string& folder, const std::string& format) {
     return dump_json({{"schema", "mbench.trend-checks/1"}, {"trends", std::move(all)}}) + "\n";
   }
   std::string text;
-  for (const Line& l : lines)
+  for (const Line& l : lines) {
+    const health::Printed as = health::printed_as(l.unit, l.values.front());
     text += fmt::format("{} ({}): {}  {:.4g} to {:.4g} {}, {:+.1f} % since {}\n", l.figure, l.hardware,
-                        reports::sparkline(l.values), l.values.front(), l.values.back(), l.unit,
-                        100 * (l.values.back() / l.values.front() - 1), l.dates.front());
+                        reports::sparkline(l.values), l.values.front() * as.factor, l.values.back() * as.factor,
+                        as.unit, 100 * (l.values.back() / l.values.front() - 1), l.dates.front());
+  }
   return text;
 }
 
@@ -323,6 +325,7 @@ bool makes_fleet(const FleetRequest& request) {
   if (fleets > 0 && request.files.size() > 1)
     fail(ErrorKind::bad_input, "--fleet",
          "got {} files with a stored fleet among them, need only the fleet, or check files", request.files.size());
+  if (fleets > 0) health::check_rules(read_fleet(request.files.front()), rules_of(request), "--rule");
   return fleets == 0;
 }
 
@@ -330,24 +333,29 @@ int run_fleet(const FleetRequest& request) {
   const std::vector<health::Rule> rules = rules_of(request);
   std::vector<health::Health> checks;
   for (const std::string& path : request.files) checks.push_back(read_check(path));
-  const health::Fleet fleet = health::make_fleet(checks);
-  const std::vector<health::FallenOut> out = health::fallen_out(fleet, checks, rules);
+  health::Fleet fleet = health::make_fleet(checks);
+  health::check_rules(fleet, rules, "--rule");
+  health::judge(fleet, checks, rules);
   const std::string stored = dump_json(health::to_json(fleet)) + "\n";
-  std::cout << (request.format == "json" ? stored : health::to_markdown(fleet, out, rules)) << std::flush;
-  for (const health::FallenOut& node : out)
-    if (request.format == "json")
+  std::cout << (request.format == "json"    ? stored
+                : request.format == "junit" ? health::to_junit(fleet)
+                                            : health::to_markdown(fleet))
+            << std::flush;
+  for (const health::FallenOut& node : fleet.out)
+    if (request.format != "md")
       fmt::print(stderr, "{} falls out: {}\n", printable(node.node), printable(node.reasons.front()));
   if (!request.result.empty() && !write_or_print(request.result, stored, request.format == "json"))
     return Exit::kFailed;
-  return out.empty() ? Exit::kDone : Exit::kRegression;
+  return fleet.out.empty() ? Exit::kDone : Exit::kRegression;
 }
 
 std::vector<std::string> against_fleet(const FleetRequest& request, const health::Health& check) {
   const health::Fleet fleet = read_fleet(request.files.front());
   if (fleet.device != check.device)
     fail(ErrorKind::bad_input, "--fleet", "is of another device, got {}, need {}", fleet.device, check.device);
+  const std::vector<health::Rule> rules = rules_of(request);
   std::vector<std::string> lines;
-  for (const health::FallenOut& node : health::fallen_out(fleet, {check}, rules_of(request)))
+  for (const health::FallenOut& node : health::fallen_out(fleet, {check}, rules))
     for (const std::string& reason : node.reasons)
       lines.push_back(fmt::format("{} falls out of the fleet: {}", node.node, reason));
   return lines;

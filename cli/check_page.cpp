@@ -33,9 +33,13 @@ std::string answer_html(const CheckSource& source) {
   const auto* check = std::get_if<health::Health>(&source.content);
   if (!check) {
     const auto& fleet = std::get<health::Fleet>(source.content);
-    return out +
-           escape_html(fmt::format("a fleet of {} node{}.", fleet.nodes.size(), fleet.nodes.size() == 1 ? "" : "s")) +
-           "</p>\n";
+    out += escape_html(fmt::format("a fleet of {} node{}.", fleet.nodes.size(), fleet.nodes.size() == 1 ? "" : "s"));
+    if (fleet.out.empty()) return out + (fleet.rules.empty() ? "" : " No node falls out.") + "</p>\n";
+    out += fmt::format(" <span class=gap>{} fall{} out.</span></p>\n<ul>\n", fleet.out.size(),
+                       fleet.out.size() == 1 ? "s" : "");
+    for (const health::FallenOut& node : fleet.out)
+      for (const std::string& reason : node.reasons) out += "<li>" + escape_html(node.node + ": " + reason) + "</li>\n";
+    return out + "</ul>\n";
   }
   const std::vector<std::string> found = health::found_in(*check, source.tolerance);
   if (found.empty()) return out + escape_html(health::nothing_found(*check, source.tolerance)) + "</p>\n";

@@ -41,6 +41,11 @@ bool is_stored_folder(const std::string& baseline) {
 std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const reports::CompareOptions& options) {
   const std::string new_file = sweeps::results_file(args.result);
   const std::string old_file = sweeps::results_file(args.baseline);
+  if (std::error_code none; !std::filesystem::exists(args.baseline, none))
+    fail(ErrorKind::bad_input, args.baseline,
+         "is not there, need a result, the folder of a sweep, or a folder of baselines (mbench baseline add {} --dir "
+         "{})",
+         args.result, args.baseline);
   if (is_stored_folder(args.baseline)) {
     ResultFile now = read_result_file(new_file);
     const reports::Choice choice{reports::stand_named(args.against, "--against"), args.revision,

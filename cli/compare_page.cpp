@@ -80,9 +80,12 @@ std::string anatomy(const reports::PointComparison& point, const ResultFile& now
 
 }  // namespace
 
-std::string compare_page(const reports::Comparison& comparison, const ResultFile& now, const ResultFile& baseline) {
+std::string compare_page(const reports::Comparison& comparison, const ResultFile& now, const ResultFile& baseline,
+                         const std::string& files) {
   std::string body = "<section class=answer>\n<p" + std::string(comparison.fails() ? " class=gap" : "") + "><strong>" +
-                     escape_html(reports::headline_of(comparison)) + "</strong></p>\n</section>\n";
+                     escape_html(reports::headline_of(comparison)) + "</strong></p>\n";
+  const std::string subject = reports::subject_of(comparison);
+  body += "<p>" + escape_html(files + (subject.empty() ? "" : "; " + subject)) + "</p>\n</section>\n";
   body += "<section><h2>Verdicts</h2>\n" + verdicts(comparison);
   for (const std::string& change : comparison.environment_changes)
     body += "<p class=small>" + escape_html(change) + "</p>\n";

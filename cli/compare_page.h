@@ -8,6 +8,8 @@
 namespace mbench::cli {
 
 // `comparison`: of `now` with `baseline`.
-std::string compare_page(const reports::Comparison& comparison, const ResultFile& now, const ResultFile& baseline);
+// `files`: which they are, as "out/new against out/old".
+std::string compare_page(const reports::Comparison& comparison, const ResultFile& now, const ResultFile& baseline,
+                         const std::string& files);
 
 }  // namespace mbench::cli

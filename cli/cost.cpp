@@ -11,6 +11,8 @@
 #include "engine/plan/checkpoint.h"
 #include "engine/point/result_file.h"
 #include "reports/cost/run_cost.h"
+#include "reports/page/point_label.h"
+#include "reports/records/record.h"
 #include "strategies/strategies.h"
 #include "sweeps/spec.h"
 
@@ -34,6 +36,8 @@ constexpr const char* kFooter =
     "40GB/s\n"
     "  mbench cost spec.json --on sim:512xH100-SXM5-80GB --tokens 1T..2T --price 1.9..2.5 --watts 1300";
 
+constexpr double kHardly = 0.01;  // of the time is training
+
 struct Options {
   sweeps::SpecOptions spec;
   std::string on, tokens, price, mtbf, restart, bandwidth, watts;
@@ -44,6 +48,19 @@ struct Row {
   std::string label;
   PointResult result;
 };
+
+// By the fields in which the points differ; of one point its model.
+std::vector<std::string> labels_of_results(const ResultFile& results) {
+  std::vector<reports::Record> records;
+  std::vector<const reports::Record*> all;
+  std::vector<std::string> labels;
+  for (const PointResult& p : results.points) records.emplace_back(p);
+  for (const reports::Record& record : records) all.push_back(&record);
+  const std::vector<std::string> swept = reports::swept_fields(results.spec, all);
+  for (const reports::Record& record : records)
+    labels.push_back(swept.empty() ? record.text("model") : reports::point_label(record, swept));
+  return labels;
+}
 
 // Of a spec, simulated, or as a result file has them.
 std::vector<Row> rows_of(const Options& options) {
@@ -57,10 +74,9 @@ std::vector<Row> rows_of(const Options& options) {
     if (!json.is_object() || !json.contains("schema") || !json.contains("points"))
       fail(ErrorKind::bad_input, file,
            "is a spec, whose steps nobody measured, need --on sim:<N>x<MACHINE>, or a result file");
-    for (PointResult& result : read_result_file(file).points) {
-      const std::string label = fmt::format("{} of {}", rows.size() + 1, file);
-      rows.push_back({label, std::move(result)});
-    }
+    ResultFile results = read_result_file(file);
+    const std::vector<std::string> labels = labels_of_results(results);
+    for (std::size_t i = 0; i < results.points.size(); ++i) rows.push_back({labels[i], std::move(results.points[i])});
     return rows;
   }
   if (!options.on.starts_with("sim:"))
@@ -97,6 +113,7 @@ reports::StepFacts facts_of(const PointResult& r) {
 
 // "3.58 M": of what there are many.
 std::string count_text(double x) {
+  if (!(x < 1e15)) return "more than 1000 T";
   static constexpr std::pair<double, const char*> kScales[] = {{1e12, " T"}, {1e9, " B"}, {1e6, " M"}};
   for (const auto& [scale, name] : kScales)
     if (x >= scale) return fmt::format("{:.3g}{}", x / scale, name);
@@ -109,6 +126,7 @@ std::string energy_text(double joules) {
                      : fmt::format("{:.3g} kWh", mwh * 1000);
 }
 std::string time_text(double seconds) {
+  if (!(seconds < 1000 * 365.25 * 86400)) return "more than 1000 years";
   return seconds > 2 * 86400.0 ? fmt::format("{:.1f} days", seconds / 86400) : format_duration(seconds);
 }
 std::string of(const Range& range, std::string (*text)(double)) {
@@ -120,7 +138,10 @@ std::string unknown(std::initializer_list<std::pair<const char*, bool>> inputs) 
   std::vector<std::string> missing;
   for (const auto& [flag, given] : inputs)
     if (!given) missing.emplace_back(flag);
-  return fmt::format("unknown, need {}", fmt::join(missing, " and "));
+  std::string text;
+  for (std::size_t i = 0; i < missing.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < missing.size() ? ", " : " and ") + missing[i];
+  return "unknown, need " + text;
 }
 
 void print_cost(const Row& row, const reports::StepFacts& step, const reports::RunAsked& asked,
@@ -130,8 +151,8 @@ void print_cost(const Row& row, const reports::StepFacts& step, const reports::R
                          const std::string& otherwise,
                          const std::string& after = "") { line(what, range ? of(*range, text) + after : otherwise); };
   fmt::print("{}\n", row.label);
-  line("step", fmt::format("{:.4g} s, {} tokens, {} devices{}", step.seconds, count_text(step.tokens), step.devices,
-                           row.result.simulated ? " (simulated)" : ""));
+  line("step", fmt::format("{:.4g} s, {} tokens, {} device{}{}", step.seconds, count_text(step.tokens), step.devices,
+                           step.devices == 1 ? "" : "s", row.result.simulated ? " (simulated)" : ""));
   line("steps", of(cost.steps, count_text));
   line("training only", of(cost.work, time_text));
   const bool mtbf = asked.device_mtbf.has_value(), bandwidth = asked.checkpoint_bandwidth.has_value(),
@@ -139,13 +160,18 @@ void print_cost(const Row& row, const reports::StepFacts& step, const reports::R
   const std::string failures =
       unknown({{"--mtbf", mtbf}, {"--checkpoint-bandwidth", bandwidth}, {"--restart", restart}});
   known("MTBF of the job", cost.job_mtbf, time_text, unknown({{"--mtbf", mtbf}}));
-  line("checkpoint", fmt::format("{:.4g} GB{}", step.checkpoint_bytes / 1e9,
+  const bool small = step.checkpoint_bytes < 1e9;
+  line("checkpoint", fmt::format("{:.4g} {}{}", step.checkpoint_bytes / (small ? 1e6 : 1e9), small ? "MB" : "GB",
                                  cost.checkpoint ? ", " + of(*cost.checkpoint, format_duration) : ""));
   known("best interval", cost.interval, format_duration, failures, " of training between two checkpoints");
   known("failures", cost.failures, count_text, failures);
   known(
       "goodput", cost.goodput, [](double x) { return fmt::format("{:.1f} %", 100 * x); }, failures);
   known("elapsed", cost.elapsed, time_text, failures);
+  if (cost.goodput && cost.goodput->high < kHardly)
+    line("",
+         "the job fails so often that it hardly comes on, need a larger --mtbf or --checkpoint-bandwidth, or fewer "
+         "devices");
   const char* least = cost.elapsed ? "" : ", without failures";
   line("device hours", of(cost.device_hours, count_text) + least);
   known("money", cost.money, count_text, unknown({{"--price", false}}), least);
@@ -155,7 +181,8 @@ void print_cost(const Row& row, const reports::StepFacts& step, const reports::R
   fmt::print("\n");
 }
 
-ordered_json json_of(const Row& row, const reports::StepFacts& step, const reports::RunCost& cost) {
+ordered_json json_of(const Row& row, const reports::StepFacts& step, const reports::RunAsked& asked,
+                     const reports::RunCost& cost) {
   const auto pair = [](const Range& r) { return ordered_json::array({r.low, r.high}); };
   const auto known = [&](const std::optional<Range>& r) { return r ? pair(*r) : ordered_json(nullptr); };
   return {{"label", row.label},
@@ -176,7 +203,7 @@ ordered_json json_of(const Row& row, const reports::StepFacts& step, const repor
           {"device_hours", pair(cost.device_hours)},
           {"money", known(cost.money)},
           {"joules", known(cost.joules)},
-          {"joules_of", "devices in training"},
+          {"joules_of", asked.watts ? "all that --watts counts" : "devices in training"},
           {"includes_failures", cost.goodput.has_value()}};
 }
 
@@ -195,7 +222,7 @@ void run(const Options& options, Exit& exit) {
     const reports::StepFacts step = facts_of(row.result);
     const reports::RunCost cost = reports::cost_of(step, asked);
     if (options.json)
-      all.push_back(json_of(row, step, cost));
+      all.push_back(json_of(row, step, asked, cost));
     else
       print_cost(row, step, asked, cost);
   }

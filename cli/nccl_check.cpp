@@ -63,7 +63,7 @@ health::Health health_of_nccl_log(const std::string& path, const std::string& co
       health.figures.push_back(std::move(figure));
     }
   }
-  if (!machine.empty()) health::expect(health, find_machine(machine, "--on"));
+  if (!machine.empty()) health::expect(health, machine, "--on");
   return health;
 }
 

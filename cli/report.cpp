@@ -80,7 +80,9 @@ void run(const Arguments& args) {
   if (!args.compared.empty()) {
     const ResultFile now = read_result_file(sweeps::results_file(args.compared.at(0))),
                      baseline = read_result_file(sweeps::results_file(args.compared.at(1)));
-    write_out(compare_page(reports::compare_results(now, baseline, {}), now, baseline), args.out);
+    write_out(compare_page(reports::compare_results(now, baseline, {}), now, baseline,
+                           args.compared[0] + " against " + args.compared[1]),
+              args.out);
     return;
   }
   const auto checks = std::count_if(args.results.begin(), args.results.end(), is_check_file);

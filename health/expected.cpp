@@ -1,6 +1,7 @@
 #include "health/expected.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "engine/sim/links.h"
 #include "health/collectives.h"
@@ -25,9 +26,37 @@ std::optional<double> seconds_of(const std::string& what, double bytes, const Li
   return std::nullopt;
 }
 
+bool is_estimate(const nlohmann::ordered_json& object, const char* key) {
+  const auto at = object.find(key);
+  return at != object.end() && at->is_object() && at->value("source", "").starts_with("estimate");
+}
+
+bool is_estimated(const EstimatedLinks& links, const std::string& what, int ranks, int nodes) {
+  if (nodes > 1 && links.network) return true;
+  if (what == "send") return links.p2p;
+  for (const auto& [most, estimated] : links.groups)
+    if (ranks <= most) return estimated;
+  return !links.groups.empty() && links.groups.back().second;
+}
+
 }  // namespace
 
-void expect(Health& health, const Machine& machine) {
+EstimatedLinks estimated_links(const nlohmann::ordered_json& machine) {
+  EstimatedLinks links;
+  const nlohmann::ordered_json node = machine.value("node", nlohmann::ordered_json::object());
+  for (const auto& link : node.value("links", nlohmann::ordered_json::array()))
+    links.groups.emplace_back(link.value("ranks", 0), is_estimate(link, "bus_gbps"));
+  links.p2p = is_estimate(node, "p2p_gbps");
+  links.network = is_estimate(machine.value("network", nlohmann::ordered_json::object()), "gbps_per_device");
+  return links;
+}
+
+void expect(Health& health, const std::string& machine, const std::string& where) {
+  const auto [json, file] = load_machine(machine, where);
+  expect(health, machine_from_json(json, file), estimated_links(json));
+}
+
+void expect(Health& health, const Machine& machine, const EstimatedLinks& estimated) {
   health.machine = machine.name;
   const Links links(machine, true);
   const double sharers =
@@ -42,9 +71,9 @@ void expect(Health& health, const Machine& machine) {
         m.expected = std::max(machine.host.launch, machine.device.kernel_latency) * 1e6;
       } else {
         const int nodes = std::max(1, hosts_of(health, m.ranks));
-        const int ranks = static_cast<int>(m.ranks.size());
-        const auto seconds =
-            seconds_of(f.what, static_cast<double>(f.bytes), links, {(ranks + nodes - 1) / nodes, nodes});
+        const int ranks = static_cast<int>(m.ranks.size()), of_node = (ranks + nodes - 1) / nodes;
+        const auto seconds = seconds_of(f.what, static_cast<double>(f.bytes), links, {of_node, nodes});
+        m.estimated = is_estimated(estimated, f.what, of_node, nodes);
         for (const Collective& c : collectives())
           if (seconds && *seconds > 0 && c.name == f.what)
             m.expected = c.factor(ranks) * static_cast<double>(f.bytes) / *seconds * 1e-9;

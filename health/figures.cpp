@@ -172,7 +172,7 @@ std::vector<Finding> judge(const Health& health, double tolerance) {
                         *reference * as.factor, repeats > 1 ? fmt::format(", in {} of {} repeats", out, repeats) : ""));
       };
       against(Finding::Kind::slow, peers[i], "the median of its peers,");
-      against(Finding::Kind::below, m.expected, fmt::format("what {} says,", health.machine).c_str());
+      if (!m.estimated) against(Finding::Kind::below, m.expected, fmt::format("what {} says,", health.machine).c_str());
     }
   }
   return findings;
@@ -188,6 +188,7 @@ ordered_json to_json(const Health& health, double tolerance) {
                     {"seconds", m.seconds},
                     {"wrong", m.wrong},
                     {"expected", m.expected ? ordered_json(*m.expected) : ordered_json(nullptr)}});
+      if (m.estimated) of.back()["estimated"] = true;
       if (!m.repeats.empty()) of.back()["repeats"] = m.repeats;
     }
     figures.push_back({{"what", f.what},
@@ -251,6 +252,7 @@ Health health_from_json(const json& value, const std::string& where) {
       m.wrong = read_int(o.require("wrong", "a number"), o.path("wrong"), 0, INT64_MAX);
       if (const json* expected = o.find("expected"); expected && !expected->is_null())
         m.expected = read_number(*expected, o.path("expected"), 0);
+      if (const json* estimated = o.find("estimated")) m.estimated = read_bool(*estimated, o.path("estimated"));
       if (o.find("repeats"))
         each(o, "repeats", [&](const json& x, const std::string& p) { m.repeats.push_back(read_number(x, p, 0)); });
       f.of.push_back(std::move(m));

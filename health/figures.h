@@ -22,6 +22,7 @@ struct Measured {
   std::int64_t wrong = 0;               // elements of the result that are not what they must be, on all of its ranks
   std::optional<double> expected = {};  // by a machine file
   std::vector<double> repeats = {};     // of a check that was repeated: each value; `value` is their median
+  bool estimated = false;               // `expected` follows from an estimate: it is shown, and judges nothing
 };
 
 struct Figure {
@@ -90,8 +91,8 @@ std::vector<std::optional<double>> peers_of(const Health& health, const Figure& 
 std::vector<Finding> judge(const Health& health, double tolerance);
 
 // {"schema": "mbench.check/1", "device", "hosts", "devices", "machine", "figures": [{"what", "scope", "unit", "bytes", "rate",
-// "judged", "of": [{"ranks", "value", "seconds", "wrong", "expected", "repeats"}]}], "tolerance", "findings": [text]}; and
-// "date" and "signatures" (signature.h) where known
+// "judged", "of": [{"ranks", "value", "seconds", "wrong", "expected", "repeats"}]}], "tolerance", "findings": [text]}.
+// Where known also "date" and "signatures" (signature.h), and "estimated" behind "expected".
 nlohmann::ordered_json to_json(const Health& health, double tolerance);
 // Throws bad_input naming the JSON path for what is not as above; tolerance and findings are not read.
 Health health_from_json(const nlohmann::json& json, const std::string& where);

@@ -95,6 +95,19 @@ Rule read_rule(const std::string& text, const std::string& where) {
   return rule;
 }
 
+void check_rules(const Fleet& fleet, const std::vector<Rule>& rules, const std::string& where) {
+  for (const Rule& rule : rules)
+    for (const std::string& name : rule.figures) {
+      if (std::any_of(fleet.figures.begin(), fleet.figures.end(), [&](const FleetFigure& f) { return names(name, f); }))
+        continue;
+      std::vector<std::string> known;
+      for (const FleetFigure& f : fleet.figures)
+        if (std::find(known.begin(), known.end(), f.what) == known.end()) known.push_back(f.what);
+      fail(ErrorKind::bad_input, where, "no such figure in these checks, got \"{}\", {}", name,
+           nearest_choice(name, known));
+    }
+}
+
 std::vector<NodeFigure> values_by_node(const std::vector<Health>& checks) {
   if (checks.empty()) fail(ErrorKind::bad_input, "fleet", "no checks, need one at least");
   std::map<Key, std::size_t> place;
@@ -165,9 +178,10 @@ std::vector<Deviation> deviations(const Fleet& fleet, const std::vector<Health>&
       Deviation d{v.node, "", base, v.value, 0, 0};
       d.share = v.value > 0 || base.rate ? shortfall(plain(base), v.value, base.median) : 0;
       if (base.spread > 0) d.spreads = std::abs(v.value - base.median) / base.spread;
-      d.text = fmt::format("{} {:.4g} {}, {:.0f} % {} the fleet's {:.4g}", label_of(plain(base)), v.value, base.unit,
-                           100 * std::abs(v.value / base.median - 1), v.value < base.median ? "below" : "above",
-                           base.median);
+      const Printed as = printed_as(base.unit, base.median);
+      d.text = fmt::format("{} {:.4g} {}, {:.0f} % {} the fleet's {:.4g}", label_of(plain(base)), v.value * as.factor,
+                           as.unit, 100 * std::abs(v.value / base.median - 1),
+                           v.value < base.median ? "below" : "above", base.median * as.factor);
       all.push_back(std::move(d));
     }
   }
@@ -203,7 +217,15 @@ std::vector<FallenOut> fallen_out(const Fleet& fleet, const std::vector<Health>&
   return out;
 }
 
+void judge(Fleet& fleet, const std::vector<Health>& checks, const std::vector<Rule>& rules) {
+  fleet.rules.clear();
+  for (const Rule& rule : rules) fleet.rules.push_back(rule.text);
+  fleet.out = fallen_out(fleet, checks, rules);
+}
+
 ordered_json to_json(const Fleet& fleet) {
+  ordered_json out = ordered_json::array();
+  for (const FallenOut& node : fleet.out) out.push_back({{"node", node.node}, {"reasons", node.reasons}});
   ordered_json figures = ordered_json::array();
   for (const FleetFigure& f : fleet.figures)
     figures.push_back({{"what", f.what},
@@ -220,7 +242,8 @@ ordered_json to_json(const Fleet& fleet) {
                        {"cut", f.cut}});
   return {{"schema", kFleetSchema},     {"device", fleet.device},
           {"hardware", fleet.hardware}, {"date", fleet.date.empty() ? ordered_json(nullptr) : ordered_json(fleet.date)},
-          {"nodes", fleet.nodes},       {"figures", figures}};
+          {"nodes", fleet.nodes},       {"figures", figures},
+          {"rules", fleet.rules},       {"fallen_out", out}};
 }
 
 Fleet fleet_from_json(const json& value, const std::string& where) {
@@ -254,6 +277,22 @@ Fleet fleet_from_json(const json& value, const std::string& where) {
     f.median = number("median"), f.spread = number("spread"), f.least = number("least"), f.most = number("most");
     f.nodes = count("nodes"), f.cut = count("cut");
     fleet.figures.push_back(std::move(f));
+  }
+  // Of files before they had these.
+  const auto texts = [](const json& all, const std::string& path) {
+    if (!all.is_array()) fail(ErrorKind::bad_input, path, "wrong type, got {}, need an array", short_json(all));
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < all.size(); ++i) out.push_back(read_string(all[i], fmt::format("{}[{}]", path, i)));
+    return out;
+  };
+  if (const json* rules = reader.find("rules")) fleet.rules = texts(*rules, reader.path("rules"));
+  if (reader.find("fallen_out")) {
+    const json& out = list(reader, "fallen_out");
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      ObjectReader r(out[i], fmt::format("{}[{}]", reader.path("fallen_out"), i));
+      fleet.out.push_back({read_string(r.require("node", "a text"), r.path("node")),
+                           texts(r.require("reasons", "an array"), r.path("reasons"))});
+    }
   }
   return fleet;
 }

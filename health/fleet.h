@@ -23,11 +23,18 @@ struct FleetFigure {
   std::int64_t nodes = 0, cut = 0;  // kept, and left out as outliers
 };
 
+struct FallenOut {
+  std::string node;
+  std::vector<std::string> reasons;  // "2 of *@5%: memory ..., launch ..."; "gave 3 wrong elements"
+};
+
 struct Fleet {
   std::string device, date;
   std::string hardware;            // of its devices; on CPUs of its hosts
   std::vector<std::string> nodes;  // all of them
   std::vector<FleetFigure> figures;
+  std::vector<std::string> rules;  // by which its nodes were judged; empty: they were not
+  std::vector<FallenOut> out;      // by these rules
 };
 
 // "memory@5%", "2 of memory,launch@5%", "2 of *@3%": so many of these figures are worse than the fleet's median by more than that share.
@@ -39,6 +46,8 @@ struct Rule {
   double share = 0.1;
 };
 Rule read_rule(const std::string& text, const std::string& where);
+// Throws bad_input where a rule names a figure that the fleet has not.
+void check_rules(const Fleet& fleet, const std::vector<Rule>& rules, const std::string& where);
 
 // One node's value of a figure.
 struct NodeValue {
@@ -66,15 +75,13 @@ struct Deviation {
 // Compares every node and figure that both have, the worst first.
 std::vector<Deviation> deviations(const Fleet& fleet, const std::vector<Health>& checks);
 
-struct FallenOut {
-  std::string node;
-  std::vector<std::string> reasons;  // "2 of *@5%: memory ..., launch ..."; "gave 3 wrong elements"
-};
 std::vector<FallenOut> fallen_out(const Fleet& fleet, const std::vector<Health>& checks,
                                   const std::vector<Rule>& rules);
+// Fills in `rules` and `out`.
+void judge(Fleet& fleet, const std::vector<Health>& checks, const std::vector<Rule>& rules);
 
 // {"schema": "mbench.fleet/1", "device", "hardware", "date", "nodes", "figures": [{"what", "scope", "unit", "bytes", "ranks", "rate",
-// "median", "spread", "least", "most", "nodes", "cut"}]}
+// "median", "spread", "least", "most", "nodes", "cut"}], "rules", "fallen_out": [{"node", "reasons"}]}
 nlohmann::ordered_json to_json(const Fleet& fleet);
 Fleet fleet_from_json(const nlohmann::json& json, const std::string& where);
 bool is_fleet(const nlohmann::json& json);
@@ -82,10 +89,10 @@ bool is_check(const nlohmann::json& json);
 
 // The fleet's figures.
 reports::Section grid_of(const Fleet& fleet);
-// A test case for each figure. None fails: a fleet is the baseline of others.
+// A test case for each figure, and one for each node if they were judged. A node that falls out fails.
 std::string to_junit(const Fleet& fleet);
 
 // Markdown: who falls out, and the fleet's figures.
-std::string to_markdown(const Fleet& fleet, const std::vector<FallenOut>& out, const std::vector<Rule>& rules);
+std::string to_markdown(const Fleet& fleet);
 
 }  // namespace mbench::health

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "engine/base/text.h"
 #include "health/fleet.h"
 #include "health/report.h"
@@ -42,24 +44,39 @@ std::string to_junit(const Fleet& fleet) {
     reports::JunitCase c;
     c.classname = "mbench.fleet." + f.scope;
     c.name = f.bytes > 0 ? fmt::format("{} {} bytes", f.what, f.bytes) : f.what;
-    c.output = {fmt::format("median {:.6g} {} of {} nodes, {:.6g} to {:.6g}, {} cut", f.median, f.unit, f.nodes,
-                            f.least, f.most, f.cut)};
+    const Printed as = printed_as(f.unit, f.median);
+    c.output = {fmt::format("median {:.6g} {} of {} nodes, {:.6g} to {:.6g}, {} cut", f.median * as.factor, as.unit,
+                            f.nodes, f.least * as.factor, f.most * as.factor, f.cut)};
+    cases.push_back(std::move(c));
+  }
+  std::vector<std::string> judged;
+  if (!fleet.rules.empty()) judged = fleet.nodes;
+  for (const FallenOut& node : fleet.out)  // groups over several nodes have a name of their own
+    if (std::find(judged.begin(), judged.end(), node.node) == judged.end()) judged.push_back(node.node);
+  for (const std::string& node : judged) {
+    reports::JunitCase c;
+    c.classname = "mbench.fleet.node";
+    c.name = node;
+    for (const FallenOut& out : fleet.out)
+      if (out.node == node)
+        for (const std::string& reason : out.reasons) c.failures.push_back({"falls out", reason});
     cases.push_back(std::move(c));
   }
   return reports::junit_xml("mbench fleet", cases);
 }
 
-std::string to_markdown(const Fleet& fleet, const std::vector<FallenOut>& out, const std::vector<Rule>& rules) {
-  std::vector<std::string> texts;
-  for (const Rule& rule : rules) texts.push_back(rule.text);
+std::string to_markdown(const Fleet& fleet) {
   std::string text = fmt::format("# Fleet of {} node{} ({})\n\n", fleet.nodes.size(),
                                  fleet.nodes.size() == 1 ? "" : "s", reports::escape_markdown(fleet.device));
-  for (const FallenOut& node : out)
+  for (const FallenOut& node : fleet.out)
     for (const std::string& reason : node.reasons)
       text += fmt::format("- **{}** falls out: {}\n", reports::escape_markdown(node.node),
                           reports::escape_markdown(reason));
-  if (out.empty()) text += "- No node falls out, and all data was right.\n";
-  text += fmt::format("\nRules: {}.\n\n", reports::escape_markdown(fmt::format("{}", fmt::join(texts, "; "))));
+  if (fleet.rules.empty())
+    text += "- A baseline: its nodes were not judged.\n\n";
+  else
+    text += fmt::format("{}\nRules: {}.\n\n", fleet.out.empty() ? "- No node falls out, and all data was right.\n" : "",
+                        reports::escape_markdown(fmt::format("{}", fmt::join(fleet.rules, "; "))));
   text += reports::grid_to_markdown(grid_of(fleet));
   text +=
       "\nOf each node the worst of its ranks or groups. Cut: values further from the median than 3.5 spreads. The "

@@ -44,8 +44,11 @@ double median_of(const Figure& f, const Of& of) {
 }
 
 Cell expected_cell(const Figure& f, double factor = 1) {
-  const auto& expected = f.of[worst_of(f)].expected;
-  return expected ? number(*expected * factor) : text("n/a");
+  const Measured& worst = f.of[worst_of(f)];
+  if (!worst.expected) return text("n/a");
+  Cell cell = number(*worst.expected * factor);
+  if (worst.estimated) cell.text += " est.";
+  return cell;
 }
 
 Section rank_grid(const Health& health) {
@@ -120,7 +123,9 @@ std::vector<Section> grids_of(const Health& health) {
 
 std::string how_to_read_check() {
   return "Medians; all ranks work at once. Bandwidths are those of nccl-tests. Wrong: elements of results that are not "
-         "what they must be. Peers are compared at the largest size.";
+         "what they must be. Peers are compared at the largest size. est.: the machine's file estimates it, so nothing "
+         "is "
+         "judged by it.";
 }
 
 std::string to_markdown(const Health& health, double tolerance) {
@@ -141,8 +146,10 @@ std::string to_junit(const Health& health, double tolerance) {
     reports::JunitCase c;
     c.classname = "mbench.check." + f.scope;
     c.name = f.bytes > 0 ? fmt::format("{} {} bytes", f.what, f.bytes) : f.what;
-    for (const Measured& m : f.of)
-      c.output.push_back(fmt::format("{}: {:.6g} {}", ranks_text(health, m.ranks), m.value, f.unit));
+    for (const Measured& m : f.of) {
+      const Printed as = printed_as(f.unit, m.value);
+      c.output.push_back(fmt::format("{}: {:.6g} {}", ranks_text(health, m.ranks), m.value * as.factor, as.unit));
+    }
     for (const Finding& finding : findings)
       if (finding.figure == i) c.failures.push_back({std::string(name_of(finding.kind)), finding.text});
     cases.push_back(std::move(c));

@@ -40,6 +40,20 @@ Allocation of_hosts(std::string source, const std::vector<NodeSlots>& hosts) {
   return a;
 }
 
+// Open MPI reads "slots = 4" as "slots=4".
+std::string without_spaces_at_equals(std::string_view line) {
+  std::string text;
+  bool after_equals = false;
+  for (const char c : line) {
+    const bool space = c == ' ' || c == '\t' || c == '\r';
+    if (c == '=') text.resize(text.find_last_not_of(" \t") + 1);
+    if (space && after_equals) continue;
+    text += c;
+    after_equals = c == '=';
+  }
+  return text;
+}
+
 // Words behind a host: Open MPI's, and Hydra's.
 constexpr std::string_view kKeys[] = {"slots", "max_slots", "max-slots", "username",
                                       "user",  "user_name", "binding",   "ifname"};
@@ -61,13 +75,16 @@ std::vector<NodeSlots> read_hostfile(std::string_view text, const std::string& w
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     line = line.substr(0, line.find('#'));
-    const auto words = words_of(line);
+    const std::string joined = without_spaces_at_equals(line);
+    const auto words = words_of(joined);
     if (words.empty()) continue;
     std::string_view name = words[0];
     int slots = 0;
+    bool has_room = true;
     // MPICH; an IPv6 address has several colons.
     if (const std::size_t colon = name.rfind(':'); colon != std::string_view::npos && name.find(':') == colon) {
       slots = number_of(name.substr(colon + 1));
+      has_room = slots != 0;
       name = name.substr(0, colon);
     }
     const bool grid_engine = words.size() > 1 && number_of(words[1]) > 0;  // "h1 4 all.q@h1 UNDEFINED"
@@ -77,11 +94,14 @@ std::vector<NodeSlots> read_hostfile(std::string_view text, const std::string& w
       const std::string_view key = words[i].substr(0, words[i].find('='));
       known_words = known_words && key.size() < words[i].size() &&
                     std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
-      if (key == "slots") slots = number_of(words[i].substr(6));
+      if (key == "slots" && known_words) slots = number_of(words[i].substr(6)), has_room = slots != 0;
     }
     if (!names_host(name) || slots < 0 || !known_words)
       fail(ErrorKind::bad_input, where,
            "line {} names no host, got \"{}\", need \"HOST slots=N\", \"HOST:N\" or \"HOST\"", number, line);
+    if (!has_room)
+      fail(ErrorKind::bad_input, where, "line {} leaves no room for a rank, got \"{}\", need slots of 1 or more",
+           number, line);
     const auto known = std::find_if(hosts.begin(), hosts.end(), [&](const NodeSlots& h) { return h.name == name; });
     if (known == hosts.end())
       hosts.push_back({std::string(name), slots});

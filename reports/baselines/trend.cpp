@@ -62,8 +62,8 @@ std::string steps_against_line(const Trend& trend) {
 
 std::string to_text(const Trend& trend) {
   std::string out = fmt::format("## {}\n\n", escape_markdown(trend.label));
-  out += fmt::format("Point {} on {}, {} entries, {} ({}).\n\n", trend.id, escape_markdown(trend.machine),
-                     trend.values.size(),
+  out += fmt::format("Point {} on {}, {} {}, {} ({}).\n\n", trend.id, escape_markdown(trend.machine),
+                     trend.values.size(), trend.values.size() == 1 ? "entry" : "entries",
                      trend.metric == "time"     ? "mean step"
                      : trend.metric == "median" ? "median step"
                                                 : "peak memory",

@@ -62,13 +62,16 @@ std::string nothing_in_common(const ResultFile& now, const ResultFile& baseline)
     return texts;
   };
   std::string out;
+  std::vector<std::string> differing;
   for (const std::string& key : point_keys()) {
     const auto a = values(now, key), b = values(baseline, key);
     if (std::any_of(a.begin(), a.end(), [&](const auto& v) { return std::find(b.begin(), b.end(), v) != b.end(); }))
       continue;
     out += fmt::format("{}{} is {} here and {} there", out.empty() ? "" : ", ", key, fmt::join(a, " or "),
                        fmt::join(b, " or "));
+    differing.push_back(key);
   }
+  if (differing == std::vector<std::string>{"env"}) out += "; need --allow-different env to compare these";
   return out.empty() ? "no combination of fields occurs in both" : out;
 }
 

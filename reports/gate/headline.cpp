@@ -106,19 +106,20 @@ std::string headline_of(const Comparison& comparison) {
     if (const std::string text = reported_of(comparison, verdict); !text.empty())
       bad += (bad.empty() ? "" : "; ") + text;
   if (!bad.empty()) return bad;
-  for (const Verdict verdict : kVerdicts)
-    if (comparison.options.fails(verdict))
-      if (const std::string text = reported_of(comparison, verdict); !text.empty())
-        bad += (bad.empty() ? "" : "; ") + text;
-  if (!bad.empty()) return "no regression, but " + bad;
   const std::size_t all = comparison.points.size();
   const auto open = static_cast<std::size_t>(
       std::count_if(comparison.points.begin(), comparison.points.end(), [](const PointComparison& point) {
         return std::any_of(point.metrics.begin(), point.metrics.end(),
                            [](const MetricComparison& c) { return c.verdict == Verdict::ambiguous; });
       }));
+  if (open > 0 && open == all) return fmt::format("undecided in {} of {}", open, counted(all));
+  for (const Verdict verdict : kVerdicts)
+    if (comparison.options.fails(verdict))
+      if (const std::string text = reported_of(comparison, verdict); !text.empty())
+        bad += (bad.empty() ? "" : "; ") + text;
+  if (!bad.empty()) return "no regression, but " + bad;
   if (open == 0) return "no regression in " + counted(all);
-  return fmt::format("{}undecided in {} of {}", open == all ? "" : "no regression, ", open, counted(all));
+  return fmt::format("no regression, undecided in {} of {}", open, counted(all));
 }
 
 std::string subject_of(const Comparison& comparison) {

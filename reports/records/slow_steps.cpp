@@ -39,7 +39,7 @@ double slow_limit(const Samples& samples) {
   double far = limit_above(near, kSlow, kSpreads);
   for (int i = 0; i < kRounds && std::erase_if(near, [&](double x) { return x > far; }) > 0; ++i)
     far = limit_above(near, kSlow, kSpreads);
-  return std::min(far, limit_between_modes(near, kSlowMode));
+  return std::min(far, limit_between_modes(near, kSlowMode, kApart));
 }
 
 std::vector<std::size_t> above(const Samples& samples, double limit) {
@@ -103,7 +103,7 @@ double mean_of_all(const Samples& samples) {
 
 }  // namespace
 
-double limit_between_modes(const Samples& samples, double least_factor) {
+double limit_between_modes(const Samples& samples, double least_factor, double spreads) {
   Samples sorted = samples;
   std::sort(sorted.begin(), sorted.end());
   const std::size_t n = sorted.size();
@@ -125,7 +125,7 @@ double limit_between_modes(const Samples& samples, double least_factor) {
   const double low = best_sum / a, high = (total - best_sum) / b;
   const double variance =
       0.5 * (std::max(0.0, best_squares / a - low * low) + std::max(0.0, (squares - best_squares) / b - high * high));
-  const bool apart = high - low > kApart * std::sqrt(variance) && center + high > least_factor * (center + low);
+  const bool apart = high - low > spreads * std::sqrt(variance) && center + high > least_factor * (center + low);
   return apart ? 0.5 * (sorted[cut - 1] + sorted[cut]) : std::numeric_limits<double>::infinity();
 }
 

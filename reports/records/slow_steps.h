@@ -34,8 +34,8 @@ struct SlowSteps {
 // Positive samples in the order they were taken, at least one.
 SlowSteps slow_steps(const std::vector<double>& samples);
 
-// The limit between two modes that differ by 4 spreads and by this factor or more; infinity if there are none.
-double limit_between_modes(const std::vector<double>& samples, double least_factor);
+// The limit between two modes that differ by so many spreads and by this factor or more; infinity if there are none.
+double limit_between_modes(const std::vector<double>& samples, double least_factor, double spreads);
 
 // The samples that are judged, and those of them that are not slow.
 std::vector<double> without_warm_up(const std::vector<double>& samples, const SlowSteps& slow);

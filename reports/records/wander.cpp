@@ -9,10 +9,13 @@ namespace mbench::reports {
 namespace {
 
 constexpr double kLeastApart = 1.01;       // of two states, as a factor
+constexpr double kModesApart = 3;          // spreads between them: persistence is asked for too
 constexpr std::size_t kLeastSamples = 10;  // samples of which anything is said
-constexpr double kPersists = 2.5;          // spreads below the number of stays that chance would have: 0.6 %
+constexpr double kPersists = 0.02;         // below this chance of so few stays
+constexpr double kManyStays = 100,
+                 kPersistsByMany = 2.054;  // more are judged by the normal distribution, at the same chance
 constexpr double kReach = 2.576;           // of the normal distribution, 99 %
-constexpr double kOfChange = 2, kShows = 8;
+constexpr double kOfChange = 2, kShows = 12;
 constexpr double kAlike = 0.5;  // of the other run's levels: what is seen is of the same kind
 
 // What a limit makes of a run: how many samples lie above it, and the stays on either side of it.
@@ -34,20 +37,68 @@ struct Stays {
   double variance() const { return (expected() - 1) * (expected() - 2) / (above + below - 1); }
 };
 
+double log_choose(double n, double k) {
+  const auto log_factorial = [](double x) {
+    int sign = 0;
+    return lgamma_r(x + 1, &sign);
+  };
+  return k < 0 || k > n ? -HUGE_VAL : log_factorial(n) - log_factorial(k) - log_factorial(n - k);
+}
+
+// The chances of 0, 1, 2, ... stays where the samples of a run come in any order (Wald and Wolfowitz, 1940).
+std::vector<double> chances_of_stays(const Stays& run) {
+  const double all = log_choose(run.above + run.below, run.above);
+  const auto ways = [&](double high, double low) {
+    return std::exp(log_choose(run.above - 1, high - 1) + log_choose(run.below - 1, low - 1) - all);
+  };
+  std::vector<double> chances(static_cast<std::size_t>(2 * std::min(run.above, run.below)) + 2, 0);
+  for (std::size_t stays = 2; stays < chances.size(); ++stays) {
+    const double half = std::floor(static_cast<double>(stays) / 2);
+    chances[stays] = stays % 2 == 0 ? 2 * ways(half, half) : ways(half + 1, half) + ways(half, half + 1);
+  }
+  return chances;
+}
+
+// Whether the levels of these runs, taken together, alternate less often than by chance.
+bool persists(const std::vector<const Stays*>& runs) {
+  double stays = 0, expected = 0, variance = 0, most = 0;
+  for (const Stays* run : runs) {
+    stays += run->stays, expected += run->expected(), variance += run->variance();
+    most = std::max(most, std::min(run->above, run->below));
+  }
+  if (most > kManyStays) return stays < expected - kPersistsByMany * std::sqrt(variance);
+  std::vector<double> chances{1};  // of so many stays in all runs
+  for (const Stays* run : runs) {
+    const std::vector<double> more = chances_of_stays(*run);
+    std::vector<double> sums(chances.size() + more.size() - 1, 0);
+    for (std::size_t i = 0; i < chances.size(); ++i)
+      for (std::size_t j = 0; j < more.size(); ++j) sums[i + j] += chances[i] * more[j];
+    chances = std::move(sums);
+  }
+  double chance = 0;
+  for (std::size_t i = 0; i < chances.size() && static_cast<double>(i) <= stays; ++i) chance += chances[i];
+  return chance < kPersists;
+}
+
 // Of two runs with the same modes. A run that keeps to one of them shows none.
 Wanders states_of(const std::vector<double>& one, const std::vector<double>& other) {
   std::vector<double> all = one;
   all.insert(all.end(), other.begin(), other.end());
-  const double limit = limit_between_modes(all, kLeastApart);
+  const double limit = limit_between_modes(all, kLeastApart, kModesApart);
   if (!std::isfinite(limit)) return {};
-  double stays = 0, expected = 0, variance = 0;
   const Stays of_one(one, limit), of_other(other, limit);
-  for (const Stays& run : {of_one, of_other})
-    if (run.has_both()) stays += run.stays, expected += run.expected(), variance += run.variance();
-  if (!(stays < expected - kPersists * std::sqrt(variance))) return {};
+  std::vector<const Stays*> mixed;
+  for (const Stays* run : {&of_one, &of_other})
+    if (run->has_both()) mixed.push_back(run);
+  if (mixed.empty() || !persists(mixed)) return {};
   const double by = std::log((of_one.sum_above + of_other.sum_above) / (of_one.above + of_other.above) *
                              (of_one.below + of_other.below) / (of_one.sum_below + of_other.sum_below));
-  const auto shown = [by](const Stays& run) { return run.has_both() ? Wander{by, run.stays} : Wander{}; };
+  // The first and the last stay are cut off: together they are worth one. A run that alternates as by chance is noise about the limit
+  // of both, and vouches for no more than a run of one change.
+  const auto shown = [by](const Stays& run) {
+    if (!run.has_both()) return Wander{};
+    return Wander{by, persists({&run}) ? run.stays - 1 : std::min(run.stays - 1, kOfChange)};
+  };
   return {shown(of_one), shown(of_other)};
 }
 

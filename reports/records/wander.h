@@ -3,12 +3,12 @@
 //
 // Levels are seen in two ways.
 //
-//   states   There are two modes (slow_steps.h), and they alternate less often than by chance: the runs test of Wald and Wolfowitz, 1940.
+//   states   There are two modes (slow_steps.h), and they alternate less often than by chance: the exact runs test of Wald and Wolfowitz, 1940.
 //            The modes of two runs are also looked for in both together. A run that ends in another state holds few steps of it.
 //   change   There is one step or a line within the run, by strong evidence (levels.h). That is two stays.
 //
 // A run of r stays at levels that differ by d knows its mean to d / (2 sqrt r). A run that shows none, or much smaller ones, may be one
-// long stay, unless the other has eight or more: then it would have shown one.
+// long stay, unless the other has twelve or more: then it would have shown one.
 #pragma once
 #include <vector>
 
@@ -18,7 +18,7 @@ namespace mbench::reports {
 
 struct Wander {
   double by = 0;     // between the levels, as a logarithm; 0: none are seen
-  double stays = 0;  // at one level or the other
+  double stays = 0;  // at one level or the other; the first and the last count as one
 };
 // Positive samples in the order they were taken. A warm-up and a single spike are left out, of a change all slow steps.
 Wander wander_of(const std::vector<double>& samples, const SlowSteps& slow);

@@ -67,7 +67,11 @@ TEST_CASE("accept: what a machine's file says and is not reached fails, with its
   const json verdict = json::parse(read_text_file(room / "a/accept.json"));
   CHECK(verdict.at("verdict") == "FAIL");
   CHECK_FALSE(verdict.at("reasons").empty());
-  CHECK_THAT(read_text_file(room / "a/accept.html"), Contains("<strong>FAIL</strong>") && Contains("<td>GFLOP/s</td>"));
+  const std::string page = read_text_file(room / "a/accept.html");
+  CHECK_THAT(page, Contains("<strong>FAIL</strong>") && Contains("<td>GFLOP/s</td>"));
+  const std::string steps = page.substr(page.find("<h2>Steps</h2>"));
+  CHECK_THAT(steps, Contains("<th scope=col>Point</th><th scope=col>Verdict</th><th scope=col>Measured step</th>") &&
+                        Contains("</th><td>FAIL</td><td>"));
 }
 
 TEST_CASE("accept: bad input is refused before anything is measured") {
@@ -102,7 +106,11 @@ TEST_CASE("check files: a fleet of them, and report, compare, baseline and trend
   CHECK(room.shell("$M check --fleet n0.json n1.json n2.json").code == 0);
   CHECK(room.shell("$M check --fleet n*.json slow.json --rule '2 of *@5%'").code == 0);
   CHECK_THAT(room.shell("$M check --fleet n*.json --rule x").err, Contains("[--rule] not a rule"));
-  CHECK_THAT(room.shell("$M report fleet.json").out, Contains("Fleet of 6 nodes"));
+  CHECK_THAT(room.shell("$M check --fleet n*.json --rule mem@5%").err, Contains("[--rule] no such figure"));
+  CHECK_THAT(room.shell("$M report fleet.json").out,
+             Contains("Fleet of 6 nodes") && Contains("**h9** falls out: *@10%: memory 50 GB/s"));
+  CHECK_THAT(room.shell("$M report fleet.json --format html").out, Contains("1 falls out."));
+  CHECK_THAT(room.shell("$M check --fleet n*.json slow.json --format junit").out, Contains("failures=\"1\""));
   CHECK_THAT(room.shell("$M report n0.json").out, Contains("Check of 1 rank"));
   const Run worse = room.shell("$M compare slow.json --baseline fleet.json");
   CHECK(worse.code == 1);

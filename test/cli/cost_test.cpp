@@ -43,6 +43,8 @@ TEST_CASE("cost of a spec and of the results of its sweep is the same, and adds 
   CHECK(a.at("device_hours").at(0).get<double>() == Approx(8 * elapsed / 3600));
   CHECK(a.at("money").at(0).get<double>() == Approx(2 * 8 * elapsed / 3600));
   CHECK(a.at("joules").at(0).get<double>() == Approx(8000 * elapsed));
+  CHECK(b.at("label") == "gpt2-345m");
+  CHECK(a.at("joules_of") == "all that --watts counts");
   // 14 bytes a parameter: 2 of the weights, 4 of their originals, 8 of Adam's moments.
   const double parameters = 354871296;  // of a vocabulary that is padded to 50,304
   CHECK(a.at("checkpoint_bytes").get<double>() == 14 * parameters);
@@ -53,8 +55,11 @@ TEST_CASE("cost says which input an unknown figure needs, and is a range where a
   put_spec(room);
   const Run bare = room.shell("$M cost s.json --tokens 30B" + std::string(kOn));
   REQUIRE(bare.code == 0);
-  CHECK_THAT(bare.out, Contains("goodput            unknown, need --mtbf and --checkpoint-bandwidth and --restart"));
+  CHECK_THAT(bare.out, Contains("goodput            unknown, need --mtbf, --checkpoint-bandwidth and --restart"));
   CHECK_THAT(bare.out, Contains("money              unknown, need --price"));
+  const Run never =
+      room.shell("$M cost s.json --tokens 30B --mtbf 10s --restart 1h --checkpoint-bandwidth 1GB/s" + std::string(kOn));
+  CHECK_THAT(never.out, Contains("elapsed            more than 1000 years") && Contains("it hardly comes on, need"));
   CHECK_THAT(bare.out, Contains("Wh, only of the devices in training"));
   json machine = json::parse(read_text_file(MBENCH_SOURCE_DIR "/engine/sim/machines/L4.json"));
   machine["device"].erase("watts");

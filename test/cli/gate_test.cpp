@@ -173,7 +173,7 @@ TEST_CASE("a baseline's life: add, compare with the folder, list, show, trend, r
   const std::string id = result(1, "", "").points[0].id;
   CHECK_THAT(room.shell("$M baseline show --point " + id).out, Contains("mpi Open MPI 4"));
   CHECK(room.shell("$M baseline rm").code == 2);
-  CHECK(room.shell("$M baseline rm --revision r1 --point " + id).out == "1 entries removed\n");
+  CHECK(room.shell("$M baseline rm --revision r1 --point " + id).out == "1 entry removed\n");
   CHECK(room.shell("$M baseline rm --before 2027").code == 0);
   CHECK(room.shell("$M baseline list").code == 2);
   CHECK(room.shell("$M trend").code == 2);
@@ -224,6 +224,8 @@ TEST_CASE(
   write_result_file(room / "old.json", old);
   write_result_file(room / "new.json", now);
   CHECK(room.shell("$M compare new.json --baseline old.json").code == 2);
+  CHECK_THAT(room.shell("$M compare new.json --baseline old.json").err,
+             Contains("env is ") && Contains("need --allow-different env"));
   const Run allowed = room.shell("$M compare new.json --baseline old.json --allow-different env");
   CHECK(allowed.code == 0);
   CHECK_THAT(allowed.out, Contains("- env: NCCL_ALGO=Tree, was none, as --allow-different has it"));
@@ -235,4 +237,23 @@ TEST_CASE(
              Contains("did you mean \"env\"?"));
   CHECK_THAT(room.shell("$M compare new.json --baseline b --allow-different model").err,
              Contains("[--allow-different] got model"));
+}
+
+TEST_CASE("gate: a baseline that is not there is said, with the command that makes one") {
+  const Room room;
+  write_result_file(room / "new.json", result(1, "2026-01-02T00:00:00Z", "b", 1));
+  const Run none = room.shell("$M compare new.json --baseline b");
+  CHECK(none.code == 2);
+  CHECK_THAT(none.err, Contains("[b] is not there, need ") && Contains("(mbench baseline add new.json --dir b)"));
+}
+
+TEST_CASE("gate: a page of two results says which they are, on what machine, and the verdicts") {
+  const Room room;
+  write_result_file(room / "old.json", result(1, "2026-01-01T00:00:00Z", "a", 1));
+  write_result_file(room / "new.json", result(1.5, "2026-01-02T00:00:00Z", "b", 1));
+  const Run page = room.shell("$M report --compare new.json old.json");
+  INFO(page.err);
+  CHECK(page.code == 0);
+  CHECK_THAT(page.out, Contains(" % slower") && Contains("new.json against old.json; ") && Contains("b against a") &&
+                           Contains("<h2>Verdicts</h2>"));
 }

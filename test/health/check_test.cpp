@@ -199,6 +199,22 @@ TEST_CASE("check: a machine file says what is expected, which ranks of one proce
   CHECK(*shared.figures[0].of[0].expected == Approx(*h.figures[0].of[0].expected / 2));  // two ranks on each host
 }
 
+TEST_CASE("check: what a machine's file estimates of its links is shown, and judges nothing") {
+  Health h = of(gemms({900, 900, 900, 900}));
+  Figure reduce{.what = "all_reduce", .scope = "all", .unit = "GB/s", .bytes = 1 << 28};
+  reduce.of = {{{0, 1}, 0.1, 0.01, 0}};
+  h.figures = {reduce};
+  expect(h, "H100-SXM5-80GB", "test");  // its links were measured
+  CHECK_FALSE(h.figures[0].of[0].estimated);
+  CHECK(judge(h, 0.4).size() == 1);
+  expect(h, "cpu", "test");
+  CHECK(h.figures[0].of[0].estimated);
+  CHECK(judge(h, 0.4).empty());
+  const Health again = health_from_json(nlohmann::json::parse(to_json(h, 0.4).dump()), "test");
+  CHECK(again.figures[0].of[0].estimated);
+  CHECK_THAT(to_markdown(again, 0.4), Contains(" est. |"));
+}
+
 TEST_CASE("check: its JSON is read back, its other forms name what stands out") {
   Health h = of(gemms({10, 9.5, 7, 9.8}));
   h.machine = "some & any";

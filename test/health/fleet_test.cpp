@@ -79,7 +79,16 @@ TEST_CASE("fleet: rules over one and over several figures name who falls out, an
   REQUIRE(out.size() == 1);
   CHECK_THAT(out[0].reasons.at(0), Contains("2 of memory,launch@5%: memory 60 GB/s, 41 % below the fleet's 100.9") &&
                                        Contains("launch 5.6 us, 12 % above the fleet's 5"));
-  CHECK_THAT(to_markdown(fleet, out, {}), Contains("**slow** falls out: 2 of memory,launch@5%"));
+  Fleet judged = fleet;
+  CHECK_THAT(to_markdown(judged), Contains("its nodes were not judged"));
+  judge(judged, checks, {read_rule("2 of memory,launch@5%", "test")});
+  const Fleet kept = fleet_from_json(nlohmann::json::parse(to_json(judged).dump()), "test");
+  CHECK_THAT(to_markdown(kept),
+             Contains("**slow** falls out: 2 of memory,launch@5%") && Contains("Rules: 2 of memory,launch@5%."));
+  CHECK_THAT(to_junit(kept), Contains("failures=\"1\"") && Contains("name=\"slow\""));
+  CHECK_NOTHROW(check_rules(fleet, {read_rule("2 of *,all_reduce/all@5%", "test")}, "--rule"));
+  CHECK_THROWS_WITH(check_rules(fleet, {read_rule("mem@5%", "test")}, "--rule"),
+                    Contains("[--rule] no such figure in these checks, got \"mem\", need") && Contains("memory"));
 }
 
 TEST_CASE("fleet: wrong data is named whatever the rules are, and a new node is held against the stored fleet") {

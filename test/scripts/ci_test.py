@@ -171,6 +171,35 @@ class Answers(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder:
                 self.assertEqual(self.slurm(folder, "exit 0\n", baselines), 3)
 
+    def test_of_a_slurm_job_that_is_killed_in_its_sweep(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.slurm(folder, "kill -9 $PPID\n", True), -9)
+            self.judged(f"{folder}/out/slurm-7", "compare.md")
+
+    def test_of_the_first_slurm_job_of_a_machine(self):
+        program = """case "$1" in
+sweep) while [ "$1" != --out ]; do shift; done; echo {} >"$2/results.json";;
+baseline) while [ "$1" != --dir ]; do shift; done; mkdir "$2";;
+esac
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.slurm(folder, program, False), 0)
+            out = pathlib.Path(folder, "out/slurm-7")
+            self.assertIsNotNone(next(ET.parse(out / "junit.xml").iter("testcase")).find("skipped"))
+            self.assertIn("the first baseline of this machine is stored", (out / "compare.md").read_text())
+
+    def test_of_a_gitlab_job_that_is_killed_before_it_judges(self):
+        job = (CI / "gitlab.yml").read_text()
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(CI, pathlib.Path(folder, "scripts/ci"))
+            begin = re.findall(r"    - (scripts/ci/no-verdict .*)", job[:job.index("    - apt-get")])
+            end = re.findall(r"    - (.*)", job[job.index("  after_script:"):job.index("  artifacts:")])
+            subprocess.run(["bash", "-ec", "\n".join(begin + end)], cwd=folder, check=True, stdout=subprocess.PIPE,
+                           env={"PATH": os.environ["PATH"]})
+            self.judged(f"{folder}/out/gate", "gate.md")
+            self.judged(f"{folder}/out/against", "compare.md")
+            self.assertEqual(pathlib.Path(folder, "out/comment.md").read_text().count("no verdict, see the log"), 2)
+
     def test_of_a_slurm_job_that_is_judged(self):
         program = """case "$1" in
 sweep) while [ "$1" != --out ]; do shift; done; mkdir -p "$2"; echo {} >"$2/results.json"; exit 3;;
@@ -220,7 +249,15 @@ class Templates(unittest.TestCase):
         after = next(i for i, step in enumerate(steps) if "scripts/ci/gate" in step) + 1
         self.assertGreaterEqual(len(steps) - after, 4, names)
         for step in steps[after:]:
-            self.assertRegex(step, r"\n        if: \$\{\{ !cancelled\(\)", step)
+            self.assertRegex(step, r"\n        if: \$\{\{ (!cancelled|always)\(\)", step)
+        answers = [step for step in steps if re.search(r"scripts/ci/comment|gh pr comment|upload-artifact", step)]
+        self.assertEqual(len(answers), 3)
+        for step in answers:  # also after a cancel
+            self.assertRegex(step, r"\n        if: \$\{\{ always\(\)", step)
+        of_job = int(re.search(r"^    timeout-minutes: (\d+)", text, flags=re.M)[1])
+        of_steps = [int(n) for n in re.findall(r"^        timeout-minutes: (\d+)", text, flags=re.M)]
+        self.assertEqual(len(of_steps), 3)
+        self.assertGreater(of_job, sum(of_steps))
         self.assertIn("--body-file out/comment.md", text)
 
     def test_gitlab_goes_on_after_a_failure_and_keeps_both_reports(self):
@@ -230,6 +267,9 @@ class Templates(unittest.TestCase):
             if re.match(r"    - scripts/(quickstart|ci/gate|ci/against)", line):
                 self.assertTrue(line.endswith("|| code=$?"), line)
         self.assertIn("    - exit $code\n", job)
+        self.assertLess(job.index("before_script:"), job.index("scripts/ci/no-verdict out/gate gate gate.md"))
+        self.assertLess(job.index("scripts/ci/no-verdict out/against against compare.md"), job.index("apt-get"))
+        self.assertLess(job.index("after_script:"), job.index("scripts/ci/comment out"))
         self.assertLess(job.index("scripts/ci/comment out"), job.index("scripts/ci/merge-request-note out/comment.md || true"))
         self.assertIn("junit: [out/gate/junit.xml, out/against/junit.xml]", job)
 

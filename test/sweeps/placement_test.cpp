@@ -60,6 +60,7 @@ TEST_CASE("host files of Open MPI, MPICH, PBS and Grid Engine are read") {
   CHECK_THAT(message_of([] { read_hostfile("h1:two\n", "f"); }), Contains("line 1 names no host"));
   CHECK(read_hostfile("fd00::12\n10.0.0.1:4\n", "f") == Nodes{{"fd00::12", 0}, {"10.0.0.1", 4}});
   CHECK(read_hostfile("h1 slots=2 max_slots=4\n", "f") == Nodes{{"h1", 2}});
+  CHECK(read_hostfile("h1 slots = 2 max_slots= 4\r\nh2 slots =3\n", "f") == Nodes{{"h1", 2}, {"h2", 3}});
 }
 
 TEST_CASE("a file that is no host file is refused by its line") {
@@ -70,6 +71,9 @@ TEST_CASE("a file that is no host file is refused by its line") {
   CHECK_THAT(refused("all:\n  hosts:\n"), Contains("line 1 names no host"));
   CHECK_THAT(refused("{\"hosts\": [\"h1\"]}"), Contains("line 1 names no host"));
   CHECK_THAT(refused("h1 and h2\n"), Contains("line 1 names no host"));
+  CHECK_THAT(refused("h1 slots\n"), Contains("line 1 names no host"));
+  CHECK_THAT(refused("h1\nh2 slots = 0\n"), Contains("line 2 leaves no room for a rank, got \"h2 slots = 0\""));
+  CHECK_THAT(refused("h1:0\n"), Contains("line 1 leaves no room for a rank"));
 }
 
 TEST_CASE("a launcher is given the host file in its own words") {

@@ -278,6 +278,9 @@ TEST_CASE("paid: the answer comes first: how much, where, on what, against what"
   for (ResultFile* file : {&now, &base})
     for (PointResult& r : file->points) r.iteration_ms = statistics_of({1, 2, 3});
   CHECK(first_line() == "undecided in 2 of 2 points");
+  CompareOptions all_open;
+  all_open.fail_on = {Verdict::ambiguous};
+  CHECK(first_line(all_open) == "undecided in 2 of 2 points");
   now.points[0].iteration_ms = base.points[0].iteration_ms = statistics_of(std::vector<double>(10, 5.0));
   CHECK(first_line() == "no regression, undecided in 1 of 2 points");
   CompareOptions strict;

@@ -119,6 +119,23 @@ TEST_CASE("rates: an author who hides a tenth in any steps, and makes the others
   CHECK(slower > longer / 10);  // and not all is left open
 }
 
+TEST_CASE("rates: a tenth more in any steps is slower or ambiguous, whatever noise it hides in") {
+  Random random(20261128);
+  mbench::reports::TimeTest test;
+  int hidden = 0, longer = 0;
+  for (const Shape& shape : of_no_change())
+    for (int run = 0; run < kRuns / 2; ++run)
+      for (const int samples : {20, 40}) {
+        const auto [base, now] = hidden_in(shape, random, samples, 0.10);
+        if (reports::mean_of(now).mean < (1 + 1.5 * kThreshold) * reports::mean_of(base).mean) continue;  // chance
+        const reports::TimeVerdict verdict = judge_time(test.weigh(now, base), kThreshold).verdict;
+        ++longer;
+        hidden += verdict == reports::TimeVerdict::same || verdict == reports::TimeVerdict::faster;
+      }
+  CHECK(hidden == 0);
+  CHECK(longer > 20 * kRuns);
+}
+
 TEST_CASE("rates: what recurs as by the clock is slower, in 30 samples") {
   for (const double by : {0.05, 0.10})
     for (const Shape& shape : of_longer(by))
