@@ -61,6 +61,7 @@ class Adviser {
     nodes();
     loader();
     activations();
+    graphs();
     std::stable_sort(advice_.begin(), advice_.end(), [](const Advice& a, const Advice& b) { return a.gain > b.gain; });
     std::vector<std::string> texts;
     for (Advice& t : advice_) texts.push_back(std::move(t.text));
@@ -330,6 +331,24 @@ class Adviser {
       advice_.push_back({best->first, fmt::format("offload_activations {} in place of recompute {} takes {:.1f} % less "
                                                   "time",
                                                   best->second, name_of(p_.recompute), best->first * 100)});
+  }
+
+  // Of parts of layers, where the device waits for its host.
+  void graphs() {
+    if (p_.capture.any() || !now_.result.time_anatomy_ms) return;
+    if ((*now_.result.time_anatomy_ms)[TimePart::host] < kWorthTelling * ms(now_)) return;
+    std::optional<std::pair<double, std::string>> best;
+    for (const strategies::Choice& choice : strategies::graph().choices(p_, 0))
+      for (const nlohmann::json& value : choice.values) {
+        Point other = p_;
+        other.capture = read_capture(value, "advice");
+        if (!other.capture.any() || !lacking(framework_of(p_.framework)->can, other).empty()) continue;
+        if (const auto gain = less_time(other); gain && *gain > kWorthTelling && (!best || *gain > best->first))
+          best = {*gain, name_of(other.capture)};
+      }
+    if (best)
+      advice_.push_back({best->first, fmt::format("capture {} takes {:.1f} % less time: the device waits for its host",
+                                                  best->second, best->first * 100)});
   }
 
   const Point& p_;

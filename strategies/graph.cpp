@@ -157,6 +157,25 @@ MaybeFault refuse(const Point& p) {
   return why_only_simulated(p, *framework);
 }
 
+// Graphs of parts, the most of a layer last. Only for searches that ask: where the device is ahead of the host they change nothing.
+std::vector<Choice> choices(const Point& p, std::int64_t) {
+  std::vector<nlohmann::json> values = {false};
+  const bool experts = p.model.experts > 0, dense = has_dense(p.model);
+  std::vector<std::string> parts = {"attention"};
+  if (dense) parts.push_back("attention+mlp");
+  const std::string before = dense ? "attention+mlp" : "attention";
+  if (experts) parts.push_back(before + "+moe_router");
+  if (experts && p.ep_communication == EpCommunication::all_to_all)
+    parts.push_back(before + "+moe_router+moe_preprocess");
+  parts.push_back("layer");
+  for (const std::string& name : parts) {
+    Point captured = p;
+    captured.capture = read_capture(name, "choices");
+    if (!p.offload_activations.any() && !why_not_parts(captured)) values.push_back(name);
+  }
+  return {{"capture", std::move(values), true}};
+}
+
 void write(const Point& p, Plan& plan) {
   plan.framework = framework_of(p.framework);
   plan.attention = p.attention;
@@ -167,7 +186,7 @@ void write(const Point& p, Plan& plan) {
 }  // namespace
 
 Strategy graph() {
-  return {"graph", {"framework", "attention", "capture"}, refuse, nullptr, write};
+  return {"graph", {"framework", "attention", "capture"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

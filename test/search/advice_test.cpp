@@ -79,6 +79,16 @@ TEST_CASE("what layers exchange over tp is told to travel beside GEMMs, with wha
              Contains(fmt::format("tp_comm_overlap with sequence_parallel takes {:.1f} % less time", less * 100)));
 }
 
+TEST_CASE("a step whose device waits for its host is told to capture parts of layers") {
+  const json changes = {{"framework", "megatron-core"}, {"seq", 512}, {"sequence_parallel", true}};
+  const std::string line = line_with(reported(changes), "capture ");
+  CHECK_THAT(line, Contains("less time: the device waits for its host"));
+  json captured = changes;
+  captured["capture"] = "attention+mlp";
+  CHECK(simulate(point(captured)).result.iteration_ms->mean < simulate(point(changes)).result.iteration_ms->mean);
+  for (const std::string& other : reported(captured)) CHECK_THAT(other, !Contains("capture "));
+}
+
 TEST_CASE(
     "activations go to host memory in place of recompute where the device has no room, and come back where it has") {
   json changes = {

@@ -111,6 +111,9 @@ const Case kCases[] = {
      R"({"model": {"preset": "llama-3-8b", "layers": 8}, "seq": 4096, "global_batch": 16, "precision": "bf16", "attention": "flash",
          "dropout": 0, "tp": [1, 2], "pp": [1, 2], "sequence_parallel": "any", "recompute": ["none", "selective"], "micro_batch": [1, 2],
          "offload_activations": ["none", "core_attn+attn_proj", "attn_norm+core_attn+attn_proj+mlp_norm", "layers:2"]})"},
+    {"graphs of parts, whose host costs less", "H100-SXM5-80GB", 4,
+     R"({"model": "mixtral-bytes-4m", "seq": 128, "global_batch": 16, "precision": "bf16", "framework": "megatron-core", "tp": [1, 2], "pp": [1, 2],
+         "ep": [1, 2], "capture": "any", "micro_batch": [1, 2]})"},
     {"a CPU", "cpu", 2, R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
 };
 

@@ -87,6 +87,23 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(offloads() == json({"none", "moments", "optimizer", "all"}));
 }
 
+TEST_CASE("graphs of parts are offered by name, of those that the model has and that can be captured") {
+  const auto offered = [](const std::string& model, const std::string& fields) {
+    const auto all = strategies::graph().choices(
+        point_of(fmt::format(R"({{"model": "{}", "seq": 64, "global_batch": 8, {}}})", model, fields)), 8);
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].by_name);
+    return json(all[0].values);
+  };
+  CHECK(offered("gpt-bytes-tiny", R"("dp": 2)") == json({false, "attention", "attention+mlp", "layer"}));
+  CHECK(offered("gpt-bytes-tiny", R"("recompute": "full")") == json({false}));
+  CHECK(offered("gpt-bytes-tiny", R"("offload_activations": "core_attn")") == json({false}));
+  CHECK(offered("mixtral-bytes-4m", R"("dp": 2)") ==
+        json({false, "attention", "attention+moe_router", "attention+moe_router+moe_preprocess", "layer"}));
+  CHECK(offered("mixtral-bytes-4m", R"("dp": 2, "ep": 2, "ep_communication": "all_gather")") ==
+        json({false, "attention", "attention+moe_router", "layer"}));
+}
+
 TEST_CASE("how tokens meet the experts of other ranks is offered by name alone, where it can differ") {
   const auto offered = [](const std::string& fields) {
     const Point p =
