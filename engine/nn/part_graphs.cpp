@@ -6,13 +6,17 @@ namespace mbench {
 namespace {
 
 // What libraries make at their first calls is not made while a stream is captured, and memory repeats from the second step on.
-constexpr std::int64_t kRecordedStep = 1;
+constexpr std::int64_t kFirstRecordedStep = 1;
 
 }  // namespace
 
 void PartGraphs::begin_step(Device& device, std::int64_t step) {
   step_ = step;
   device.memory().begin_history();
+  const std::size_t reserved = device.memory().reserved();
+  if (step < kFirstRecordedStep || (recorded_step_ >= 0 && reserved == reserved_)) return;
+  runs_.clear();
+  recorded_step_ = step, reserved_ = reserved;
 }
 
 PartGraphs::Graph PartGraphs::record(Device& device, const std::function<void()>& part) const {
@@ -40,12 +44,12 @@ void PartGraphs::run(Device& device, const Place& place, bool launched, const st
     device.host_work(HostWork::graph_end);
     return;
   }
-  if (step_ < kRecordedStep) return part();
+  if (step_ < kFirstRecordedStep) return part();
   Runs& runs = runs_[place];
   if (runs.step != step_) runs.step = step_, runs.next = 0;
   const std::size_t at = runs.next++;
   if (at < runs.graphs.size()) return replay(device, runs.graphs[at], part);
-  check(step_ == kRecordedStep, "capture", "a captured part that no earlier step had");
+  check(step_ == recorded_step_, "capture", "a captured part that no earlier step had");
   runs.graphs.push_back(record(device, part));
 }
 

@@ -1,5 +1,6 @@
 // Captured parts of layers (Plan::captured). A part is recorded in its first run of the second step, for each micro batch, and replayed
-// from then on. Its code runs again for what it does on the host: it takes the same memory, which is checked, and enqueues nothing.
+// from then on. Its code runs again for what it does on the host: it takes the same memory, which is checked, and enqueues nothing. Where the
+// allocator's memory grew in the step that was recorded, later steps take other blocks of it: then the next step is recorded instead.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -40,7 +41,8 @@ class PartGraphs {
   void replay(Device& device, const Graph& graph, const std::function<void()>& part);
 
   std::map<Place, Runs> runs_;
-  std::int64_t step_ = 0, replays_ = 0;
+  std::int64_t step_ = 0, recorded_step_ = -1, replays_ = 0;
+  std::size_t reserved_ = 0;  // of the allocator, as the recorded step began
 };
 
 }  // namespace mbench

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "engine/base/error.h"
+#include "engine/framework/framework.h"
 #include "engine/point/fields.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
@@ -129,8 +130,22 @@ std::vector<Advice> advice_of(const std::string& reason) {
   return all;
 }
 
+// A former word that says what the preset has by itself goes with the preset.
+void drop_words_of_preset(json& spec) {
+  const json framework = spec.value("framework", json());
+  const json preset = framework.is_object() ? framework.value("preset", json()) : framework;
+  for (const FrameworkFile& file : builtin_frameworks())
+    if (preset == file.name())
+      for (const FrameworkOption& option : file.options()) {
+        const auto said = spec.find(option.name);
+        if (said != spec.end() && (said->is_string() ? said->get<std::string>() : said->dump()) == option.otherwise)
+          spec.erase(said);
+      }
+}
+
 json followed(json spec, const Advice& advice) {
   for (const auto& [field, value] : advice) {
+    if (field == "framework.preset") drop_words_of_preset(spec);
     // What a spec says in a former word it says in the new one now.
     if (field.starts_with(kFrameworkField))
       spec.erase(field == "framework.preset" ? "graph" : field.substr(kFrameworkField.size()));

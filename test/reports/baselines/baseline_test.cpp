@@ -307,7 +307,8 @@ bool holds_all_of(const nlohmann::json& now, const nlohmann::json& stored) {
 TEST_CASE("the baselines of this repository are read, and written back with all that they said") {
   std::size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(MBENCH_SOURCE_DIR) / "baselines")) {
-    if (entry.path().extension() != ".json") continue;
+    if (entry.path().extension() != ".json" || entry.path().parent_path().filename() == "files")
+      continue;  // those are records of a GPU
     INFO(entry.path().string());
     const std::string path = entry.path().string();
     const BaselineFile file = read_baseline_file(path);
