@@ -1,9 +1,8 @@
 #include "engine/point/capture.h"
 
 #include <nlohmann/json.hpp>
-#include <vector>
 
-#include "engine/base/json_reader.h"
+#include "engine/point/joined_parts.h"
 
 namespace mbench {
 namespace {
@@ -18,36 +17,12 @@ constexpr Choices<CapturedPart, kCapturedParts> kNames = {{{"layer", CapturedPar
                                                            {"moe_router", CapturedPart::moe_router},
                                                            {"moe_preprocess", CapturedPart::moe_preprocess}}};
 
-CapturedParts read_parts(const json& value, const std::string& where) {
-  CapturedParts found;
-  if (value.is_array()) {
-    for (std::size_t i = 0; i < value.size(); ++i)
-      found.add(read_choice(value[i], fmt::format("{}[{}]", where, i), kNames));
-    return found;
-  }
-  const std::string text = read_string(value, where);
-  std::vector<std::string> choices;
-  for (const auto& [name, part] : kNames) choices.emplace_back(name);
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('+', begin), text.size());
-    const std::string name = text.substr(begin, end - begin);
-    bool known = false;
-    for (const auto& [each, part] : kNames)
-      if (name == each) found.add(part), known = true;
-    if (!known)
-      fail(ErrorKind::bad_input, where, "no such part, got {}, {}, or true or false", short_json(value),
-           nearest_choice(name, choices));
-    begin = end + 1;
-  }
-  return found;
-}
-
 }  // namespace
 
 Capture read_capture(const json& value, const std::string& where) {
   if (value.is_boolean()) return value.get<bool>();
   if (value == "true" || value == "false") return value == "true";
-  const CapturedParts parts = read_parts(value, where);
+  const CapturedParts parts = read_joined_parts(value, where, kNames, {}, ", or true or false");
   if (parts.has(CapturedPart::layer) && parts != CapturedParts{CapturedPart::layer})
     fail(ErrorKind::bad_input, where,
          "the part layer holds all others, need it without others, or the others without it");

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "engine/base/json_reader.h"
+#include "engine/point/joined_parts.h"
 
 namespace mbench {
 namespace {
@@ -31,38 +31,16 @@ std::int64_t read_layers(const std::string& text, const json& value, const std::
   return layers;
 }
 
-OffloadedParts read_parts(const std::string& text, const json& value, const std::string& where) {
-  OffloadedParts found;
-  std::vector<std::string> choices = {"none", "layers:1"};
-  for (const auto& [name, part] : kNames) choices.emplace_back(name);
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('+', begin), text.size());
-    const std::string name = text.substr(begin, end - begin);
-    bool known = false;
-    for (const auto& [each, part] : kNames)
-      if (name == each) found.add(part), known = true;
-    if (!known)
-      fail(ErrorKind::bad_input, where, "no such part, got {}, {}", short_json(value), nearest_choice(name, choices));
-    begin = end + 1;
-  }
-  return found;
-}
-
 }  // namespace
 
 OffloadedActivations read_offloaded_activations(const json& value, const std::string& where) {
   OffloadedActivations found;
-  if (value.is_array()) {
-    for (std::size_t i = 0; i < value.size(); ++i)
-      found.parts.add(read_choice(value[i], fmt::format("{}[{}]", where, i), kNames));
-    return found;
-  }
-  const std::string text = read_string(value, where);
+  const std::string text = value.is_array() ? "" : read_string(value, where);
   if (text == "none") return found;
   if (text.starts_with(kLayers))
     found.layers = read_layers(text, value, where);
   else
-    found.parts = read_parts(text, value, where);
+    found.parts = read_joined_parts(value, where, kNames, {"none", "layers:1"}, "");
   return found;
 }
 

@@ -18,7 +18,8 @@ using ops::Fp8Operand;
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what cuBLAS recommends on Hopper
 constexpr std::size_t kFactors = 256;  // of it, for the factors of a GEMM of NVFP4, or for two scales
-// cuBLASLt 13.1 on an H200 ran every GEMM whose scales were at multiples of 256 bytes, and refused all whose scales were at others of 8.
+// On an H200 cuBLASLt 13.1 ran the GEMMs of tests, with scales at multiples of 256 bytes, and refused those of training, with scales at
+// others of 8. Their shapes differ too: that the addresses are the cause is not confirmed on a GPU.
 constexpr std::int64_t kScaleAlignment = 16;
 // CUDA 12.9's cuBLAS is the first with scales of blocks; they need a GPU of compute capability 9.0.
 #define MBENCH_FP8_BLOCKS (CUBLAS_VERSION >= 120900)
@@ -107,13 +108,13 @@ bool is_forward(const Fp8Matmul& op) {
 }
 
 // The call with what cuBLASLt has rules about.
-std::string describe(const Fp8Matmul& op) {
+std::string describe(const Fp8Matmul& op, const void* scales_a, const void* scales_b) {
   const auto at = [](const Tensor& t) { return alignment_of(t.data()); };
   return fmt::format(
       "cublasLtMatmul of {} x {} x {}, {} and {} to {}, beta {}, addresses divisible by {}, {} and {}, those of scales "
       "by {} and {},",
       op.m(), op.n(), op.k(), name_of(op.a.codes.dtype()), name_of(op.b.codes.dtype()), name_of(op.c.dtype()), op.beta,
-      at(op.a.codes), at(op.b.codes), at(op.c), at(op.a.inverse), at(op.b.inverse));
+      at(op.a.codes), at(op.b.codes), at(op.c), alignment_of(scales_a), alignment_of(scales_b));
 }
 
 }  // namespace
@@ -240,7 +241,7 @@ void Fp8Plans::run(const Fp8Matmul& op) {
       cublasLtMatmul(handle_, plan->description, alpha, op.b.codes.data(), plan->first.get(), op.a.codes.data(),
                      plan->second.get(), beta, op.c.data(), plan->result.get(), op.c.data(), plan->result.get(),
                      &plan->algorithm, static_cast<std::byte*>(workspace_) + kFactors, kWorkspace - kFactors, stream_);
-  if (status != CUBLAS_STATUS_SUCCESS) need(status, describe(op).c_str());
+  if (status != CUBLAS_STATUS_SUCCESS) need(status, describe(op, scales.a, scales.b).c_str());
 }
 
 }  // namespace mbench::cuda
