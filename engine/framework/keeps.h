@@ -62,6 +62,8 @@ struct Keeps {
       false;  // captured parts read their inputs and gradients from tensors of their own, to which they are copied / where they are
   int vocab_multiple =
       128;  // rows of word tables on each rank of tp are a multiple of this; 1: a multiple of the tp ranks only
+  bool chunked_loss =
+      false;  // logits of some positions at a time, and in forward all gradients that follow from them / of all positions
   bool filled_tensors = false;  // in simulation, every new tensor is filled before it is written / not filled
 
   bool operator==(const Keeps&) const = default;
@@ -94,6 +96,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"unfused_swiglu", &Keeps::unfused_swiglu},
     {"copied_gathers", &Keeps::copied_gathers},
     {"captured_inputs", &Keeps::captured_inputs},
+    {"chunked_loss", &Keeps::chunked_loss},
     {"filled_tensors", &Keeps::filled_tensors},
 };
 

@@ -127,6 +127,10 @@ class ParameterStore {
   const Tensor& gradients() const { return gradients_; }
   // What the optimizer updates: f32, or the weights themselves where those have its type and are in the same memory.
   const Tensor& main() const { return main_; }
+  // Those of them whose state lives on the device though the rest is the host's (StatePlan::host_share); else empty. They follow main()'s.
+  const Tensor& main_beside() const { return main_beside_; }
+  // How many of the elements that this rank owns have their optimizer state in host memory: the first ones.
+  std::int64_t host_elements() const { return host_elements_; }
   // The device's f32 originals, which the host's updated ones are copied to (StatePlan::main_on_device); else empty.
   const Tensor& main_on_device() const { return main_on_device_; }
   // Whether every rank has all f32 originals, though each updates only its own: PyTorch's optimizers that shard their state
@@ -211,7 +215,8 @@ class ParameterStore {
   StateLayout layout_;
   std::vector<Bucket> buckets_;
   std::vector<int> bucket_of_;  // [parameter], where anything is sharded
-  Tensor weights_, gradients_, main_, main_on_device_;
+  Tensor weights_, gradients_, main_, main_beside_, main_on_device_;
+  std::int64_t host_elements_ = 0;
   ScaleHistory scales_;
   Fp8Parameters fp8_;
   InitialValues initial_;

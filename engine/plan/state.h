@@ -29,6 +29,8 @@ struct StatePlan {
   Residence weights_at = Residence::device, optimizer_at = Residence::device, gradients_at = Residence::device;
   // With optimizer state in host memory and 16-bit weights on the device: the device keeps f32 originals too.
   bool main_on_device = false;
+  // With optimizer state in host memory: the share of it, from the first element that a rank owns on. The device keeps and updates the rest.
+  double host_share = 1;
 
   bool sharded() const { return optimizer.sharded(); }
   bool operator==(const StatePlan&) const = default;

@@ -49,6 +49,8 @@ struct LayoutSpec {
   std::int64_t optimizer_instances = 1;
   bool fsdp_no_sync = false;  // fsdp: gradients accumulate whole over micro batches and are reduced once
   Offload offload = Offload::none;
+  // With `offload`: the share of what a rank owns of the optimizer state that lives in host memory (--optimizer-offload-fraction).
+  double offload_fraction = 1;
   // Kept activations in host memory until their backward, and how many elements the smallest tensor has that goes there
   // (--min-offloaded-tensor-size).
   OffloadedActivations offload_activations;
