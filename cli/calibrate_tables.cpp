@@ -217,27 +217,27 @@ void measure_calls(World& world, Device& device, Group& group, bool quick, std::
         const std::function<void()> run_it = [&] {
           switch (call) {
             case sim::Call::all_reduce:
-              return group.all_reduce(whole);
+              return group.run(comm::AllReduce{whole});
             case sim::Call::start_all_reduce:
-              return group.start_all_reduce(whole)->wait();
+              return group.start(comm::AllReduce{whole})->wait();
             case sim::Call::all_gather:
-              return group.all_gather(part, whole);
+              return group.run(comm::AllGather{part, whole});
             case sim::Call::reduce_scatter:
-              return group.reduce_scatter(whole, part);
+              return group.run(comm::ReduceScatter{whole, part});
             case sim::Call::all_to_all:
-              return group.all_to_all(whole, other);
+              return group.run(comm::AllToAll{whole, other});
             case sim::Call::start_all_to_all:
-              return group.start_all_to_all(whole, other)->wait();
+              return group.start(comm::AllToAll{whole, other})->wait();
             case sim::Call::broadcast:
-              return group.broadcast(whole, 0);
+              return group.run(comm::Broadcast{whole, 0});
             case sim::Call::reduce:
-              return group.reduce(whole, 0);
+              return group.run(comm::Reduce{whole, 0});
             case sim::Call::shift:
-              return group.start_shift(whole, other)->wait();
+              return group.start(comm::Shift{whole, other})->wait();
             case sim::Call::message:
               if (next >= k) return;
-              if (group.rank() % 2 == 0) return group.start_send(whole, next, 0)->wait();
-              return group.receive(other, next, 0);
+              if (group.rank() % 2 == 0) return group.start(comm::Send{whole, next, 0})->wait();
+              return group.run(comm::Receive{other, next, 0});
           }
         };
         c.curve.work.push_back(static_cast<double>(whole.bytes()));

@@ -36,24 +36,39 @@ Buffers make_buffers(Device& device, std::int64_t elements, DType dtype, int ran
 
 const std::vector<Collective>& collectives() {
   static const std::vector<Collective> all = {
-      {"all_reduce", [](int k) { return 2 * part_of(k); }, [](Group& g, const Buffers& b) { g.all_reduce(b.whole); },
-       whole, whole,
+      {"all_reduce", [](int k) { return 2 * part_of(k); },
+       [](const Buffers& b) { return comm::Collective(comm::AllReduce{b.whole}); }, whole, whole,
        [](int, int, std::int64_t, std::int64_t i) {
          return Source{Source::kAll, i};
        }},
-      {"all_gather", part_of, [](Group& g, const Buffers& b) { g.all_gather(b.part, b.whole); }, part, whole,
+      {"all_gather", part_of,
+       [](const Buffers& b) {
+         return comm::Collective(comm::AllGather{b.part, b.whole});
+       },
+       part, whole,
        [](int, int, std::int64_t each, std::int64_t i) {
          return Source{static_cast<int>(i / each), i % each};
        }},
-      {"reduce_scatter", part_of, [](Group& g, const Buffers& b) { g.reduce_scatter(b.whole, b.part); }, whole, part,
+      {"reduce_scatter", part_of,
+       [](const Buffers& b) {
+         return comm::Collective(comm::ReduceScatter{b.whole, b.part});
+       },
+       whole, part,
        [](int rank, int, std::int64_t each, std::int64_t i) {
          return Source{Source::kAll, rank * each + i};
        }},
-      {"all_to_all", part_of, [](Group& g, const Buffers& b) { g.all_to_all(b.whole, b.other); }, whole, other,
+      {"all_to_all", part_of,
+       [](const Buffers& b) {
+         return comm::Collective(comm::AllToAll{b.whole, b.other});
+       },
+       whole, other,
        [](int rank, int, std::int64_t each, std::int64_t i) {
          return Source{static_cast<int>(i / each), rank * each + i % each};
        }},
-      {"send", [](int) { return 1.0; }, [](Group& g, const Buffers& b) { g.start_shift(b.whole, b.other)->wait(); },
+      {"send", [](int) { return 1.0; },
+       [](const Buffers& b) {
+         return comm::Collective(comm::Shift{b.whole, b.other});
+       },
        whole, other,
        [](int rank, int ranks, std::int64_t, std::int64_t i) {
          return Source{(rank + ranks - 1) % ranks, i};
@@ -66,7 +81,7 @@ std::int64_t wrong_elements(const Collective& c, Group& group, Device& device, c
   std::vector<float> values(static_cast<std::size_t>(in.numel()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = sample(group.rank(), static_cast<std::int64_t>(i));
   device.write(in, std::as_bytes(std::span(values)));
-  c.call(group, b);
+  group.run(c.call(b));
   values.assign(static_cast<std::size_t>(out.numel()), -1);
   device.read(out, std::as_writable_bytes(std::span(values)));
   std::array<float, kPeriod> sums{};

@@ -29,7 +29,7 @@ struct Source {
 struct Collective {
   std::string_view name;
   double (*factor)(int ranks);  // of the bus bandwidth
-  void (*call)(Group& group, const Buffers& buffers);
+  comm::Collective (*call)(const Buffers& buffers);
   Tensor (*input)(const Buffers& buffers);   // what a rank gives; of all-reduce it becomes the result
   Tensor (*output)(const Buffers& buffers);  // what it gets
   // Where element `i` of rank `rank`'s result comes from; `each`: elements of the whole buffer over the ranks.

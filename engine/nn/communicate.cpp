@@ -1,5 +1,7 @@
 #include "engine/nn/communicate.h"
 
+#include <optional>
+
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
@@ -98,36 +100,12 @@ class Carried {
   }
 
   void run() const {
-    switch (exchange_.what) {
-      case Collective::none:
-      case Collective::scatter:
-        return;
-      case Collective::all_reduce:
-        return group_.all_reduce(in_);
-      case Collective::all_gather:
-        return group_.all_gather(in_, out_);
-      case Collective::reduce_scatter:
-        return group_.reduce_scatter(in_, out_);
-      case Collective::all_to_all:
-        return group_.all_to_all(in_, out_);
-    }
+    if (const auto c = collective()) group_.run(*c);
   }
   // Null where nothing travels.
   std::unique_ptr<Pending> start() const {
-    switch (exchange_.what) {
-      case Collective::none:
-      case Collective::scatter:
-        return nullptr;
-      case Collective::all_reduce:
-        return group_.start_all_reduce(in_);
-      case Collective::all_gather:
-        return group_.start_all_gather(in_, out_);
-      case Collective::reduce_scatter:
-        return group_.start_reduce_scatter(in_, out_);
-      case Collective::all_to_all:
-        return group_.start_all_to_all(in_, out_);
-    }
-    return nullptr;
+    const auto c = collective();
+    return c ? group_.start(*c) : nullptr;
   }
   // Once it has run, or what was started has been waited for.
   Tensor result() {
@@ -138,6 +116,23 @@ class Carried {
   }
 
  private:
+  std::optional<comm::Collective> collective() const {
+    switch (exchange_.what) {
+      case Collective::none:
+      case Collective::scatter:
+        return std::nullopt;
+      case Collective::all_reduce:
+        return comm::AllReduce{in_};
+      case Collective::all_gather:
+        return comm::AllGather{in_, out_};
+      case Collective::reduce_scatter:
+        return comm::ReduceScatter{in_, out_};
+      case Collective::all_to_all:
+        return comm::AllToAll{in_, out_};
+    }
+    return std::nullopt;
+  }
+
   Context& context_;
   Exchange exchange_;
   Group& group_;

@@ -69,14 +69,14 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
   } else {
     run(c.device, ops::RowMax{logits, max, valid});
     Group& others = c.groups.over(split_);
-    others.all_reduce(max, ReduceOp::max);
+    others.run(comm::AllReduce{max, ReduceOp::max});
     if (keep_exp)
       saved.exp = style == LogitsGradient::exponentials_in_copy
                       ? logits
                       : c.device.empty(logits.shape(), DType::f32, Category::activations, "exponentials");
     run(c.device, ops::ExpSum{logits, max, t.labels, first, valid, saved.sum, target, saved.exp});
-    others.all_reduce(target);
-    others.all_reduce(saved.sum);
+    others.run(comm::AllReduce{target});
+    others.run(comm::AllReduce{saved.sum});
   }
   run(c.device, ops::CrossEntropyLoss{saved.sum, target, t.weights, t.inv_weight_sum, loss, t.loss_factor()});
   if (keep_exp) return;

@@ -362,7 +362,7 @@ ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows) const 
   t.context_ = &c;
   t.in_ = std::move(rows);
   t.out_ = c.device.empty(t.in_.shape(), t.in_.dtype(), Category::activations, "rows of other ranks");
-  t.pending_ = c.groups.over({Axis::ep}).start_all_to_all(t.in_, t.out_);
+  t.pending_ = c.groups.over({Axis::ep}).start(comm::AllToAll{t.in_, t.out_});
   return t;
 }
 
@@ -378,7 +378,7 @@ ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows, const 
   t.in_ = std::move(rows);
   t.out_ = c.device.empty(shape, t.in_.dtype(), Category::activations, "rows of other ranks");
   t.pending_ = c.groups.over({Axis::ep})
-                   .start_all_to_all(t.in_.slice(0, sum(sent)), t.out_.slice(0, sum(received)), sent, received);
+                   .start(comm::AllToAll{t.in_.slice(0, sum(sent)), t.out_.slice(0, sum(received)), sent, received});
   return t;
 }
 

@@ -32,8 +32,8 @@ void ScaleHistory::allocate(Device& device) {
 void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t step, const Tensor& on_device) {
   for (OfType& t : types_) {
     if (t.count == 0) continue;
-    groups.over({Axis::tp}).all_reduce(t.amax, ReduceOp::max);
-    groups.over(Axes{Axis::cp} | kBatchAxes).all_reduce(t.amax, ReduceOp::max);
+    groups.over({Axis::tp}).run(comm::AllReduce{t.amax, ReduceOp::max});
+    groups.over(Axes{Axis::cp} | kBatchAxes).run(comm::AllReduce{t.amax, ReduceOp::max});
     run(device, ops::UpdateScales{t.amax, t.history, t.scale, t.inverse, step % kSteps,
                                   &t == &types_[0] ? DType::e4m3 : DType::e5m2, on_device});
   }
@@ -122,7 +122,7 @@ Fp8Tensor Fp8Gemms::quantise(Context& c, Operand operand, const Tensor& x, Fp8Wa
     scale = q.figures.slice(1, 1), inverse = q.figures.slice(kInverse, 1);
     run(c.device, ops::Fill{most, 0});
     run(c.device, ops::AbsMax{x, most});
-    for (const Axis axis : parts_of) c.groups.over({axis}).all_reduce(most, ReduceOp::max);
+    for (const Axis axis : parts_of) c.groups.over({axis}).run(comm::AllReduce{most, ReduceOp::max});
     run(c.device, ops::Fp8Scale{most, scale, inverse, type_of(operand)});
   }
   run(c.device, ops::Quantise{x, scale, q.straight.codes, q.transposed.codes, amax});

@@ -89,7 +89,7 @@ void Fp8Parameters::quantise(Device& device, const Groups& groups) {
         run(device, ops::AbsMax{part.main, m.scale});
     }
     for (auto& [axes, figures] : figures_) {
-      if (sharded_) groups.over(axes).all_reduce(figures.scales, ReduceOp::max);
+      if (sharded_) groups.over(axes).run(comm::AllReduce{figures.scales, ReduceOp::max});
       run(device, ops::Fp8Scale{figures.scales, figures.scales, figures.inverses, DType::e4m3, blocks});
     }
   }

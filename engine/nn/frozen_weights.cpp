@@ -92,7 +92,7 @@ void FrozenWeights::fetch(int unit) {
       continue;
     }
     mine.weights = device_.empty({all.size()}, own.dtype(), Category::weights, "gathered frozen weights of a unit");
-    mine.arriving = groups_.over(all.sharers()).start_all_gather(own, mine.weights);
+    mine.arriving = groups_.over(all.sharers()).start(comm::AllGather{own, mine.weights});
   }
 }
 

@@ -105,7 +105,7 @@ void Moe::plan_dispatch(Context& c, const MicroBatch& batch, const Tensor& exper
   const Tensor counts = own_ ? counts_of_own(c, saved) : plan.counts;
   const std::int64_t own = own_ ? saved.router.experts.shape().rows() : tokens;
   Group& together = c.groups.over(counted_apart_);
-  if (together.size() > 1) together.all_reduce(counts);
+  if (together.size() > 1) together.run(comm::AllReduce{counts});
   router_.count(c, counts, own * together.size(), saved.router);
 }
 
@@ -129,7 +129,7 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
   Tensor all = counts;
   if (own_ && ranks > 1) {
     all = c.device.empty({experts_number_}, DType::i64, Category::activations, "tokens of all experts");
-    c.groups.over({Axis::ep}).all_gather(counts, all);
+    c.groups.over({Axis::ep}).run(comm::AllGather{counts, all});
   }
   // Without values it is as if every expert had its share, and those of this rank what the fullest rank's have, and is waited for as it
   // is for real.
@@ -161,7 +161,7 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
   Group& peers = c.groups.over({Axis::ep});
   const Tensor theirs =
       c.device.empty({ranks, local}, DType::i64, Category::activations, "rows that come from each rank");
-  peers.all_to_all(counts.view({ranks, local}), theirs);
+  peers.run(comm::AllToAll{counts.view({ranks, local}), theirs});
   std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks), 0);
   for (std::size_t e = 0; e < number; ++e) sent[e / static_cast<std::size_t>(local)] += mine[e];
   saved.way = way_of(c.device, read(theirs, true, [&](std::int64_t i) { return peers.rank() * local + i % local; }),
@@ -177,7 +177,7 @@ void Moe::wait_for_sizes(Context& c, const Tensor& counts) const {
   Tensor rows = counts;
   if (Group& peers = c.groups.over({Axis::ep}); peers.size() > 1 && !own_) {
     rows = c.device.empty(counts.shape(), DType::i64, Category::activations, "rows that come from each rank");
-    peers.all_to_all(counts, rows);
+    peers.run(comm::AllToAll{counts, rows});
   }
   if (!c.device.real()) {
     c.device.read(rows, 0);

@@ -174,7 +174,7 @@ void ParameterStore::fetch(int b) {
   const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
   Tensor& gathered = plan_.keeps().copied_gathers ? mine.arrived : mine.weights;
   gathered = device_.empty({all.size()}, own.dtype(), Category::weights, "gathered weights of a unit");
-  mine.arriving.push_back(groups_.over(all.sharers()).start_all_gather(own, gathered));
+  mine.arriving.push_back(groups_.over(all.sharers()).start(comm::AllGather{own, gathered}));
 }
 
 void ParameterStore::fetch_updated() {
@@ -194,13 +194,13 @@ void ParameterStore::fetch_updated() {
       const Tensor weights =
           main_whole() ? main_.part(part.begin, {part.size()}) : weights_at(part.begin, {part.size()});
       if (state().cut == StatePlan::Cut::first)
-        peers.broadcast(weights, part.owner);
+        peers.run(comm::Broadcast{weights, part.owner});
       else
-        arriving.push_back(peers.start_broadcast(weights, part.owner));
+        arriving.push_back(peers.start(comm::Broadcast{weights, part.owner}));
     }
     if (all.parts.empty())
       arriving.push_back(
-          peers.start_all_gather(own_weights(layout_.own_of(b).front()), weights_at(all.begin, {all.size()})));
+          peers.start(comm::AllGather{own_weights(layout_.own_of(b).front()), weights_at(all.begin, {all.size()})}));
   }
   if (plan_.overlap_param_gather) return;
   for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) wait_for(b);

@@ -60,7 +60,7 @@ std::int64_t RankVisits::fullest(std::int64_t rows) const {
 void RankVisits::read_counts(Context& c, const Tensor& counts, RankWay& way) const {
   const Tensor theirs =
       c.device.empty(counts.shape(), DType::i64, Category::activations, "tokens that come from each rank");
-  c.groups.over({Axis::ep}).all_to_all(counts, theirs);
+  c.groups.over({Axis::ep}).run(comm::AllToAll{counts, theirs});
   if (!c.device.real()) {
     c.device.read(theirs, 0);
     return;
@@ -80,11 +80,11 @@ Tensor RankVisits::of_received(Context& c, Shape row, DType dtype, const RankWay
 namespace {
 
 // Where a forward and a backward take turns, the other goes on while these travel.
-void exchange(Context& c, const std::vector<Group::Parcel>& parcels, const std::vector<std::int64_t>& send,
+void exchange(Context& c, const std::vector<comm::Parcel>& parcels, const std::vector<std::int64_t>& send,
               const std::vector<std::int64_t>& receive, std::int64_t node_rows, Context::Way own) {
   Group& peers = c.groups.over({Axis::ep});
-  if (!c.fiber || c.way != own) return peers.forwarded_all_to_all(parcels, send, receive, node_rows);
-  const auto travelling = peers.start_forwarded_all_to_all(parcels, send, receive, node_rows);
+  if (!c.fiber || c.way != own) return peers.run(comm::ForwardedAllToAll{parcels, send, receive, node_rows});
+  const auto travelling = peers.start(comm::ForwardedAllToAll{parcels, send, receive, node_rows});
   c.travel(own);
   travelling->wait();
 }
@@ -94,7 +94,7 @@ void exchange(Context& c, const std::vector<Group::Parcel>& parcels, const std::
 std::vector<Tensor> RankVisits::send(Context& c, const std::vector<Tensor>& tensors, const RankWay& way,
                                      Context::Way own) const {
   std::vector<Tensor> arrived;
-  std::vector<Group::Parcel> parcels;
+  std::vector<comm::Parcel> parcels;
   for (const Tensor& x : tensors) {
     const Shape row{way.sent, x.shape().cols()};
     const Tensor rows = c.device.empty(row, x.dtype(), Category::activations, "tokens to ranks");
@@ -127,7 +127,7 @@ Tensor RankVisits::to_ranks(Context& c, const Tensor& x, const RankWay& way) con
 std::vector<Tensor> RankVisits::back(Context& c, std::vector<Tensor> made, const std::vector<Shape>& whole,
                                      const RankWay& way, Context::Way own) const {
   std::vector<Tensor> sums;
-  std::vector<Group::Parcel> parcels;
+  std::vector<comm::Parcel> parcels;
   for (Tensor& x : made) {
     const std::int64_t width = x.shape().cols();
     const Tensor rows = c.device.empty({way.sent, width}, x.dtype(), Category::activations, "tokens back from ranks");

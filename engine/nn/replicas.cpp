@@ -31,7 +31,7 @@ Tensor gather_to_first(Context& c, const Tensor& part, Category category, std::s
   Group& g = replicas_of(c);
   const std::int64_t n = part.numel();
   const Tensor all = c.device.empty({is_first_replica(c) ? g.size() : 0, n}, part.dtype(), category, what);
-  g.all_to_all(part.view({1, n}), all, only_first(g), each_if_first(g));
+  g.run(comm::AllToAll{part.view({1, n}), all, only_first(g), each_if_first(g)});
   return is_first_replica(c) ? all : Tensor();
 }
 
@@ -41,7 +41,7 @@ void scatter_from_first(Context& c, const Tensor& all, const Tensor& part) {
   const Tensor rows = is_first_replica(c)
                           ? all.view({g.size(), n})
                           : c.device.empty({0, n}, part.dtype(), Category::workspace, "nothing to scatter");
-  g.all_to_all(rows, part.view({1, n}), each_if_first(g), only_first(g));
+  g.run(comm::AllToAll{rows, part.view({1, n}), each_if_first(g), only_first(g)});
 }
 
 }  // namespace mbench

@@ -60,7 +60,7 @@ void Router::count(Context& c, const Tensor& counts, std::int64_t tokens, Saved&
 void Router::after_step(Context& c) const {
   if (!correction_) return;
   Group& replicas = c.groups.over(kBatchAxes);
-  replicas.all_reduce(load_);
+  replicas.run(comm::AllReduce{load_});
   const std::int64_t pairs = std::exchange(counted_, 0) * replicas.size() * active_;
   const auto mean = static_cast<double>(pairs) / static_cast<double>(load_.numel());
   run(c.device, ops::MoveCorrection{load_, correction_, static_cast<float>(mean), speed_});

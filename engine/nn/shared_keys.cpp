@@ -37,7 +37,7 @@ Tensor SharedKeys::share(int step) {
   if (way_ == KeysBy::all_gather) {
     if (step == 0) {
       next_ = context_.activation(of_all(now_.shape(), ranks_), kShare);
-      arriving_ = ranks_.start_all_gather(now_, next_);
+      arriving_ = ranks_.start(comm::AllGather{now_, next_});
       return now_;
     }
     if (arriving_) {
@@ -53,7 +53,7 @@ Tensor SharedKeys::share(int step) {
   }
   if (step + 1 < ranks_.size()) {
     next_ = context_.activation(now_.shape(), kShare);
-    arriving_ = ranks_.start_shift(now_, next_);
+    arriving_ = ranks_.start(comm::Shift{now_, next_});
   }
   return now_;
 }
@@ -95,13 +95,13 @@ void SharedKeyGradients::added(int step) {
   }
   sent_ = std::exchange(mine_, Tensor());
   from_neighbour_ = context_.activation(share_, kGradients);
-  arriving_ = ranks_.start_shift(sent_, from_neighbour_);
+  arriving_ = ranks_.start(comm::Shift{sent_, from_neighbour_});
 }
 
 Tensor SharedKeyGradients::finish() {
   if (way_ == KeysBy::all_gather) {
     const Tensor own = context_.activation(share_, kGradients);
-    ranks_.reduce_scatter(all_, own);
+    ranks_.run(comm::ReduceScatter{all_, own});
     all_.reset();
     return own;
   }

@@ -42,7 +42,8 @@ Tensor gather_by_ring(Context& c, const Exchange& e, const Tensor& own, bool kee
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t first = (ranks.rank() - i + n) % n * rows, next = (ranks.rank() - i - 1 + n) % n * rows;
     const Tensor part = i == 0 ? own : whole.slice(first, rows);
-    const std::unique_ptr<Pending> travelling = i + 1 < n ? ranks.start_shift(part, whole.slice(next, rows)) : nullptr;
+    const std::unique_ptr<Pending> travelling =
+        i + 1 < n ? ranks.start(comm::Shift{part, whole.slice(next, rows)}) : nullptr;
     each(part, first);
     if (travelling) travelling->wait();
   }
@@ -66,7 +67,7 @@ Tensor scatter_in_pieces(Context& c, const Exchange& e, const Shape& shape, std:
     Travelling t{c.activation(piece, "a piece of a linear output"),
                  c.activation(mine, "a piece of scattered activations"), nullptr};
     make(t.made, i * width);
-    t.pending = ranks.start_reduce_scatter(t.made, t.arrived);
+    t.pending = ranks.start(comm::ReduceScatter{t.made, t.arrived});
     all.push_back(std::move(t));
   }
   Shape scattered = mine;

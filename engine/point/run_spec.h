@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 
+#include "engine/point/node_placement.h"
+
 namespace mbench {
 
 struct RunSpec {
@@ -11,6 +13,9 @@ struct RunSpec {
   double max_seconds = 0;          // 0: no limit
   std::map<std::string, std::string> env;
   std::int64_t ranks_per_node = 0;  // ranks on each host, in order; 0: as the launcher and its job place them
+  // Simulation: on which leaves of the network the job's nodes stand, and what share of the leaves' uplinks other jobs take.
+  NodePlacement placement;
+  double background_load = 0;
   // Simulation: changed figures of the machine's file, by path ("network.gbps_per_device").
   std::map<std::string, double> machine;
   std::string device = "cpu";  // "cpu", "cuda" or "sim:<N>x<MACHINE>"

@@ -112,6 +112,35 @@ double Links::seconds(sim::Call call, double bytes, DType dtype, Reach r) const 
   return whole_ticks(estimate(call, bytes, dtype, r));
 }
 
+double Links::seconds(const comm::Collective& c, bool started, int ranks, Reach r) const {
+  const auto of = [&](sim::Call call, const Tensor& x) {
+    return seconds(call, static_cast<double>(x.bytes()), x.dtype(), r);
+  };
+  const auto timed = [&]<class C>(const C& each) -> double {
+    if constexpr (std::is_same_v<C, comm::AllReduce>)
+      return of(started ? sim::Call::start_all_reduce : sim::Call::all_reduce, each.x);
+    else if constexpr (std::is_same_v<C, comm::AllGather>)
+      return of(sim::Call::all_gather, each.out);
+    else if constexpr (std::is_same_v<C, comm::ReduceScatter>)
+      return of(sim::Call::reduce_scatter, each.in);
+    else if constexpr (std::is_same_v<C, comm::AllToAll>) {
+      const comm::Rows rows = each.rows(ranks);
+      return all_to_all(started ? sim::Call::start_all_to_all : sim::Call::all_to_all, row_bytes(each.in), rows.send,
+                        rows.receive, r);
+    } else if constexpr (std::is_same_v<C, comm::ForwardedAllToAll>)
+      return forwarded(row_bytes_of(each.parcels), each.send_rows, each.receive_rows, each.node_rows, r);
+    else if constexpr (std::is_same_v<C, comm::Shift>)
+      return of(sim::Call::shift, each.in);
+    else if constexpr (std::is_same_v<C, comm::Broadcast>)
+      return of(sim::Call::broadcast, each.x);
+    else if constexpr (std::is_same_v<C, comm::Reduce>)
+      return of(sim::Call::reduce, each.x);
+    else
+      return 0;
+  };
+  return std::visit(timed, c);
+}
+
 double Links::estimate(sim::Call call, double bytes, DType dtype, Reach r) const {
   if (const auto* measured = machine_.measured.get(); measured && r.nodes == 1 && direct_)
     if (const auto seconds = measured->seconds(call, bytes, dtype, r.per_node)) return *seconds;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/comm/group.h"
+#include "engine/comm/collectives.h"
 #include "engine/device/tensor.h"
 #include "engine/sim/machine.h"
 
@@ -23,9 +23,9 @@ inline double row_bytes(const Tensor& x) {
 }
 
 // The same over tensors that travel together.
-inline double row_bytes_of(const std::vector<Group::Parcel>& parcels) {
+inline double row_bytes_of(const std::vector<comm::Parcel>& parcels) {
   double row = 0;
-  for (const Group::Parcel& p : parcels) row += row_bytes(p.in);
+  for (const comm::Parcel& p : parcels) row += row_bytes(p.in);
   return row;
 }
 
@@ -69,7 +69,7 @@ class Links {
                     std::span<const std::int64_t> receive_rows, Reach r) const {
     return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
   }
-  // Group::forwarded_all_to_all of rows of so many bytes. Within a node it is an all_to_all at the bandwidth of forwarding kernels.
+  // A comm::ForwardedAllToAll of rows of so many bytes. Within a node it is an all_to_all at the bandwidth of forwarding kernels.
   // Overlapped with it, each row crosses once to each other node: (n - 1) / n of `node_rows`, which count the own node too. The way
   // back takes as long; there a node sums first.
   double forwarded(double row_bytes, std::span<const std::int64_t> send_rows,
@@ -77,6 +77,8 @@ class Links {
   // Any of them, its bytes as measured.h counts them. `dtype`: of the elements that are added up. For groups within a node, times
   // measured on the machine replace the formulas. In whole ticks (ticks.h).
   double seconds(sim::Call call, double bytes, DType dtype, Reach r) const;
+  // A collective among `ranks`, blocking or only started; 0 for a message, whose time depends on its two ranks.
+  double seconds(const comm::Collective& c, bool started, int ranks, Reach r) const;
   double broadcast(double bytes, Reach r) const;  // a reduction to one rank takes the same
   // Every rank sends so many bytes to its neighbour in their ring.
   double shift(double bytes, Reach reach) const;

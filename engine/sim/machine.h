@@ -93,12 +93,21 @@ struct MachineNode {
   LinkMatrix topology;  // of the devices of a node, to be shown; empty where they are no separate devices
 };
 
+// The tiers of the network between nodes: leaves, each with all bandwidth to the nodes below it, and a spine above them.
+struct MachineTiers {
+  int nodes = 0;       // below a leaf; 0: the network is not known to have tiers
+  bool rails = false;  // each device of a node has a leaf of its own, shared with the same device of the other nodes
+  double oversubscription = 1;  // of the spine: bandwidth of the devices below a leaf over that of the leaf's uplinks
+  double latency = 0;           // of the spine, added to the network's
+};
+
 // A device's share, except `adapters`, which counts a node's.
 struct MachineNetwork {
   double bandwidth = 0, latency = 0;
   double all_to_all = 0;  // bandwidth of all-to-all; 0: as the others
   double forwarding = 0;  // of kernels that send a token to each node once; 0: as all-to-all
   double adapters = 1;
+  MachineTiers tiers;
 };
 
 struct Machine {

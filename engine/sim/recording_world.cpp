@@ -57,69 +57,22 @@ class RecordingGroup final : public Group {
   int ranks_on_node() const override { return links_ ? reach_.per_node : size(); }
 
  protected:
-  void do_all_reduce(const Tensor& x, ReduceOp) override {
-    add("all_reduce", Kind::collective, spent(Call::all_reduce, x));
+  void do_run(const comm::Collective& c) override {
+    if (std::holds_alternative<comm::Send>(c)) {
+      add(c, Kind::send, 0);
+    } else if (const auto* message = std::get_if<comm::Receive>(&c)) {
+      add(c, Kind::receive, 0).flops = static_cast<double>(message->x.bytes());
+    } else {
+      add(c, Kind::collective, seconds(c, false));
+    }
   }
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
-    return start("all_reduce", spent(Call::start_all_reduce, x));
+  std::unique_ptr<Pending> do_start(const comm::Collective& c) override { return start(c, ClockEvent::kNone); }
+  std::unique_ptr<Pending> do_start_after(Pending& before, const comm::Collective& c) override {
+    const auto* first = dynamic_cast<const RecordedPending*>(&before.made());
+    if (!first) return Group::do_start_after(before, c);
+    return start(c, first->number());
   }
-  std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) override {
-    const auto* first = dynamic_cast<const RecordedPending*>(&before->made());
-    if (!first) return Group::do_start_all_reduce_after(std::move(before), x);
-    auto pending = start("all_reduce", spent(Call::start_all_reduce, x));
-    recorded_.now->clock.back().after = first->number();
-    return pending;
-  }
-  void do_all_gather(const Tensor&, const Tensor& out) override {
-    add("all_gather", Kind::collective, spent(Call::all_gather, out));
-  }
-  void do_reduce_scatter(const Tensor& in, const Tensor&) override {
-    add("reduce_scatter", Kind::collective, spent(Call::reduce_scatter, in));
-  }
-  std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
-    return start("all_gather", spent(Call::all_gather, out));
-  }
-  std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
-    return start("reduce_scatter", spent(Call::reduce_scatter, in));
-  }
-  void do_broadcast(const Tensor& x, int) override { add("broadcast", Kind::collective, spent(Call::broadcast, x)); }
-  void do_reduce(const Tensor& x, int) override { add("reduce", Kind::collective, spent(Call::reduce, x)); }
-  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override {
-    return start("broadcast", spent(Call::broadcast, x));
-  }
-  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override {
-    return start("reduce", spent(Call::reduce, x));
-  }
-  std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override {
-    add("send", Kind::send, 0);
-    return std::make_unique<SentAlready>();
-  }
-  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int, int) override {
-    add("receive", Kind::receive, 0).flops = bytes(x);
-    return std::make_unique<RecordedReceive>(recorded_);
-  }
-  void do_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    add("all_to_all", Kind::collective, all_to_all(Call::all_to_all, in, rows));
-  }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    return start("all_to_all", all_to_all(Call::start_all_to_all, in, rows));
-  }
-  void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows) override {
-    add("all_to_all", Kind::collective,
-        links_ ? links_->forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_) : 0);
-  }
-  std::unique_ptr<Pending> do_start_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows,
-                                                         std::int64_t node_rows) override {
-    return start("all_to_all",
-                 links_ ? links_->forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_) : 0);
-  }
-  // Within one call of the framework's, copy engines move it (Userbuffers' use_ce), beside which kernels are no slower.
-  std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
-    auto pending = start("shift", spent(Call::shift, in));
-    recorded_.now->clock.back().slows = !device().in_one_call();
-    return pending;
-  }
-  void do_barrier() override { add("barrier", Kind::barrier, 0); }
+  void do_barrier() override { add_event("barrier", Kind::barrier, 0); }
   // Values of the host decide what is done, and here there are none.
   double do_host_max(double value) override {
     recorded_.unknown = true;
@@ -131,22 +84,28 @@ class RecordingGroup final : public Group {
   }
 
  private:
-  static double bytes(const Tensor& x) { return static_cast<double>(x.bytes()); }
-  double spent(Call call, const Tensor& x) const {
-    return links_ ? links_->seconds(call, bytes(x), x.dtype(), reach_) : 0;
+  double seconds(const comm::Collective& c, bool started) const {
+    return links_ ? links_->seconds(c, started, size(), reach_) : 0;
   }
-  double all_to_all(Call call, const Tensor& x, const Rows& rows) const {
-    return links_ ? links_->all_to_all(call, row_bytes(x), rows.send, rows.receive, reach_) : 0;
-  }
-  ClockEvent& add(const char* what, Kind kind, double seconds) {
+  ClockEvent& add_event(const char* what, Kind kind, double seconds) {
     ClockEvent event{kind, part(), number_};
     event.what = what;
     event.seconds = seconds;
     event.times = device().in_one_call() ? 0 : 1;
     return recorded_.now->clock.emplace_back(event);
   }
-  std::unique_ptr<Pending> start(const char* what, double seconds) {
-    add(what, Kind::start, seconds).pending = recorded_.pendings;
+  ClockEvent& add(const comm::Collective& c, Kind kind, double seconds) { return add_event(name_of(c), kind, seconds); }
+  std::unique_ptr<Pending> start(const comm::Collective& c, std::uint32_t after) {
+    if (std::holds_alternative<comm::Send>(c) || std::holds_alternative<comm::Receive>(c)) {
+      do_run(c);
+      if (std::holds_alternative<comm::Send>(c)) return std::make_unique<SentAlready>();
+      return std::make_unique<RecordedReceive>(recorded_);
+    }
+    ClockEvent& event = add(c, Kind::start, seconds(c, true));
+    event.pending = recorded_.pendings;
+    event.after = after;
+    // Within one call of the framework's, copy engines move a shift (Userbuffers' use_ce), beside which kernels are no slower.
+    if (std::holds_alternative<comm::Shift>(c)) event.slows = !device().in_one_call();
     return std::make_unique<RecordedPending>(recorded_, recorded_.pendings++, part());
   }
 

@@ -7,31 +7,13 @@
 namespace mbench {
 namespace {
 
-class DonePending final : public Pending {
- public:
-  void wait() override {}
-};
-
 // Counts alone.
 class LoneGroup final : public Group {
  public:
   using Group::Group;
 
  protected:
-  void do_all_reduce(const Tensor&, ReduceOp) override {}
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor&) override { return std::make_unique<DonePending>(); }
-  void do_all_gather(const Tensor&, const Tensor&) override {}
-  void do_reduce_scatter(const Tensor&, const Tensor&) override {}
-  void do_all_to_all(const Tensor&, const Tensor&, const Rows&) override {}
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor&, const Tensor&, const Rows&) override {
-    return std::make_unique<DonePending>();
-  }
-  void do_broadcast(const Tensor&, int) override {}
-  void do_reduce(const Tensor&, int) override {}
-  std::unique_ptr<Pending> do_start_send(const Tensor&, int, int) override { return std::make_unique<DonePending>(); }
-  std::unique_ptr<Pending> do_start_receive(const Tensor&, int, int) override {
-    return std::make_unique<DonePending>();
-  }
+  void do_run(const comm::Collective&) override {}
   void do_barrier() override {}
   double do_host_max(double value) override { return value; }
   std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int) override {
@@ -70,66 +52,20 @@ class SimGroup final : public Group {
   int ranks_on_node() const override { return reach_.per_node; }
 
  protected:
-  void do_all_reduce(const Tensor& x, ReduceOp) override { blocking("all_reduce", spent(sim::Call::all_reduce, x)); }
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
-    return started("all_reduce", spent(sim::Call::start_all_reduce, x));
+  void do_run(const comm::Collective& c) override {
+    if (const auto* message = std::get_if<comm::Send>(&c)) return send(*message);
+    if (const auto* message = std::get_if<comm::Receive>(&c)) return receive(*message)->wait();
+    meet(c, call(seconds(c, false)));
   }
-  std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) override {
-    const auto* first = dynamic_cast<const SimPending*>(&before->made());
-    if (!first) return Group::do_start_all_reduce_after(std::move(before), x);
-    return started("all_reduce", spent(sim::Call::start_all_reduce, x), &first->span());
+  std::unique_ptr<Pending> do_start(const comm::Collective& c) override {
+    if (std::holds_alternative<comm::Send>(c)) return Group::do_start(c);
+    if (const auto* message = std::get_if<comm::Receive>(&c)) return receive(*message);
+    return started(c, nullptr);
   }
-  void do_all_gather(const Tensor&, const Tensor& out) override {
-    blocking("all_gather", spent(sim::Call::all_gather, out));
-  }
-  void do_reduce_scatter(const Tensor& in, const Tensor&) override {
-    blocking("reduce_scatter", spent(sim::Call::reduce_scatter, in));
-  }
-  std::unique_ptr<Pending> do_start_all_gather(const Tensor&, const Tensor& out) override {
-    return started("all_gather", spent(sim::Call::all_gather, out));
-  }
-  std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor&) override {
-    return started("reduce_scatter", spent(sim::Call::reduce_scatter, in));
-  }
-  void do_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    blocking("all_to_all", slowest(exchange_seconds(sim::Call::all_to_all, in, rows)));
-  }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor&, const Rows& rows) override {
-    return started("all_to_all", slowest(exchange_seconds(sim::Call::start_all_to_all, in, rows)));
-  }
-  void do_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows, std::int64_t node_rows) override {
-    blocking("all_to_all",
-             slowest(links_.forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_)));
-  }
-  std::unique_ptr<Pending> do_start_forwarded_all_to_all(const std::vector<Parcel>& parcels, const Rows& rows,
-                                                         std::int64_t node_rows) override {
-    return started("all_to_all",
-                   slowest(links_.forwarded(row_bytes_of(parcels), rows.send, rows.receive, node_rows, reach_)));
-  }
-  // As RecordingGroup's.
-  std::unique_ptr<Pending> do_start_shift(const Tensor& in, const Tensor&) override {
-    return started("shift", spent(sim::Call::shift, in), nullptr, !device().in_one_call());
-  }
-  void do_broadcast(const Tensor& x, int) override { blocking("broadcast", spent(sim::Call::broadcast, x)); }
-  void do_reduce(const Tensor& x, int) override { blocking("reduce", spent(sim::Call::reduce, x)); }
-  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int) override {
-    return started("broadcast", spent(sim::Call::broadcast, x));
-  }
-  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int) override {
-    return started("reduce", spent(sim::Call::reduce, x));
-  }
-
-  // A message leaves when the sender's stream has got there, and moves when the receiver's has too.
-  std::unique_ptr<Pending> do_start_send(const Tensor&, int to, int tag) override {
-    clock_.host(clock_.times().message);
-    network_.send(name(), stage(rank()), stage(to), tag, clock_.now());
-    if (clock_.times().messages_block) clock_.synchronize();
-    return std::make_unique<DonePending>();
-  }
-  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
-    clock_.host(clock_.times().message);
-    return std::make_unique<SimReceive>(*this, from, tag, boxes_[{from, tag}].started++, clock_.now(),
-                                        links_.message(bytes(x), members_[from], members_[rank()]));
+  std::unique_ptr<Pending> do_start_after(Pending& before, const comm::Collective& c) override {
+    const auto* first = dynamic_cast<const SimPending*>(&before.made());
+    if (!first) return Group::do_start_after(before, c);
+    return started(c, &first->span());
   }
   void do_barrier() override { wait_for(do_host_max(clock_.synchronize())); }
 
@@ -192,14 +128,28 @@ class SimGroup final : public Group {
     return time;
   }
 
-  double spent(sim::Call call, const Tensor& x) const { return links_.seconds(call, bytes(x), x.dtype(), reach_); }
-  double exchange_seconds(sim::Call call, const Tensor& in, const Rows& rows) const {
-    return links_.all_to_all(call, row_bytes(in), rows.send, rows.receive, reach_);
+  // A message leaves when the sender's stream has got there, and moves when the receiver's has too.
+  void send(const comm::Send& message) {
+    clock_.host(clock_.times().message);
+    network_.send(name(), stage(rank()), stage(message.to), message.tag, clock_.now());
+    if (clock_.times().messages_block) clock_.synchronize();
   }
-  // Stages may exchange parts of different sizes.
-  double slowest(double seconds) { return do_host_max(seconds); }
+  std::unique_ptr<Pending> receive(const comm::Receive& message) {
+    clock_.host(clock_.times().message);
+    const double seconds =
+        links_.message(static_cast<double>(message.x.bytes()), members_[message.from], members_[rank()]);
+    return std::make_unique<SimReceive>(*this, message.from, message.tag, boxes_[{message.from, message.tag}].started++,
+                                        clock_.now(), seconds);
+  }
 
-  static double bytes(const Tensor& x) { return static_cast<double>(x.bytes()); }
+  // Of an all-to-all, stages may exchange parts of different sizes: the slowest counts.
+  double seconds(const comm::Collective& c, bool started) {
+    const double own = links_.seconds(c, started, size(), reach_);
+    const bool differs =
+        std::holds_alternative<comm::AllToAll>(c) || std::holds_alternative<comm::ForwardedAllToAll>(c);
+    return differs ? do_host_max(own) : own;
+  }
+
   int stage(int member) const { return network_.stage_of(members_[member]); }
 
   // All stages' values; nobody waits where all members are peers of this stage.
@@ -219,17 +169,17 @@ class SimGroup final : public Group {
     return c;
   }
   // All members have to get there.
-  Interval run(std::string_view what, const CollectiveCall& call) {
+  Interval meet(const comm::Collective& c, const CollectiveCall& call) {
     const Interval span = clock_.run(call, do_host_max(clock_.enter(call)));
-    trace(what, span.begin, span.end);
+    trace(name_of(c), span.begin, span.end);
     return span;
   }
-  void blocking(std::string_view what, double seconds) { run(what, call(seconds)); }
-  std::unique_ptr<Pending> started(std::string_view what, double seconds, const Interval* behind = nullptr,
-                                   bool slows = true) {
-    CollectiveCall c = call(seconds);
-    c.started = true, c.slows = slows, c.behind = behind;
-    return std::make_unique<SimPending>(clock_, run(what, c), part());
+  std::unique_ptr<Pending> started(const comm::Collective& c, const Interval* behind) {
+    CollectiveCall start = call(seconds(c, true));
+    start.started = true, start.behind = behind;
+    // As RecordingGroup's.
+    start.slows = !std::holds_alternative<comm::Shift>(c) || !device().in_one_call();
+    return std::make_unique<SimPending>(clock_, meet(c, start), part());
   }
 
   void trace(std::string_view what, double begin, double end) {

@@ -45,7 +45,7 @@ class Sums {
   Tensor at(Axes over, std::int64_t place, std::int64_t count) const { return sums_.at(over).part(place, {count}); }
   void reduce() const {
     for (const auto& [over, sum] : sums_)
-      if (!over.empty()) groups_.over(over).all_reduce(sum);
+      if (!over.empty()) groups_.over(over).run(comm::AllReduce{sum});
   }
 
  private:

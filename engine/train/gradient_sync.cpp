@@ -58,7 +58,7 @@ void GradientSync::reduce(int unit, bool last) {
 void GradientSync::flush(StateLayout::Run& bucket) {
   if (bucket.begin == bucket.end) return;
   const Tensor gradients = store_.gradients().part(bucket.begin, {bucket.size()});
-  pending_.push_back(groups_.over(bucket.data).start_all_reduce(in_bucket(gradients, bucket.begin)));
+  pending_.push_back(groups_.over(bucket.data).start(comm::AllReduce{in_bucket(gradients, bucket.begin)}));
   if (buckets_) copied_.push_back(bucket);
   bucket = {};
 }
@@ -119,15 +119,15 @@ void GradientSync::start(int bucket, bool last) {
   };
   if (all.parts.empty()) {
     const Tensor own = within(store_.layout().own_of(bucket).front());
-    auto reduced = peers.start_reduce_scatter(gradients, own);
+    auto reduced = peers.start(comm::ReduceScatter{gradients, own});
     if (!store_.state().gradients.sharded())
-      reduced = groups_.over(all.copies()).start_all_reduce_after(std::move(reduced), own);
+      reduced = groups_.over(all.copies()).start(comm::AllReduce{own}, std::move(reduced));
     travelling.parts.push_back(std::move(reduced));
   } else if (!store_.state().gradients.sharded())
-    travelling.parts.push_back(groups_.over(all.data).start_all_reduce(in_bucket(gradients, all.begin)));
+    travelling.parts.push_back(groups_.over(all.data).start(comm::AllReduce{in_bucket(gradients, all.begin)}));
   else
     for (const StateLayout::Part& part : all.parts)
-      travelling.parts.push_back(peers.start_reduce(within(part), part.owner));
+      travelling.parts.push_back(peers.start(comm::Reduce{within(part), part.owner}));
 }
 
 void GradientSync::settle_oldest() {
@@ -171,7 +171,7 @@ void GradientSync::add_on_host() {
 void GradientSync::reduce_between_copies(int bucket) {
   Group& copies = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(bucket)].copies());
   for (const StateLayout::Own& own : store_.layout().own_of(bucket))
-    pending_.push_back(copies.start_all_reduce(store_.own_gradients(own)));
+    pending_.push_back(copies.start(comm::AllReduce{store_.own_gradients(own)}));
 }
 
 // What the others have is lost then: their next backward begins anew.
@@ -181,7 +181,7 @@ void GradientSync::reduce_to_first() {
     if (store_.alone(b)) continue;
     Group& peers = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(b)].sharers());
     first = peers.rank() == 0;
-    peers.reduce(store_.bucket_gradients(b), 0);
+    peers.run(comm::Reduce{store_.bucket_gradients(b), 0});
   }
   if (!first) run(device_, ops::Fill{store_.gradients(), 0});
 }
@@ -215,7 +215,7 @@ void GradientSync::reduce_packed(Axes axes) {
     }
   };
   each([&](const Tensor& gradient, const Tensor& place) { run(device_, ops::Copy{gradient, place}); });
-  groups_.over(axes).all_reduce(packed);
+  groups_.over(axes).run(comm::AllReduce{packed});
   each([&](const Tensor& gradient, const Tensor& place) { run(device_, ops::Copy{place, gradient}); });
 }
 
@@ -236,7 +236,7 @@ void GradientSync::finish() {
   if (Group* ends = groups_.embedding())
     for (const auto& p : store_.all())
       if (p->shared_by_ends)
-        if (const Tensor gradient = store_.own_gradient(*p)) ends->all_reduce(gradient);
+        if (const Tensor gradient = store_.own_gradient(*p)) ends->run(comm::AllReduce{gradient});
 }
 
 }  // namespace mbench

@@ -50,7 +50,7 @@ Tensor Muon::whole(const Tensor& part, const Cut& cut) const {
   Group& ranks = groups_.over(cut.axes);
   const std::int64_t n = ranks.size(), rows = part.shape()[0], cols = part.shape()[1];
   const Tensor parts = room({n * rows, cols}, "parts of a matrix");
-  ranks.all_gather(part, parts);
+  ranks.run(comm::AllGather{part, parts});
   if (cut.dim == 0) return parts;
   const Tensor joined = room({rows, n * cols}, "a whole matrix");
   run(device_, ops::CopyBlocks{ops::Matrix(parts, rows, cols, cols, 0, rows * cols),

@@ -206,7 +206,7 @@ void Optimizer::sum_squares(const std::vector<Tensor>& gradients) {
     if (const auto& counted = pieces_[i].counted; !counted.empty())
       run(home, ops::SumSquares{gradients[i], sum, counted});
   if (norm_on_host_) device_.start_copy(CopyWay::to_device, norm_on_host_, norm_)->wait();
-  norm_group_.all_reduce(norm_);
+  norm_group_.run(comm::AllReduce{norm_});
 }
 
 // What the host updates by comes over as it is, but where the device keeps f32 originals it has f32 gradients for them too.

@@ -78,14 +78,14 @@ void Trainer::send(const Action& action, int to, int tag_chunk, Tensor& tensor) 
   Sending& slot = sending_[{to, action.kind == Action::Kind::send_activation}];
   if (slot.pending) slot.pending->wait();
   slot.tensor = std::exchange(tensor, Tensor());
-  slot.pending = pipeline_.start_send(slot.tensor, to, tag(tag_chunk, action));
+  slot.pending = pipeline_.start(comm::Send{slot.tensor, to, tag(tag_chunk, action)});
 }
 
 // Of so many hidden activations, one behind the other along the first dim.
 Tensor Trainer::receive(int from, int tag_chunk, const Action& action, int parts) {
   const Shape one = context_.hidden_shape();
   const Tensor x = context_.activation({parts * one[0], one[1], one[2]}, "received from the neighbouring stage");
-  pipeline_.receive(x, from, tag(tag_chunk, action));
+  pipeline_.run(comm::Receive{x, from, tag(tag_chunk, action)});
   return x;
 }
 

@@ -91,14 +91,14 @@ void check_gather_and_scatter(Device& device, Group& group, bool start) {
   const Tensor part = empty(device, rows, dtype), whole = empty(device, rows * n, dtype);
   put(device, part, rows_of<T>(me, 0, rows));
   put(device, whole, std::vector<T>(gathered.size(), T{}));
-  start ? done(group.start_all_gather(part, whole)) : group.all_gather(part, whole);
+  start ? done(group.start(comm::AllGather{part, whole})) : group.run(comm::AllGather{part, whole});
   CHECK(same(get<T>(device, whole), gathered));
   CHECK(same(get<T>(device, part), rows_of<T>(me, 0, rows)));
 
   put(device, whole, std::vector<T>(gathered.size(), T{}));
   const Tensor own = whole.slice(me * rows, rows);
   put(device, own, rows_of<T>(me, 0, rows));
-  start ? done(group.start_all_gather(own, whole)) : group.all_gather(own, whole);
+  start ? done(group.start(comm::AllGather{own, whole})) : group.run(comm::AllGather{own, whole});
   CHECK(same(get<T>(device, whole), gathered));
 
   std::vector<T> said, sum;
@@ -108,10 +108,10 @@ void check_gather_and_scatter(Device& device, Group& group, bool start) {
       if (r == me) sum.push_back(number<T>(n * (n - 1) / 2 + n * (me + i)));
     }
   put(device, whole, said);
-  start ? done(group.start_reduce_scatter(whole, part)) : group.reduce_scatter(whole, part);
+  start ? done(group.start(comm::ReduceScatter{whole, part})) : group.run(comm::ReduceScatter{whole, part});
   CHECK(same(get<T>(device, part), sum));
   CHECK(same(get<T>(device, whole), said));
-  start ? done(group.start_reduce_scatter(whole, own)) : group.reduce_scatter(whole, own);
+  start ? done(group.start(comm::ReduceScatter{whole, own})) : group.run(comm::ReduceScatter{whole, own});
   CHECK(same(get<T>(device, own), sum));
 }
 
@@ -120,29 +120,29 @@ void check_reductions(Device& device, Group& group) {
   const Tensor x = empty(device, 1);
   const auto all = [](float v) { return std::vector<float>(kColumns, v); };
   put(device, x, all(static_cast<float>(me + 1)));
-  group.all_reduce(x);
+  group.run(comm::AllReduce{x});
   CHECK(get<float>(device, x) == all(static_cast<float>(n * (n + 1) / 2)));
   put(device, x, all(static_cast<float>(me + 1)));
-  group.start_all_reduce(x)->wait();
+  group.start(comm::AllReduce{x})->wait();
   CHECK(get<float>(device, x) == all(static_cast<float>(n * (n + 1) / 2)));
   // Of what is still under way: a rank's part of a sum, summed again.
   const Tensor parts = empty(device, n), part = parts.slice(me, 1);
   put(device, parts, std::vector<float>(static_cast<std::size_t>(n * kColumns), static_cast<float>(me + 1)));
-  group.start_all_reduce_after(group.start_reduce_scatter(parts, part), part)->wait();
+  group.start(comm::AllReduce{part}, group.start(comm::ReduceScatter{parts, part}))->wait();
   CHECK(get<float>(device, part) == all(static_cast<float>(n * n * (n + 1) / 2)));
   put(device, x, all(static_cast<float>(me + 1)));
-  group.all_reduce(x, ReduceOp::max);
+  group.run(comm::AllReduce{x, ReduceOp::max});
   CHECK(get<float>(device, x) == all(static_cast<float>(n)));
   put(device, x, all(static_cast<float>(me + 1)));
-  group.broadcast(x, n - 1);
+  group.run(comm::Broadcast{x, n - 1});
   CHECK(get<float>(device, x) == all(static_cast<float>(n)));
   put(device, x, all(static_cast<float>(me + 1)));
-  group.start_broadcast(x, 0)->wait();
+  group.start(comm::Broadcast{x, 0})->wait();
   CHECK(get<float>(device, x) == all(1));
   for (const bool start : {false, true})
     for (const int root : {0, n - 1}) {
       put(device, x, all(static_cast<float>(me + 1)));
-      start ? group.start_reduce(x, root)->wait() : group.reduce(x, root);
+      start ? group.start(comm::Reduce{x, root})->wait() : group.run(comm::Reduce{x, root});
       if (me == root) CHECK(get<float>(device, x) == all(static_cast<float>(n * (n + 1) / 2)));
     }
   group.barrier();
@@ -189,9 +189,9 @@ void check_equal_parts(Device& device, Group& group) {
     put(device, in, said);
     put(device, out, std::vector<T>(heard.size(), T{}));
     if (start)
-      group.start_all_to_all(in, out)->wait();
+      group.start(comm::AllToAll{in, out})->wait();
     else
-      group.all_to_all(in, out);
+      group.run(comm::AllToAll{in, out});
     CHECK(same(get<T>(device, out), heard));
   }
 }
@@ -207,7 +207,7 @@ void check_shifts(Device& device, Group& group) {
   for (int i = 0; i < 2; ++i) {
     in[i] = empty(device, rows + i, dtype_of<T>), out[i] = empty(device, rows + i, dtype_of<T>);
     put(device, in[i], rows_of<T>(me, after, rows + i));
-    pending[i] = group.start_shift(in[i], out[i]);
+    pending[i] = group.start(comm::Shift{in[i], out[i]});
   }
   for (int i = 0; i < 2; ++i) {
     pending[i]->wait();
@@ -253,18 +253,18 @@ void check_all_to_all(World& world, Device& device) {
       const Tensor in = empty(device, total(e.send)), out = empty(device, total(e.receive));
       put(device, in, e.in);
       const double before = sum_of(device.meter().communication_bytes);
-      group->all_to_all(in, out, e.send, e.receive);
+      group->run(comm::AllToAll{in, out, e.send, e.receive});
       CHECK(get<float>(device, out) == e.out);
       CHECK(sum_of(device.meter().communication_bytes) - before ==
             (group->size() == 1 ? 0 : static_cast<double>(in.bytes())));
       put(device, out, std::vector<float>(e.out.size(), -1));
-      group->start_all_to_all(in, out, e.send, e.receive)->wait();
+      group->start(comm::AllToAll{in, out, e.send, e.receive})->wait();
       CHECK(get<float>(device, out) == e.out);
       // Two tensors whose rows go together.
       const Tensor more = empty(device, total(e.receive));
       put(device, out, std::vector<float>(e.out.size(), -1));
       const double once = sum_of(device.meter().communication_bytes);
-      group->forwarded_all_to_all({{in, out}, {in, more}}, e.send, e.receive, total(e.send));
+      group->run(comm::ForwardedAllToAll{{{in, out}, {in, more}}, e.send, e.receive, total(e.send)});
       CHECK(get<float>(device, out) == e.out);
       CHECK(get<float>(device, more) == e.out);
       CHECK(sum_of(device.meter().communication_bytes) - once ==
@@ -284,7 +284,7 @@ void check_all_to_all(World& world, Device& device) {
       u.e = uneven_exchange(*group, kind);
       u.in = empty(device, total(u.e.send)), u.out = empty(device, total(u.e.receive));
       put(device, u.in, u.e.in);
-      u.pending = group->start_all_to_all(u.in, u.out, u.e.send, u.e.receive);
+      u.pending = group->start(comm::AllToAll{u.in, u.out, u.e.send, u.e.receive});
     }
   for (UnderWay& u : under_way) {
     u.pending->wait();
@@ -310,10 +310,10 @@ void check_messages(World& world, Device& device) {
         put(device, in[i], std::vector<float>(static_cast<std::size_t>(in[i].numel()), -1));
       }
       const auto send = [&] {
-        for (int i = 0; i < 3; ++i) sends[i] = group->start_send(out[i], next, tags[i]);
+        for (int i = 0; i < 3; ++i) sends[i] = group->start(comm::Send{out[i], next, tags[i]});
       };
       const auto receive = [&] {
-        for (int i = 0; i < 3; ++i) receives[i] = group->start_receive(in[i], before, tags[i]);
+        for (int i = 0; i < 3; ++i) receives[i] = group->start(comm::Receive{in[i], before, tags[i]});
       };
       if (receive_first) receive();
       send();
@@ -322,8 +322,8 @@ void check_messages(World& world, Device& device) {
       for (const auto& s : sends) s->wait();
       for (int i = 0; i < 3; ++i) CHECK(get<float>(device, in[i]) == rows_of<float>(before, i, i + 1));
       // A receive that waits at once, for a message that is sent before it.
-      const auto sent = group->start_send(out[0], before, 8);
-      group->receive(in[0], next, 8);
+      const auto sent = group->start(comm::Send{out[0], before, 8});
+      group->run(comm::Receive{in[0], next, 8});
       sent->wait();
       CHECK(get<float>(device, in[0]) == rows_of<float>(next, 0, 1));
     }
@@ -374,20 +374,21 @@ void check_refusals(World& world, Device& device) {
     std::vector<std::int64_t> shifted(n, 1), negative(n, 1);
     shifted.front() += 1, shifted.back() -= 1;
     negative.front() -= 2, negative.back() += 2;  // as many in all
-    CHECK_THROWS_AS(group->all_to_all(in, longer), Error);
-    CHECK_THROWS_AS(group->all_to_all(in, in), Error);
-    CHECK_THROWS_AS(group->all_to_all(in, out, few, one), Error);
-    CHECK_THROWS_AS(group->all_to_all(in, longer, one, one), Error);
-    if (n > 1) CHECK_THROWS_AS(group->all_to_all(in, out, negative, one), Error);
+    CHECK_THROWS_AS(group->run(comm::AllToAll{in, longer}), Error);
+    CHECK_THROWS_AS(group->run(comm::AllToAll{in, in}), Error);
+    CHECK_THROWS_AS(group->run(comm::AllToAll{in, out, few, one}), Error);
+    CHECK_THROWS_AS(group->run(comm::AllToAll{in, longer, one, one}), Error);
+    if (n > 1) CHECK_THROWS_AS(group->run(comm::AllToAll{in, out, negative, one}), Error);
     // What a rank sends to itself it also gets.
     if (n > 1 && (group->rank() == 0 || group->rank() + 1 == group->size()))
-      CHECK_THROWS_AS(group->start_all_to_all(in, out, shifted, one), Error);
-    CHECK_THROWS_AS(group->all_gather(in, in.view({kColumns, rows}).slice(0, 1)), Error);
-    CHECK_THROWS_AS(group->start_send(in, group->rank(), 0), Error);
-    CHECK_THROWS_AS(group->start_receive(in, group->size(), 0), Error);
+      CHECK_THROWS_AS(group->start(comm::AllToAll{in, out, shifted, one}), Error);
+    CHECK_THROWS_AS(group->run(comm::AllGather{in, in.view({kColumns, rows}).slice(0, 1)}), Error);
+    CHECK_THROWS_AS(group->start(comm::Send{in, group->rank(), 0}), Error);
+    CHECK_THROWS_AS(group->start(comm::Receive{in, group->size(), 0}), Error);
     // Within the whole, but not where this rank's part lies.
     const Tensor whole = device.empty({2 * rows + 1}, DType::f32, Category::other, "test");
-    CHECK_THROWS_AS(group->all_gather(whole.slice(2 * group->rank() + 1, 2), whole.slice(0, 2 * rows)), Error);
+    CHECK_THROWS_AS(group->run(comm::AllGather{whole.slice(2 * group->rank() + 1, 2), whole.slice(0, 2 * rows)}),
+                    Error);
   }
 }
 

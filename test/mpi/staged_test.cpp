@@ -47,9 +47,9 @@ TEST_CASE("a group of one needs no messages") {
   const Tensor in = device.empty({3}, DType::f32, Category::other, "in");
   const Tensor out = device.empty({3}, DType::f32, Category::other, "out");
   for (int i = 0; i < 3; ++i) in.as<float>()[i] = static_cast<float>(i), out.as<float>()[i] = -1;
-  alone->all_gather(in, out);
+  alone->run(comm::AllGather{in, out});
   for (int i = 0; i < 3; ++i) CHECK(out.as<float>()[i] == static_cast<float>(i));
-  alone->all_reduce(out);
+  alone->run(comm::AllReduce{out});
   CHECK(out.as<float>()[2] == 2.0f);
   CHECK(alone->host_max(world.rank()) == world.rank());
 }

@@ -92,56 +92,16 @@ class NcclGroup final : public Group {
   }
 
  protected:
-  void do_all_reduce(const Tensor& x, ReduceOp op) override { reduce(x, op)->wait(); }
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override { return reduce(x, ReduceOp::sum); }
+  void do_run(const comm::Collective& c) override { do_start(c)->wait(); }
+  std::unique_ptr<Pending> do_start(const comm::Collective& c) override {
+    return std::visit([this](const auto& each) { return started(each); }, c);
+  }
   // The group's stream waits for the other's operation, and the compute stream for neither.
-  std::unique_ptr<Pending> do_start_all_reduce_after(std::unique_ptr<Pending> before, const Tensor& x) override {
-    const auto* first = dynamic_cast<const NcclPending*>(&before->made());
-    if (!first || !first->end()) return Group::do_start_all_reduce_after(std::move(before), x);
-    return reduce(x, ReduceOp::sum, first->end());
-  }
-  void do_all_gather(const Tensor& in, const Tensor& out) override { do_start_all_gather(in, out)->wait(); }
-  void do_reduce_scatter(const Tensor& in, const Tensor& out) override { do_start_reduce_scatter(in, out)->wait(); }
-  std::unique_ptr<Pending> do_start_all_gather(const Tensor& in, const Tensor& out) override {
-    return collective("all_gather", out, [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclAllGather(in.data(), out.data(), count(in), type_of(in.dtype()), comm, stream);
-    });
-  }
-  std::unique_ptr<Pending> do_start_reduce_scatter(const Tensor& in, const Tensor& out) override {
-    return collective("reduce_scatter", in, [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclReduceScatter(in.data(), out.data(), count(out), type_of(in.dtype()), ncclSum, comm, stream);
-    });
-  }
-  void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
-    do_start_all_to_all(in, out, rows)->wait();
-  }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
-    return collective("all_to_all", in,
-                      [&](ncclComm_t comm, cudaStream_t stream) { return exchange(in, out, rows, comm, stream); });
-  }
-  void do_broadcast(const Tensor& x, int root) override { do_start_broadcast(x, root)->wait(); }
-  void do_reduce(const Tensor& x, int root) override { do_start_reduce(x, root)->wait(); }
-  std::unique_ptr<Pending> do_start_broadcast(const Tensor& x, int root) override {
-    return collective("broadcast", x, [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclBroadcast(x.data(), x.data(), count(x), type_of(x.dtype()), root, comm, stream);
-    });
-  }
-  std::unique_ptr<Pending> do_start_reduce(const Tensor& x, int root) override {
-    return collective("reduce", x, [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclReduce(x.data(), x.data(), count(x), type_of(x.dtype()), ncclSum, root, comm, stream);
-    });
-  }
-  std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
-    return message(line(to, Line::End::sender, tag), fmt::format("send to rank {}", to), x,
-                   [x](ncclComm_t comm, cudaStream_t stream) {
-                     return ncclSend(x.data(), count(x), type_of(x.dtype()), 1, comm, stream);
-                   });
-  }
-  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
-    return message(line(from, Line::End::receiver, tag), fmt::format("receive from rank {}", from), x,
-                   [x](ncclComm_t comm, cudaStream_t stream) {
-                     return ncclRecv(x.data(), count(x), type_of(x.dtype()), 0, comm, stream);
-                   });
+  std::unique_ptr<Pending> do_start_after(Pending& before, const comm::Collective& c) override {
+    const auto* first = dynamic_cast<const NcclPending*>(&before.made());
+    const auto* reduction = std::get_if<comm::AllReduce>(&c);
+    if (!first || !first->end() || !reduction) return Group::do_start_after(before, c);
+    return started(*reduction, first->end());
   }
   void do_barrier() override {
     device_.synchronize();
@@ -159,17 +119,61 @@ class NcclGroup final : public Group {
     return fmt::format("{} of {} in group {} (rank {} of {})", call, format_bytes(x.bytes()), name(), rank(), size());
   }
 
-  std::unique_ptr<Pending> reduce(const Tensor& x, ReduceOp op, const SharedEvent& after = {}) {
-    return collective(op == ReduceOp::max ? "max all_reduce" : "all_reduce", x,
-                      [&](ncclComm_t comm, cudaStream_t stream) {
-                        if (after) need_cuda(cudaStreamWaitEvent(stream, after.get(), 0), name());
-                        return ncclAllReduce(x.data(), x.data(), count(x), type_of(x.dtype()),
-                                             op == ReduceOp::max ? ncclMax : ncclSum, comm, stream);
-                      });
+  std::unique_ptr<Pending> started(const comm::AllReduce& c, const SharedEvent& after = {}) {
+    const bool max = c.op == ReduceOp::max;
+    return collective(max ? "max all_reduce" : "all_reduce", c.x, [&](ncclComm_t comm, cudaStream_t stream) {
+      if (after) need_cuda(cudaStreamWaitEvent(stream, after.get(), 0), name());
+      return ncclAllReduce(c.x.data(), c.x.data(), count(c.x), type_of(c.x.dtype()), max ? ncclMax : ncclSum, comm,
+                           stream);
+    });
+  }
+  std::unique_ptr<Pending> started(const comm::AllGather& c) {
+    return collective(c.name, c.out, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllGather(c.in.data(), c.out.data(), count(c.in), type_of(c.in.dtype()), comm, stream);
+    });
+  }
+  std::unique_ptr<Pending> started(const comm::ReduceScatter& c) {
+    return collective(c.name, c.in, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclReduceScatter(c.in.data(), c.out.data(), count(c.out), type_of(c.in.dtype()), ncclSum, comm, stream);
+    });
+  }
+  std::unique_ptr<Pending> started(const comm::AllToAll& c) {
+    return collective(c.name, c.in, [&](ncclComm_t comm, cudaStream_t stream) {
+      return exchange(c.in, c.out, c.rows(size()), comm, stream);
+    });
+  }
+  std::unique_ptr<Pending> started(const comm::ForwardedAllToAll& c) {
+    std::vector<std::unique_ptr<Pending>> all;
+    for (const comm::AllToAll& each : c.each()) all.push_back(started(each));
+    return all_of(std::move(all));
+  }
+  std::unique_ptr<Pending> started(const comm::Shift& c) { return started(c.exchange(member())); }
+  std::unique_ptr<Pending> started(const comm::Broadcast& c) {
+    return collective(c.name, c.x, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclBroadcast(c.x.data(), c.x.data(), count(c.x), type_of(c.x.dtype()), c.root, comm, stream);
+    });
+  }
+  std::unique_ptr<Pending> started(const comm::Reduce& c) {
+    return collective(c.name, c.x, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclReduce(c.x.data(), c.x.data(), count(c.x), type_of(c.x.dtype()), ncclSum, c.root, comm, stream);
+    });
+  }
+  std::unique_ptr<Pending> started(const comm::Send& c) {
+    return message(line(c.to, Line::End::sender, c.tag), fmt::format("send to rank {}", c.to), c.x,
+                   [x = c.x](ncclComm_t comm, cudaStream_t stream) {
+                     return ncclSend(x.data(), count(x), type_of(x.dtype()), 1, comm, stream);
+                   });
+  }
+  std::unique_ptr<Pending> started(const comm::Receive& c) {
+    return message(line(c.from, Line::End::receiver, c.tag), fmt::format("receive from rank {}", c.from), c.x,
+                   [x = c.x](ncclComm_t comm, cudaStream_t stream) {
+                     return ncclRecv(x.data(), count(x), type_of(x.dtype()), 0, comm, stream);
+                   });
   }
 
   // The parts to and from all others as one operation; this rank's own is copied before it.
-  ncclResult_t exchange(const Tensor& in, const Tensor& out, const Rows& rows, ncclComm_t comm, cudaStream_t stream) {
+  ncclResult_t exchange(const Tensor& in, const Tensor& out, const comm::Rows& rows, ncclComm_t comm,
+                        cudaStream_t stream) {
     struct Part {
       Tensor to, from;
     };

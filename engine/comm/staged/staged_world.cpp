@@ -15,45 +15,32 @@ void settle(Device& device, TimePart part, double& seconds) {
   at(device.meter().seconds, part) -= took;
 }
 
-// A message on its way that brings nothing: the host's copy lives as long.
-class StagedSend final : public Pending {
- public:
-  StagedSend(std::unique_ptr<Pending> inner, Tensor host) : inner_(std::move(inner)), host_(std::move(host)) {}
-  void wait() override {
-    inner_->wait();
-    host_.reset();
-  }
-
- private:
-  std::unique_ptr<Pending> inner_;
-  Tensor host_;
+// A collective of copies in host memory: what it brings is written to the device afterwards.
+struct Staged {
+  comm::Collective host;
+  struct Arrival {
+    Tensor from, to;
+  };
+  std::vector<Arrival> arrivals;
 };
 
-// What is written to the device when it is waited for.
-class StagedArrival final : public Pending {
+// What arrives is written when it is waited for. The host's copies live as long.
+class StagedPending final : public Pending {
  public:
-  // `sent` is what it was made from, if anything was. The wait's time is that part of a step, and goes to `seconds`.
-  StagedArrival(std::unique_ptr<Pending> inner, Tensor sent, Tensor host, Device& device, Tensor to, TimePart part,
-                double& seconds)
-      : inner_(std::move(inner)),
-        sent_(std::move(sent)),
-        host_(std::move(host)),
-        device_(device),
-        to_(std::move(to)),
-        part_(part),
-        seconds_(seconds) {}
+  // The time of waiting is that part of a step, and goes to `seconds`.
+  StagedPending(std::unique_ptr<Pending> inner, Staged staged, Device& device, TimePart part, double& seconds)
+      : inner_(std::move(inner)), staged_(std::move(staged)), device_(device), part_(part), seconds_(seconds) {}
   void wait() override {
-    settle(device_, part_, seconds_);
+    if (!staged_->arrivals.empty()) settle(device_, part_, seconds_);
     inner_->wait();
-    device_.write(to_, {host_.data(), host_.bytes()});
-    for (Tensor* t : {&sent_, &host_, &to_}) t->reset();
+    for (const auto& [from, to] : staged_->arrivals) device_.write(to, {from.data(), from.bytes()});
+    staged_.reset();
   }
 
  private:
   std::unique_ptr<Pending> inner_;
-  Tensor sent_, host_;
+  std::optional<Staged> staged_;
   Device& device_;
-  Tensor to_;
   TimePart part_;
   double& seconds_;
 };
@@ -67,58 +54,20 @@ class StagedGroup final : public Group {
 
  protected:
   bool device_waits() const override { return true; }
-  void do_all_reduce(const Tensor& x, ReduceOp op) override {
-    const Tensor host = fetch(x);
-    inner_->all_reduce(host, op);
-    bring(host, x);
+  void do_run(const comm::Collective& c) override {
+    if (std::holds_alternative<comm::Receive>(c)) return do_start(c)->wait();
+    const Staged staged = std::visit([this](const auto& each) { return stage(each); }, c);
+    inner_->run(staged.host);
+    for (const auto& [from, to] : staged.arrivals) device().write(to, {from.data(), from.bytes()});
   }
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
-    const Tensor host = fetch(x);
-    return arrival(inner_->start_all_reduce(host), Tensor(), host, x, part(), device().meter().communication_seconds);
-  }
-  void do_all_gather(const Tensor& in, const Tensor& out) override {
-    const Tensor host = fetch(in), all = room_for(out);
-    inner_->all_gather(host, all);
-    bring(all, out);
-  }
-  void do_reduce_scatter(const Tensor& in, const Tensor& out) override {
-    const Tensor host = fetch(in), part = room_for(out);
-    inner_->reduce_scatter(host, part);
-    bring(part, out);
-  }
-  void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
-    const Tensor host = fetch(in), all = room_for(out);
-    if (rows.equal)
-      inner_->all_to_all(host, all);
-    else
-      inner_->all_to_all(host, all, rows.send, rows.receive);
-    bring(all, out);
-  }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
-    const Tensor host = fetch(in), all = room_for(out);
-    auto inner =
-        rows.equal ? inner_->start_all_to_all(host, all) : inner_->start_all_to_all(host, all, rows.send, rows.receive);
-    return arrival(std::move(inner), host, all, out, part(), device().meter().communication_seconds);
-  }
-  void do_broadcast(const Tensor& x, int root) override {
-    const Tensor host = fetch(x);
-    inner_->broadcast(host, root);
-    if (rank() != root) bring(host, x);
-  }
-  void do_reduce(const Tensor& x, int root) override {
-    const Tensor host = fetch(x);
-    inner_->reduce(host, root);
-    if (rank() == root) bring(host, x);
-  }
-  std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
-    const Tensor host = fetch(x);
-    auto inner = inner_->start_send(host, to, tag);
-    return std::make_unique<StagedSend>(std::move(inner), host);
-  }
-  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
-    const Tensor host = room_for(x);
-    return arrival(inner_->start_receive(host, from, tag), Tensor(), host, x, TimePart::bubble,
-                   device().meter().bubble_seconds);
+  std::unique_ptr<Pending> do_start(const comm::Collective& c) override {
+    Staged staged = std::visit([this](const auto& each) { return stage(each); }, c);
+    auto inner = inner_->start(staged.host);
+    const bool receives = std::holds_alternative<comm::Receive>(c);
+    Meter& meter = device().meter();
+    return std::make_unique<StagedPending>(std::move(inner), std::move(staged), device(),
+                                           receives ? TimePart::bubble : part(),
+                                           receives ? meter.bubble_seconds : meter.communication_seconds);
   }
   void do_barrier() override {
     device().synchronize();
@@ -130,10 +79,38 @@ class StagedGroup final : public Group {
   }
 
  private:
-  std::unique_ptr<Pending> arrival(std::unique_ptr<Pending> inner, const Tensor& sent, const Tensor& host,
-                                   const Tensor& to, TimePart part, double& seconds) {
-    return std::make_unique<StagedArrival>(std::move(inner), sent, host, device(), to, part, seconds);
+  template <class C>
+  Staged stage(const C& c) {
+    C host = c;
+    if constexpr (requires { c.parcels; }) {
+      Staged staged;
+      for (comm::Parcel& p : host.parcels) staged.arrivals.push_back(stage_in_out(p));
+      staged.host = std::move(host);
+      return staged;
+    } else if constexpr (requires { c.in; }) {
+      const Staged::Arrival arrival = stage_in_out(host);
+      return {std::move(host), {arrival}};
+    } else if constexpr (std::is_same_v<C, comm::Receive>) {
+      host.x = room_for(c.x);
+      return {host, {{host.x, c.x}}};
+    } else {
+      host.x = fetch(c.x);
+      if (brings(c)) return {host, {{host.x, c.x}}};
+      return {host, {}};
+    }
   }
+  template <class InOut>
+  Staged::Arrival stage_in_out(InOut& c) {
+    const Tensor to = c.out;
+    c.in = fetch(c.in), c.out = room_for(to);
+    return {c.out, to};
+  }
+  // Whether it writes the tensor that it reads here.
+  bool brings(const comm::AllReduce&) const { return true; }
+  bool brings(const comm::Broadcast& c) const { return rank() != c.root; }
+  bool brings(const comm::Reduce& c) const { return rank() == c.root; }
+  bool brings(const comm::Send&) const { return false; }
+
   Tensor room_for(const Tensor& x) {
     return host_device_.empty(x.shape(), x.dtype(), Category::other, "a message in host memory");
   }
@@ -143,7 +120,6 @@ class StagedGroup final : public Group {
     device().read(x, {host.data(), host.bytes()});
     return host;
   }
-  void bring(const Tensor& host, const Tensor& to) { device().write(to, {host.data(), host.bytes()}); }
 
   Device& host_device_;
   std::unique_ptr<Group> inner_;

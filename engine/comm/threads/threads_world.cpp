@@ -118,95 +118,19 @@ void reduce_part(DType type, const std::vector<Shown>& ranks, std::int64_t begin
   }
 }
 
-class Done final : public Pending {
- public:
-  void wait() override {}
-};
-
 class ThreadGroup final : public Group {
  public:
   ThreadGroup(Device& device, const GroupName& name, int rank, int size, Room& room, std::shared_ptr<Place> place)
       : Group(device, name, rank, size), room_(room), place_(std::move(place)) {}
 
  protected:
-  void do_all_reduce(const Tensor& x, ReduceOp op) override {
-    meeting({x.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
-      std::vector<std::byte*> everybody;
-      for (const Shown& s : all) everybody.push_back(s.data);
-      const auto [begin, end] = share(x.numel());
-      reduce_part(x.dtype(), all, begin, end, op, everybody);
-    });
+  void do_run(const comm::Collective& c) override {
+    std::visit([this](const auto& each) { perform(each); }, c);
   }
-  std::unique_ptr<Pending> do_start_all_reduce(const Tensor& x) override {
-    do_all_reduce(x, ReduceOp::sum);
-    return std::make_unique<Done>();
-  }
-  void do_all_gather(const Tensor& in, const Tensor& out) override {
-    meeting({in.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
-      for (std::size_t r = 0; r < all.size(); ++r) copy(all[r].data, out.data() + r * in.bytes(), in.bytes());
-    });
-  }
-  void do_reduce_scatter(const Tensor& in, const Tensor& out) override {
-    // What is written may lie in what others read.
-    Bytes sum(out.bytes());
-    meeting({in.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
-      std::vector<Shown> parts = all;
-      for (Shown& s : parts) s.data += static_cast<std::size_t>(rank()) * out.bytes();
-      reduce_part(in.dtype(), parts, 0, out.numel(), ReduceOp::sum, {sum.data()});
-    });
-    copy(sum.data(), out.data(), sum.size());
-  }
-  void do_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
-    meeting({in.data(), nullptr, &rows.send}, [&](const std::vector<Shown>& all) {
-      const std::int64_t n = out.shape().rank() == 0 ? 1 : out.shape()[0];
-      const std::size_t row = n == 0 ? 0 : out.bytes() / static_cast<std::size_t>(n);
-      std::byte* to = out.data();
-      for (std::size_t r = 0; r < all.size(); ++r) {
-        std::size_t before = 0;
-        for (int i = 0; i < rank(); ++i)
-          before += static_cast<std::size_t>((*all[r].rows)[static_cast<std::size_t>(i)]);
-        const std::size_t bytes = static_cast<std::size_t>(rows.receive[r]) * row;
-        if (bytes > 0) copy(all[r].data + before * row, to, bytes);
-        to += bytes;
-      }
-    });
-  }
-  std::unique_ptr<Pending> do_start_all_to_all(const Tensor& in, const Tensor& out, const Rows& rows) override {
-    do_all_to_all(in, out, rows);
-    return std::make_unique<Done>();
-  }
-  void do_broadcast(const Tensor& x, int root) override {
-    meeting({x.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
-      copy(all[static_cast<std::size_t>(root)].data, x.data(), x.bytes());
-    });
-  }
-  void do_reduce(const Tensor& x, int root) override {
-    meeting({x.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
-      const auto [begin, end] = share(x.numel());
-      reduce_part(x.dtype(), all, begin, end, ReduceOp::sum, {all[static_cast<std::size_t>(root)].data});
-    });
-  }
-  std::unique_ptr<Pending> do_start_send(const Tensor& x, int to, int tag) override {
-    room_.send({place_.get(), rank(), to, tag}, Bytes(x.data(), x.data() + x.bytes()));
-    return std::make_unique<Done>();
-  }
-  std::unique_ptr<Pending> do_start_receive(const Tensor& x, int from, int tag) override {
-    // Received when it is waited for; those of one tag are waited for in the order in which they were started.
-    class Receive final : public Pending {
-     public:
-      Receive(Room& room, Room::Way way, Tensor to) : room_(room), way_(std::move(way)), to_(std::move(to)) {}
-      void wait() override {
-        const Bytes message = room_.receive(way_);
-        check(message.size() == to_.bytes(), "threads", "a message of {} bytes, need {}", message.size(), to_.bytes());
-        copy(message.data(), to_.data(), message.size());
-      }
-
-     private:
-      Room& room_;
-      Room::Way way_;
-      Tensor to_;
-    };
-    return std::make_unique<Receive>(room_, Room::Way{place_.get(), from, rank(), tag}, x);
+  // All but a receive have ended with their call.
+  std::unique_ptr<Pending> do_start(const comm::Collective& c) override {
+    if (const auto* receive = std::get_if<comm::Receive>(&c)) return started(*receive);
+    return Group::do_start(c);
   }
   void do_barrier() override { room_.meet(*place_); }
   double do_host_max(double value) override {
@@ -229,6 +153,83 @@ class ThreadGroup final : public Group {
   }
 
  private:
+  void perform(const comm::AllReduce& c) {
+    meeting({c.x.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
+      std::vector<std::byte*> everybody;
+      for (const Shown& s : all) everybody.push_back(s.data);
+      const auto [begin, end] = share(c.x.numel());
+      reduce_part(c.x.dtype(), all, begin, end, c.op, everybody);
+    });
+  }
+  void perform(const comm::AllGather& c) {
+    meeting({c.in.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
+      for (std::size_t r = 0; r < all.size(); ++r) copy(all[r].data, c.out.data() + r * c.in.bytes(), c.in.bytes());
+    });
+  }
+  void perform(const comm::ReduceScatter& c) {
+    // What is written may lie in what others read.
+    Bytes sum(c.out.bytes());
+    meeting({c.in.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
+      std::vector<Shown> parts = all;
+      for (Shown& s : parts) s.data += static_cast<std::size_t>(rank()) * c.out.bytes();
+      reduce_part(c.in.dtype(), parts, 0, c.out.numel(), ReduceOp::sum, {sum.data()});
+    });
+    copy(sum.data(), c.out.data(), sum.size());
+  }
+  void perform(const comm::AllToAll& c) {
+    const comm::Rows rows = c.rows(size());
+    meeting({c.in.data(), nullptr, &rows.send}, [&](const std::vector<Shown>& all) {
+      const std::int64_t n = c.out.shape().rank() == 0 ? 1 : c.out.shape()[0];
+      const std::size_t row = n == 0 ? 0 : c.out.bytes() / static_cast<std::size_t>(n);
+      std::byte* to = c.out.data();
+      for (std::size_t r = 0; r < all.size(); ++r) {
+        std::size_t before = 0;
+        for (int i = 0; i < rank(); ++i)
+          before += static_cast<std::size_t>((*all[r].rows)[static_cast<std::size_t>(i)]);
+        const std::size_t bytes = static_cast<std::size_t>(rows.receive[r]) * row;
+        if (bytes > 0) copy(all[r].data + before * row, to, bytes);
+        to += bytes;
+      }
+    });
+  }
+  void perform(const comm::Broadcast& c) {
+    meeting({c.x.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
+      copy(all[static_cast<std::size_t>(c.root)].data, c.x.data(), c.x.bytes());
+    });
+  }
+  void perform(const comm::Reduce& c) {
+    meeting({c.x.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
+      const auto [begin, end] = share(c.x.numel());
+      reduce_part(c.x.dtype(), all, begin, end, ReduceOp::sum, {all[static_cast<std::size_t>(c.root)].data});
+    });
+  }
+  void perform(const comm::ForwardedAllToAll& c) {
+    for (const comm::AllToAll& each : c.each()) perform(each);
+  }
+  void perform(const comm::Shift& c) { perform(c.exchange(member())); }
+  void perform(const comm::Send& c) {
+    room_.send({place_.get(), rank(), c.to, c.tag}, Bytes(c.x.data(), c.x.data() + c.x.bytes()));
+  }
+  void perform(const comm::Receive& c) { started(c)->wait(); }
+  std::unique_ptr<Pending> started(const comm::Receive& c) {
+    // Received when it is waited for; those of one tag are waited for in the order in which they were started.
+    class Receive final : public Pending {
+     public:
+      Receive(Room& room, Room::Way way, Tensor to) : room_(room), way_(std::move(way)), to_(std::move(to)) {}
+      void wait() override {
+        const Bytes message = room_.receive(way_);
+        check(message.size() == to_.bytes(), "threads", "a message of {} bytes, need {}", message.size(), to_.bytes());
+        copy(message.data(), to_.data(), message.size());
+      }
+
+     private:
+      Room& room_;
+      Room::Way way_;
+      Tensor to_;
+    };
+    return std::make_unique<Receive>(room_, Room::Way{place_.get(), c.from, rank(), c.tag}, c.x);
+  }
+
   static void copy(const std::byte* from, std::byte* to, std::size_t bytes) {
     if (from != to && bytes > 0) std::memmove(to, from, bytes);
   }

@@ -65,25 +65,26 @@ TEST_CASE("a simulated group of one costs the copies that it makes and nothing e
   const auto alone = s.world.group(s.device, "alone", {0});
   const Tensor in = s.tensor(4096), out = s.tensor(4096);
   const std::vector<std::int64_t> rows{4096};
-  const std::function<void()> calls[] = {[&] { alone->all_gather(in, out); },
-                                         [&] { alone->start_all_gather(in, out)->wait(); },
-                                         [&] { alone->reduce_scatter(in, out); },
-                                         [&] { alone->start_reduce_scatter(in, out)->wait(); },
-                                         [&] { alone->all_to_all(in, out); },
-                                         [&] { alone->start_all_to_all(in, out)->wait(); },
-                                         [&] { alone->all_to_all(in, out, rows, rows); }};
+  const comm::Collective collectives[] = {comm::AllGather{in, out}, comm::ReduceScatter{in, out},
+                                          comm::AllToAll{in, out}, comm::AllToAll{in, out, rows, rows},
+                                          comm::Shift{in, out}};
+  std::vector<std::function<void()>> calls;
+  for (const comm::Collective& c : collectives) {
+    calls.push_back([&] { alone->run(c); });
+    calls.push_back([&] { alone->start(c)->wait(); });
+  }
   for (const auto& call : calls) {
     const double begin = s.clock.synchronize();
     call();
     CHECK(s.clock.now() - begin == Approx(kLaunch + s.copy_seconds(in)));
   }
   const double begin = s.clock.synchronize();
-  alone->all_gather(in, in);
-  alone->all_reduce(in);
-  alone->broadcast(in, 0);
-  alone->start_broadcast(in, 0)->wait();
-  alone->reduce(in, 0);
-  alone->start_reduce(in, 0)->wait();
+  alone->run(comm::AllGather{in, in});
+  alone->run(comm::AllReduce{in});
+  alone->run(comm::Broadcast{in, 0});
+  alone->start(comm::Broadcast{in, 0})->wait();
+  alone->run(comm::Reduce{in, 0});
+  alone->start(comm::Reduce{in, 0})->wait();
   alone->barrier();
   CHECK(s.clock.now() == begin);
   CHECK(sum_of(s.device.meter().communication_bytes) == 0);
@@ -95,8 +96,8 @@ TEST_CASE("a simulated group of one costs the copies that it makes and nothing e
   const auto counted = lone->group(*counting, "alone", {3});
   const Tensor x = counting->empty({8}, DType::f32, Category::other, "x");
   const Tensor y = counting->empty({8}, DType::f32, Category::other, "y");
-  counted->all_gather(x, y);
-  counted->all_to_all(x, y);
+  counted->run(comm::AllGather{x, y});
+  counted->run(comm::AllToAll{x, y});
   CHECK(counting->meter().launches == 2);
   CHECK(sum_of(counting->meter().communication_bytes) == 0);
 }
@@ -108,7 +109,7 @@ TEST_CASE("an all_to_all takes what the links say, of unequal parts as long as i
   const Tensor x = s.tensor(16 * 32), y = s.tensor(16 * 32);
   const double equal = s.links.all_to_all(static_cast<double>(x.bytes()), {8, 2});
   double begin = s.clock.synchronize();
-  group->all_to_all(x, y);
+  group->run(comm::AllToAll{x, y});
   CHECK(s.clock.now() - begin == Approx(kCall + equal));
   CHECK(sum_of(s.device.meter().communication_bytes) == static_cast<double>(x.bytes()));
 
@@ -117,11 +118,11 @@ TEST_CASE("an all_to_all takes what the links say, of unequal parts as long as i
   send[5] = 32, send[6] = 0, receive[0] = 1;
   const Tensor out = s.tensor(46), in = s.tensor(31);
   begin = s.clock.synchronize();
-  group->all_to_all(out, in, send, receive);
+  group->run(comm::AllToAll{out, in, send, receive});
   CHECK(s.clock.now() - begin == Approx(kCall + equal));
   std::swap(send, receive);
   begin = s.clock.synchronize();
-  group->all_to_all(in, out, send, receive);
+  group->run(comm::AllToAll{in, out, send, receive});
   CHECK(s.clock.now() - begin == Approx(kCall + equal));
 }
 
@@ -134,7 +135,7 @@ TEST_CASE("tensors whose rows are forwarded together take one exchange of all th
   const std::vector<std::int64_t> rows(16, 32);
   const Tensor x = s.tensor(16 * 32), y = s.tensor(16 * 32), narrow = s.tensor(16 * 32), other = s.tensor(16 * 32);
   const double begin = s.clock.synchronize(), before = sum_of(s.device.meter().communication_bytes);
-  group->forwarded_all_to_all({{x, y}, {narrow, other}}, rows, rows, 100);
+  group->run(comm::ForwardedAllToAll{{{x, y}, {narrow, other}}, rows, rows, 100});
   CHECK(s.clock.now() - begin == Approx(kCall + s.links.forwarded(2 * row_bytes(x), rows, rows, 100, {8, 2})));
   CHECK(sum_of(s.device.meter().communication_bytes) - before == static_cast<double>(x.bytes() + narrow.bytes()));
 }
@@ -147,7 +148,7 @@ TEST_CASE("a started all_to_all runs beside what is computed until it is waited 
   const double seconds = s.links.all_to_all(static_cast<double>(x.bytes()), {8, 1});
   for (const double kernel : {0.1 * seconds, 10 * seconds}) {
     const double begin = s.clock.synchronize();
-    const auto pending = group->start_all_to_all(x, y);
+    const auto pending = group->start(comm::AllToAll{x, y});
     s.compute(kernel);
     pending->wait();
     CHECK(s.clock.now() - begin == Approx(kCall + std::max(seconds, kLaunch + kernel)));
@@ -167,7 +168,7 @@ TEST_CASE("what is reduced behind another collective begins where that ends, and
   for (const double kernel : {0.1 * first_half, first_half + 0.5 * second_half, 10 * both}) {
     INFO(kernel / both);
     const double begin = s.clock.synchronize();
-    const auto pending = between->start_all_reduce_after(within->start_reduce_scatter(whole, part), part);
+    const auto pending = between->start(comm::AllReduce{part}, within->start(comm::ReduceScatter{whole, part}));
     s.compute(kernel);
     pending->wait();
     // The host enqueues the second while the first runs.
@@ -176,11 +177,11 @@ TEST_CASE("what is reduced behind another collective begins where that ends, and
   // Of a group of one there is nothing to come behind.
   const auto alone = s.world.group(s.device, "alone", {0});
   const double begin = s.clock.synchronize();
-  alone->start_all_reduce_after(within->start_reduce_scatter(whole, part), part)->wait();
+  alone->start(comm::AllReduce{part}, within->start(comm::ReduceScatter{whole, part}))->wait();
   CHECK(s.clock.now() - begin == Approx(kCall + first_half));
   // And what needs nobody else has ended.
   const double then = s.clock.synchronize();
-  between->start_all_reduce_after(alone->start_reduce_scatter(part, part), part)->wait();
+  between->start(comm::AllReduce{part}, alone->start(comm::ReduceScatter{part, part}))->wait();
   CHECK(s.clock.now() - then == Approx(kCall + second_half));
 }
 
@@ -192,7 +193,7 @@ TEST_CASE("a started shift runs beside what is computed until it is waited for")
   const double seconds = s.links.message(static_cast<double>(x.bytes()), 0, 1);
   for (const double kernel : {0.1 * seconds, 10 * seconds}) {
     const double begin = s.clock.synchronize();
-    const auto pending = ring->start_shift(x, y);
+    const auto pending = ring->start(comm::Shift{x, y});
     s.compute(kernel);
     pending->wait();
     CHECK(s.clock.now() - begin == Approx(kCall + std::max(seconds, kLaunch + kernel)));
@@ -210,7 +211,7 @@ TEST_CASE("what a framework enqueues by one call costs its host the first kernel
     const double begin = s.clock.synchronize();
     std::optional<OneCall> call;
     if (one_call) call.emplace(s.device, 1);
-    const auto pending = ring->start_shift(x, y);
+    const auto pending = ring->start(comm::Shift{x, y});
     for (int i = 0; i < 3; ++i) run(s.device, ops::Fill{z, 0});
     const double end = s.clock.now();
     pending->wait();
@@ -235,8 +236,8 @@ TEST_CASE("a started receive moves beside what is computed, once it has been sta
   const double seconds = s.links.message(static_cast<double>(x.bytes()), 3, 0);
   for (const double kernel : {0.1 * seconds, 10 * seconds}) {
     const double begin = s.clock.synchronize();
-    const auto receive = ring->start_receive(y, 3, 0);
-    const auto send = ring->start_send(x, 1, 0);
+    const auto receive = ring->start(comm::Receive{y, 3, 0});
+    const auto send = ring->start(comm::Send{x, 1, 0});
     s.compute(kernel);
     receive->wait();
     send->wait();
@@ -244,9 +245,9 @@ TEST_CASE("a started receive moves beside what is computed, once it has been sta
   }
   // A receive that is the whole of it begins when it is called.
   const double begin = s.clock.synchronize();
-  const auto send = ring->start_send(x, 1, 0);
+  const auto send = ring->start(comm::Send{x, 1, 0});
   s.compute(10 * seconds);
-  ring->receive(y, 3, 0);
+  ring->run(comm::Receive{y, 3, 0});
   CHECK(s.clock.now() - begin == Approx(kCall + kLaunch + 11 * seconds));
 }
 
@@ -257,22 +258,23 @@ TEST_CASE("messages of a tag go to receives in the order these were started, how
   const auto to = receiver.world.group(receiver.device, Axes{Axis::pp}, {0, 1});
   const Tensor x = sender.tensor(1), y = receiver.tensor(1);
   const double seconds = receiver.links.message(static_cast<double>(x.bytes()), 0, 1);
-  from->start_send(x, 1, 7)->wait();
+  from->start(comm::Send{x, 1, 7})->wait();
   sender.compute(1);
-  from->start_send(x, 1, 7)->wait();
+  from->start(comm::Send{x, 1, 7})->wait();
   sender.compute(1);
-  from->start_send(x, 1, 8)->wait();
-  const auto early = to->start_receive(y, 0, 7), late = to->start_receive(y, 0, 7), other = to->start_receive(y, 0, 8);
+  from->start(comm::Send{x, 1, 8})->wait();
+  const auto early = to->start(comm::Receive{y, 0, 7}), late = to->start(comm::Receive{y, 0, 7}),
+             other = to->start(comm::Receive{y, 0, 8});
   early->wait();
   CHECK(receiver.clock.now() < 0.1);
   other->wait();
   CHECK(receiver.clock.now() == Approx(2 + seconds).margin(1e-4));
 
   sender.compute(1);
-  from->start_send(x, 1, 7)->wait();  // as the first in line gets it, the one that is waited for last
+  from->start(comm::Send{x, 1, 7})->wait();  // as the first in line gets it, the one that is waited for last
   late->wait();
   CHECK(receiver.clock.now() < 2.5);
-  to->receive(y, 0, 7);
+  to->run(comm::Receive{y, 0, 7});
   CHECK(receiver.clock.now() == Approx(3 + seconds).margin(1e-4));
 }
 
