@@ -71,8 +71,8 @@ Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& si
   const int devices_per_node = point.simulated() ? simulator.machine_of(point).node.devices : 0;
   auto recording = sim::record(plan, devices_per_node, nullptr, nullptr);
   if (!recording)
-    fail(ErrorKind::unsupported, option, "the tensors of this step are not recorded{}",
-         plan.deferred_gemms > 0 ? ", got weight gradients that are deferred, need defer_embedding_wgrad false" : "");
+    fail(ErrorKind::unsupported, option, "this step has no recording: {}{}", text_of(recording.why_not()),
+         recording.why_not() == sim::Unrecorded::deferred_gradients ? ", need defer_embedding_wgrad false" : "");
   Fullest fullest{std::move(*recording)};
   const auto peaks = sim::count_memory(plan, fullest.recording);
   const auto most = std::max_element(peaks.begin(), peaks.end(),

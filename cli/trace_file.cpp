@@ -89,7 +89,7 @@ class MemoryOfStages {
   static constexpr std::size_t kMostCounters = 4000;  // of a rank: a viewer draws no more on a screen
   Plan plan_;
   std::optional<sim::CachingSettings> caching_;
-  std::optional<sim::Recording> recording_;
+  sim::Recorded recording_;
 };
 
 }  // namespace

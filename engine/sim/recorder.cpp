@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <variant>
 
 #include "engine/sim/device.h"
 #include "engine/sim/recorded_blocks.h"
@@ -64,7 +65,7 @@ class Session {
     trainer.step([&](const Action*) { next(); });
     // What the last stage keeps of micro batches until all are done is no recording's, nor is which of them it does so with. What it does
     // forward and backward is known all the same.
-    if (defers() && steps == Steps::steady) all_.unknown = true;
+    if (defers() && steps == Steps::steady) all_.unknown = Unrecorded::deferred_gradients;
     copies_ = device.copies();
     pendings_ = all_.pendings;
     steady_ = steps == Steps::steady && !leaves_memory_as_found(0);
@@ -80,25 +81,28 @@ class Session {
     if (!host) return;
     host_memory_ = host->memory().peak();
     host_reserved_ = host->memory().reserved();
-    if (!plan_.offloaded.any() && host_memory_.total != before.total) all_.unknown = true;
+    if (!plan_.offloaded.any() && host_memory_.total != before.total) all_.unknown = Unrecorded::host_blocks;
   }
 
   // Whether something was done that no recording has a word for.
-  bool unknown() const { return all_.unknown; }
+  bool unknown() const { return all_.unknown.has_value(); }
 
-  std::optional<StepEvents> result() {
-    if (all_.unknown || (two_steps_ && !leaves_memory_as_found(1)) || !write_memory() || !write_host_memory())
-      return std::nullopt;
+  std::variant<StepEvents, Unrecorded> result() {
+    if (all_.unknown) return *all_.unknown;
+    if (two_steps_ && !leaves_memory_as_found(1)) return Unrecorded::unsteady;
+    if (!write_memory()) return Unrecorded::blocks;
+    if (!write_host_memory()) return Unrecorded::host_blocks;
     StepEvents out;
     out.setup = std::move(step_events_.front());
     write_step(0, out);
     std::set<std::uint32_t> before;  // what was started before the first action
     for (const ClockEvent& e : out.begin.clock)
       if (e.kind == Kind::start) before.insert(e.pending);
-    if (last_ > 0 && !(same_memory(out) && same_times(out, before))) return std::nullopt;
+    if (last_ > 0 && !same_memory(out)) return Unrecorded::memory_differs;
+    if (last_ > 0 && !same_times(out, before)) return Unrecorded::times_differ;
     if (two_steps_) {
       write_step(1, out.later.emplace());
-      if (last_ > 0 && !same_memory(*out.later)) return std::nullopt;
+      if (last_ > 0 && !same_memory(*out.later)) return Unrecorded::memory_differs;
     } else if (steady_) {
       write_as_last(out, out.later.emplace());
     }
@@ -397,39 +401,40 @@ bool in_order(const Schedule& schedule, int micro_batches) {
 
 }  // namespace
 
-bool can_record(const Plan& plan) {
+std::optional<Unrecorded> why_unrecorded(const Plan& plan) {
   // Where backward is split, gradients that are reduced in every micro batch are summed over several until the last of their GEMMs.
-  if (plan.splits_backward() && plan.state.gradients.sharded()) return false;
+  if (plan.splits_backward() && plan.state.gradients.sharded()) return Unrecorded::split_gradients;
   // And a forward and a backward that take turns share the weights that were gathered for either.
   const auto pauses = [](const std::vector<ChunkPlan>& stage) {
     return std::ranges::any_of(stage, [](const ChunkPlan& c) { return c.pauses > 0; });
   };
-  return !plan.state.weights.sharded() || std::ranges::none_of(plan.chunks, pauses);
+  if (plan.state.weights.sharded() && std::ranges::any_of(plan.chunks, pauses)) return Unrecorded::alternating_weights;
+  return std::nullopt;
 }
 
-std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
-                                std::optional<int> only, Steps steps) {
-  if (!can_record(plan)) return std::nullopt;
+Recorded record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
+                std::optional<int> only, Steps steps) {
+  if (const auto why = why_unrecorded(plan)) return *why;
   Recording all{rank_classes(plan, devices_per_node), {}};
   for (const RankClasses::Class& c : all.classes.classes) {
     if (only && c.stage != *only) continue;
     if (!in_order(plan.schedule[static_cast<std::size_t>(c.stage)], static_cast<int>(plan.training.micro_batches)))
-      return std::nullopt;
+      return Unrecorded::order;
     if (all.step_events.contains(c.kind)) continue;
-    std::optional<StepEvents> step_events;
+    std::variant<StepEvents, Unrecorded> recorded;
     for (const bool second : {false, true}) {
-      if (step_events || (second && plan.training.micro_batches == 1)) break;
+      if (second && plan.training.micro_batches == 1) break;
       Session session(plan, c.stage, second);
       try {
         session.run(c.rank, all.classes, costs ? costs() : nullptr, links, steps);
       } catch (const OutOfMemory&) {  // of the host's memory, which has a limit here; a run says it
-        return std::nullopt;
+        return Unrecorded::host_memory;
       }
-      step_events = session.result();
-      if (session.unknown()) break;
+      recorded = session.result();
+      if (std::holds_alternative<StepEvents>(recorded) || session.unknown()) break;
     }
-    if (!step_events) return std::nullopt;
-    all.step_events.emplace(c.kind, std::move(*step_events));
+    if (const auto* why = std::get_if<Unrecorded>(&recorded)) return *why;
+    all.step_events.emplace(c.kind, std::get<StepEvents>(std::move(recorded)));
   }
   return all;
 }

@@ -1,18 +1,22 @@
 // Runs the engine's own code for one rank, once. It records the first and the last micro batch of a step, which stand for all
-// (StepEvents). The second is recorded too where the first does in its backward what no other does. record() returns nothing for a step
-// that these do not stand for; such a step is not replayed.
+// (StepEvents). The second is recorded too where the first does in its backward what no other does. Where these do not stand for a step,
+// record() says why; such a step is not replayed.
 //
 // The first step may leave memory behind that the next one finds. Where its micro batches do not show what the next step does then, a
 // second step is recorded for the allocator.
 #pragma once
 #include <functional>
 #include <optional>
+#include <string_view>
+#include <utility>
+#include <variant>
 
 #include "engine/plan/plan.h"
 #include "engine/sim/cost_model.h"
 #include "engine/sim/links.h"
 #include "engine/sim/rank_classes.h"
 #include "engine/sim/step_events.h"
+#include "engine/sim/unrecorded.h"
 
 namespace mbench::sim {
 
@@ -21,17 +25,34 @@ struct Recording {
   std::map<int, StepEvents> step_events;  // of each kind of class
 };
 
+// What record() makes of a step: its recording, or why there is none.
+class Recorded {
+ public:
+  Recorded(Recording recording) : made_(std::move(recording)) {}
+  Recorded(Unrecorded why) : made_(why) {}
+
+  bool has_value() const { return std::holds_alternative<Recording>(made_); }
+  explicit operator bool() const { return has_value(); }
+  Recording& operator*() { return std::get<Recording>(made_); }
+  const Recording& operator*() const { return std::get<Recording>(made_); }
+  const Recording* operator->() const { return &std::get<Recording>(made_); }
+  Unrecorded why_not() const { return std::get<Unrecorded>(made_); }
+
+ private:
+  std::variant<Recording, Unrecorded> made_;
+};
+
 // `steady` asks for the memory of later steps too. `first` also records steps that defer gradients of weights (Plan::deferred_gemms).
 // Such a recording leaves out what the step keeps for them and does with them at its end. It stands only for forwards and backwards.
 enum class Steps { first, steady };
 
-// Whether the life of each tensor is one micro batch's, or the whole step's. Else no recording stands for other micro batches.
-bool can_record(const Plan& plan);
+// Why no recording stands for other micro batches: the life of some tensors is neither one micro batch's nor the whole step's.
+std::optional<Unrecorded> why_unrecorded(const Plan& plan);
 
 // `costs` makes the cost model of a kind's device. Null `costs` and `links`: nothing takes time. `only`: the stage of interest; other
 // stages may have no recordings then.
 using MakeCosts = std::function<std::unique_ptr<CostModel>()>;
-std::optional<Recording> record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
-                                std::optional<int> only = std::nullopt, Steps steps = Steps::steady);
+Recorded record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
+                std::optional<int> only = std::nullopt, Steps steps = Steps::steady);
 
 }  // namespace mbench::sim

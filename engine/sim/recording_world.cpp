@@ -35,7 +35,8 @@ class RecordedReceive final : public Pending {
   explicit RecordedReceive(RecordedGroups& recorded)
       : recorded_(recorded), action_events_(recorded.now), events_(action_events_->clock.size()) {}
   void wait() override {
-    if (recorded_.now != action_events_ || action_events_->clock.size() != events_) recorded_.unknown = true;
+    if (recorded_.now != action_events_ || action_events_->clock.size() != events_)
+      recorded_.unknown = Unrecorded::overlapped_receive;
   }
 
  private:
@@ -75,11 +76,11 @@ class RecordingGroup final : public Group {
   void do_barrier() override { add_event("barrier", Kind::barrier, 0); }
   // Values of the host decide what is done, and here there are none.
   double do_host_max(double value) override {
-    recorded_.unknown = true;
+    recorded_.unknown = Unrecorded::host_values;
     return value;
   }
   std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int) override {
-    recorded_.unknown = true;
+    recorded_.unknown = Unrecorded::host_values;
     return std::vector<Bytes>(static_cast<std::size_t>(size()), Bytes(mine.begin(), mine.end()));
   }
 

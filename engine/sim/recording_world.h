@@ -1,9 +1,12 @@
 // Groups of a recorded rank. What they would do to its clock is added to a recording, and nothing waits.
 #pragma once
+#include <optional>
+
 #include "engine/comm/group.h"
 #include "engine/sim/links.h"
 #include "engine/sim/rank_classes.h"
 #include "engine/sim/step_events.h"
+#include "engine/sim/unrecorded.h"
 
 namespace mbench::sim {
 
@@ -13,7 +16,7 @@ struct RecordedGroups {
   std::vector<RecordedGroup> groups;
   int made = 0;  // groups, those of other ranks too
   std::uint32_t pendings = 0;
-  bool unknown = false;  // something happened that no event can express
+  std::optional<Unrecorded> unknown;  // what happened that no event can express
 };
 
 class RecordingWorld final : public World {

@@ -1,11 +1,10 @@
 #include "engine/sim/recordings.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace mbench::sim {
 
-std::shared_ptr<const Recording> Recordings::find(const std::string& key) {
+std::shared_ptr<const Recorded> Recordings::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto at = std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.first == key; });
   if (at == known_.end()) return nullptr;
@@ -13,16 +12,15 @@ std::shared_ptr<const Recording> Recordings::find(const std::string& key) {
   return at->second;
 }
 
-std::shared_ptr<const Recording> Recordings::of(const std::string& key, const Plan& plan, int devices_per_node,
-                                                const MakeCosts& costs, const Links* links) {
+std::shared_ptr<const Recorded> Recordings::of(const std::string& key, const Plan& plan, int devices_per_node,
+                                               const MakeCosts& costs, const Links* links) {
   if (auto found = find(key)) return found;
-  std::optional<Recording> made = record(plan, devices_per_node, costs, links);
-  if (!made) return nullptr;
-  auto kept = std::make_shared<const Recording>(std::move(*made));
+  auto made = std::make_shared<const Recorded>(record(plan, devices_per_node, costs, links));
+  if (!*made) return made;
   const std::lock_guard lock(mutex_);
-  known_.emplace_front(key, kept);
+  known_.emplace_front(key, made);
   if (known_.size() > most_) known_.pop_back();
-  return kept;
+  return made;
 }
 
 }  // namespace mbench::sim

@@ -217,30 +217,25 @@ bool fits_host(const Plan& plan, const Machine& machine, const std::vector<sim::
          std::all_of(host.begin(), host.end(), [&](const sim::ReplayedMemory& m) { return m.reserved <= limit; });
 }
 
-std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine,
-                                               const Links& links, sim::Recordings* recordings) {
+std::shared_ptr<const sim::Recorded> recorded(const Point& p, const Plan& plan, const Machine& machine,
+                                              const Links& links, sim::Recordings* recordings) {
   const sim::MakeCosts costs = [&] { return costs_of(plan, machine); };
   // The key: every field but those that no step depends on.
   if (recordings)
     return recordings->of(point_to_json(at_default(p, {})).dump(), plan, machine.node.devices, costs, &links);
-  auto made = sim::record(plan, machine.node.devices, costs, &links);
-  return made ? std::make_shared<const sim::Recording>(std::move(*made)) : nullptr;
+  return std::make_shared<const sim::Recorded>(sim::record(plan, machine.node.devices, costs, &links));
 }
 
-// From the recorded micro batches; nothing where they do not stand for all, or where it takes a run to know which of
-// several ranks is full first.
-std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine,
-                                 const SimulateOptions& options) {
-  const Links links(machine, peer_to_peer(p.env));
+// From the recorded micro batches; nothing where it takes a run to know which of several ranks is full first.
+std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine, const Links& links,
+                                 const sim::Recording& recording, const SimulateOptions& options) {
   const bool offloads = sim::uses_host(plan);
-  const auto recording = recorded(p, plan, machine, links, options.recordings);
-  if (!recording) return std::nullopt;
-  const auto& classes = recording->classes.classes;
-  const auto host = offloads ? sim::replay_host_memory(plan, *recording) : std::vector<sim::ReplayedMemory>();
+  const auto& classes = recording.classes.classes;
+  const auto host = offloads ? sim::replay_host_memory(plan, recording) : std::vector<sim::ReplayedMemory>();
   // A run says what of host memory has no room.
   if (offloads && !fits_host(plan, machine, host)) return std::nullopt;
   const auto caching = sim::caching_of(plan, p.env);
-  auto memory = sim::replay_memory(plan, *recording, limit_of_step(p, plan, machine), caching);
+  auto memory = sim::replay_memory(plan, recording, limit_of_step(p, plan, machine), caching);
   const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
   if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
     if (!full->full_before_waits && std::count_if(memory.begin(), memory.end(), is_full) > 1) return std::nullopt;
@@ -253,7 +248,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   }
   std::vector<Timeline> timelines;
   const auto times =
-      sim::replay_time(plan, *recording, host_times(plan, machine), &links, options.trace ? &timelines : nullptr);
+      sim::replay_time(plan, recording, host_times(plan, machine), &links, options.trace ? &timelines : nullptr);
 
   Simulation simulation;
   PointResult& r = simulation.result;
@@ -264,7 +259,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   r.simulated = true;
   std::vector<RankFigures> ranks;
   double slowest = 0;
-  for (const int c : recording->classes.of_rank) {
+  for (const int c : recording.classes.of_rank) {
     const sim::ReplayedMemory& m = memory[static_cast<std::size_t>(c)];
     const sim::ReplayedTime& t = times[static_cast<std::size_t>(c)];
     slowest = std::max(slowest, t.step);
@@ -295,7 +290,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
         memory.begin(), memory.end(),
         [](const sim::ReplayedMemory& a, const sim::ReplayedMemory& b) { return a.peak.total < b.peak.total; });
     r.peak_tensors_mib = by_name(
-        sim::peak_by_tensor(plan, *recording, classes[static_cast<std::size_t>(fullest - memory.begin())], caching));
+        sim::peak_by_tensor(plan, recording, classes[static_cast<std::size_t>(fullest - memory.begin())], caching));
   }
   const auto most = std::max_element(
       memory.begin(), memory.end(),
@@ -318,7 +313,7 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
   if (options.trace)
     for (int rank = 0; rank < plan.mesh.world(); rank += apart)
       simulation.timeline_by_stage.push_back(
-          timelines[static_cast<std::size_t>(recording->classes.of_rank[static_cast<std::size_t>(rank)])]);
+          timelines[static_cast<std::size_t>(recording.classes.of_rank[static_cast<std::size_t>(rank)])]);
   for (std::size_t i = 0; i < classes.size(); ++i) {
     add_memory(simulation, memory[i].peak, memory[i].reserved, classes[i].ranks);
     if (offloads) add_host_memory(simulation, host[i].peak, host[i].reserved, classes[i].ranks, machine);
@@ -332,8 +327,16 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
                           const SimulateOptions& options) {
   check_possible(p, plan, machine, devices);
   std::optional<Simulation> simulation;
-  if (options.replay) simulation = replay(p, plan, machine, options);
+  std::optional<sim::Unrecorded> unrecorded;
+  if (options.replay) {
+    const Links links(machine, peer_to_peer(p.env));
+    if (const auto recording = recorded(p, plan, machine, links, options.recordings); *recording)
+      simulation = replay(p, plan, machine, links, **recording, options);
+    else
+      unrecorded = recording->why_not();
+  }
   if (!simulation) simulation = run_all(p, plan, machine, options.trace);
+  simulation->unrecorded = unrecorded;
   const double outside = static_cast<double>(machine.device.memory_outside_allocator >> 20);
   if (const auto& reserved = simulation->result.reserved_memory_mib)
     simulation->result.device_memory_mib = *reserved + outside;
@@ -357,21 +360,22 @@ std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Mac
                                      sim::Recordings* recordings) {
   check_possible(p, plan, machine, devices);
   const Links links(machine, peer_to_peer(p.env));
-  const auto recording = recorded(p, plan, machine, links, recordings);
-  if (!recording) return std::nullopt;
-  if (sim::uses_host(plan) && !fits_host(plan, machine, sim::replay_host_memory(plan, *recording))) return std::nullopt;
+  const auto made = recorded(p, plan, machine, links, recordings);
+  if (!*made) return std::nullopt;
+  const sim::Recording& recording = **made;
+  if (sim::uses_host(plan) && !fits_host(plan, machine, sim::replay_host_memory(plan, recording))) return std::nullopt;
   Outline outline;
-  const auto times = sim::replay_time(plan, *recording, host_times(plan, machine), &links);
+  const auto times = sim::replay_time(plan, recording, host_times(plan, machine), &links);
   for (const sim::ReplayedTime& t : times) outline.seconds = std::max(outline.seconds, t.step);
   for (std::size_t i = 0; machine.device.watts && i < times.size(); ++i)
     outline.joules +=
-        recording->classes.classes[i].ranks * joules_of(times[i].parts, outline.seconds, *machine.device.watts);
-  const auto peaks = sim::count_memory(plan, *recording);
+        recording.classes.classes[i].ranks * joules_of(times[i].parts, outline.seconds, *machine.device.watts);
+  const auto peaks = sim::count_memory(plan, recording);
   const auto fullest = std::max_element(peaks.begin(), peaks.end(),
                                         [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
   outline.peak = *fullest;
   add_libraries(outline.peak, library_memory(plan));
-  outline.rank = recording->classes.classes[static_cast<std::size_t>(fullest - peaks.begin())].rank;
+  outline.rank = recording.classes.classes[static_cast<std::size_t>(fullest - peaks.begin())].rank;
   return outline;
 }
 

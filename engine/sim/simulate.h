@@ -7,7 +7,7 @@
 // allocator block by block by its own policy (replay_memory.h).
 //
 // Results are bitwise those of running every op. The exception is what PyTorch's allocator reserves, which takes more steps to find.
-// Every op is run where a recording cannot express a step, such as with deferred gradients of weights.
+// Every op is run where a recording cannot express a step, such as with deferred gradients of weights (unrecorded.h).
 //
 // The cost of a step follows from its Plan. The point only gives what a row reports of it, how much memory it may take, and its
 // environment.
@@ -16,6 +16,7 @@
 
 #include "engine/run/run_point.h"
 #include "engine/sim/machine.h"
+#include "engine/sim/unrecorded.h"
 
 namespace mbench {
 
@@ -32,7 +33,8 @@ struct Simulation {
   std::vector<std::size_t> host_reserved_by_stage;
   // The first rank that has most of each share of its time; nothing where every op was run.
   std::optional<std::int64_t> rank_of_communication, rank_of_bubble;
-  std::uint64_t total_reserved = 0;  // over all ranks, of both memories where the device is the host
+  std::optional<sim::Unrecorded> unrecorded;  // why every op was run, where it was not asked for
+  std::uint64_t total_reserved = 0;           // over all ranks, of both memories where the device is the host
   // Seconds of a step that a rank of the stage computes: GEMMs, attention and elementwise. Empty where every op was run.
   std::vector<double> compute_by_stage;
   std::vector<Timeline> timeline_by_stage;  // empty unless asked for
