@@ -36,15 +36,15 @@ void SimNetwork::wake(int stage) {
   woken_[stage].notify_one();
 }
 
-void SimNetwork::send(const std::string& channel, int from, int to, int tag, double time) {
+void SimNetwork::send(int group, int from, int to, int tag, double time) {
   const std::lock_guard lock(mutex_);
-  messages_[{channel, from, to, tag}].push_back(time);
+  messages_[{group, from, to, tag}].push_back(time);
   wake(to);
 }
 
-double SimNetwork::receive(const std::string& channel, int from, int to, int tag) {
+double SimNetwork::receive(int group, int from, int to, int tag) {
   std::unique_lock lock(mutex_);
-  const Key key{channel, from, to, tag};
+  const Key key{group, from, to, tag};
   std::deque<double>* queue = nullptr;
   wait(
       lock, to,
@@ -60,10 +60,9 @@ double SimNetwork::receive(const std::string& channel, int from, int to, int tag
   return time;
 }
 
-std::vector<SimNetwork::Bytes> SimNetwork::meet(const std::string& name, const std::vector<int>& stages, int me,
-                                                Bytes mine) {
+std::vector<SimNetwork::Bytes> SimNetwork::meet(int group, const std::vector<int>& stages, int me, Bytes mine) {
   std::unique_lock lock(mutex_);
-  Meeting& meeting = meetings_[name];
+  Meeting& meeting = meetings_[group];
   const auto nobody_left = [&] { return meeting.to_leave == 0; };
   const auto someone_gone = [&] {
     return std::any_of(stages.begin(), stages.end(), [&](int s) { return gone_[s] && meeting.arrived.count(s) == 0; });

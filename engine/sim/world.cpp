@@ -37,9 +37,11 @@ class SimPending final : public Pending {
 // Collectives wait for the compute stream, and it for them unless they were only started.
 class SimGroup final : public Group {
  public:
-  SimGroup(Device& device, const GroupName& name, int rank, std::vector<int> members, SimNetwork& network,
+  // `number`: among the groups of the world, the same on all ranks.
+  SimGroup(Device& device, const GroupName& name, int number, int rank, std::vector<int> members, SimNetwork& network,
            const Links& links, VirtualClock& clock)
       : Group(device, name, rank, static_cast<int>(members.size())),
+        number_(number),
         members_(std::move(members)),
         network_(network),
         links_(links),
@@ -122,7 +124,7 @@ class SimGroup final : public Group {
   double left(int from, int tag, std::uint64_t number) {
     Box& box = boxes_[{from, tag}];
     for (; box.taken <= number; ++box.taken)
-      box.left[box.taken] = network_.receive(name(), stage(from), stage(rank()), tag);
+      box.left[box.taken] = network_.receive(number_, stage(from), stage(rank()), tag);
     const double time = box.left.at(number);
     box.left.erase(number);
     return time;
@@ -131,7 +133,7 @@ class SimGroup final : public Group {
   // A message leaves when the sender's stream has got there, and moves when the receiver's has too.
   void send(const comm::Send& message) {
     clock_.host(clock_.times().message);
-    network_.send(name(), stage(rank()), stage(message.to), message.tag, clock_.now());
+    network_.send(number_, stage(rank()), stage(message.to), message.tag, clock_.now());
     if (clock_.times().messages_block) clock_.synchronize();
   }
   std::unique_ptr<Pending> receive(const comm::Receive& message) {
@@ -156,7 +158,7 @@ class SimGroup final : public Group {
   std::vector<Bytes> gather(std::span<const std::byte> mine) {
     Bytes values(mine.begin(), mine.end());
     if (stages_.size() == 1) return {std::move(values)};
-    return network_.meet(name(), stages_, stage(rank()), std::move(values));
+    return network_.meet(number_, stages_, stage(rank()), std::move(values));
   }
 
   void wait_for(double time) { clock_.wait_until(time, part()); }
@@ -187,6 +189,7 @@ class SimGroup final : public Group {
       t->add(clock_.track(stream_), fmt::format("{} {}", what, name()), begin, end);
   }
 
+  int number_;
   std::vector<int> members_;
   SimNetwork& network_;
   const Links& links_;
@@ -200,12 +203,13 @@ class SimGroup final : public Group {
 }  // namespace
 
 std::unique_ptr<Group> SimWorld::group(Device& device, const GroupName& name, const std::vector<int>& members) {
+  const int number = made_++;
   if (members.empty()) return nullptr;
   const auto me = std::find(members.begin(), members.end(), rank_);
   check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name.text);
   const int rank = static_cast<int>(me - members.begin());
   if (!network_) return std::make_unique<LoneGroup>(device, name, rank, static_cast<int>(members.size()));
-  return std::make_unique<SimGroup>(device, name, rank, members, *network_, *links_, *clock_);
+  return std::make_unique<SimGroup>(device, name, number, rank, members, *network_, *links_, *clock_);
 }
 
 }  // namespace mbench

@@ -22,6 +22,7 @@ class SimWorld final : public World {
   SimNetwork* network_ = nullptr;
   const Links* links_ = nullptr;
   VirtualClock* clock_ = nullptr;
+  int made_ = 0;  // groups, those of other ranks too
 };
 
 }  // namespace mbench

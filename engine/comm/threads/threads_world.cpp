@@ -50,10 +50,10 @@ class Room {
     changed_.wait(lock, [&] { return stopped_ || place.round != round; });
     if (stopped_) throw Stopped();
   }
-  // The place of a group, made by whoever comes first.
-  std::shared_ptr<Place> place(const std::string& name, const std::vector<int>& members) {
+  // The place of a group, made by whoever comes first. `number`: among those that every rank makes.
+  std::shared_ptr<Place> place(int number, const std::vector<int>& members) {
     const std::lock_guard lock(mutex_);
-    auto& place = places_[{name, members}];
+    auto& place = places_[{number, members}];
     if (!place) {
       place = std::make_shared<Place>();
       place->shown.resize(members.size());
@@ -86,7 +86,7 @@ class Room {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopped_ = false;
-  std::map<std::pair<std::string, std::vector<int>>, std::shared_ptr<Place>> places_;
+  std::map<std::pair<int, std::vector<int>>, std::shared_ptr<Place>> places_;
   std::map<Way, std::deque<Group::Bytes>> messages_;
 };
 
@@ -255,16 +255,18 @@ class ThreadWorld final : public World {
   int rank() const override { return rank_; }
   int size() const override { return room_.size(); }
   std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override {
+    const int number = made_++;
     if (members.empty()) return nullptr;
     const auto me = std::find(members.begin(), members.end(), rank_);
     check(me != members.end(), "threads", "rank {} is not a member of group {}", rank_, name.text);
     return std::make_unique<ThreadGroup>(device, name, static_cast<int>(me - members.begin()),
-                                         static_cast<int>(members.size()), room_, room_.place(name.text, members));
+                                         static_cast<int>(members.size()), room_, room_.place(number, members));
   }
 
  private:
   Room& room_;
   int rank_;
+  int made_ = 0;  // groups, those of other ranks too
 };
 
 }  // namespace
