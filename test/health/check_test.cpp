@@ -64,7 +64,7 @@ TEST_CASE("check: every collective brings the right data, and wrong data is coun
   for (Collective c : collectives()) {
     INFO(c.name);
     const auto doing = c.call;
-    c.call = [](Group&, const Buffers&) {};
+    c.call = [](const Buffers& b) { return comm::Collective(comm::Broadcast{b.whole.slice(0, 0), 0}); };
     CHECK(wrong_on(3, c) > 300);  // nothing was brought
     c.call = doing;
     const auto source = c.source;
