@@ -68,7 +68,7 @@ TEST_CASE("the ranks of a stage are adjacent") {
   CHECK(network.stage_of(31) == 3);
 }
 
-TEST_CASE("messages carry their time and keep their order within a channel, a pair and a tag") {
+TEST_CASE("messages carry their time and keep their order within a group, a pair and a tag") {
   SimNetwork network(2, 1);
   std::vector<double> odd, even, other;
   on_stages(network, [&](int s) {
@@ -106,7 +106,7 @@ TEST_CASE("a meeting gives everyone all values in the order of the stages, round
   CHECK(wrong == 0);
 }
 
-TEST_CASE("meetings of different names and members do not mix") {
+TEST_CASE("meetings of different groups and members do not mix") {
   SimNetwork network(4, 1);
   std::atomic<int> wrong = 0;
   on_stages(network, [&](int s) {
