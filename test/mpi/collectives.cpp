@@ -130,9 +130,17 @@ void check_reductions(Device& device, Group& group) {
   put(device, parts, std::vector<float>(static_cast<std::size_t>(n * kColumns), static_cast<float>(me + 1)));
   group.start(comm::AllReduce{part}, group.start(comm::ReduceScatter{parts, part}))->wait();
   CHECK(get<float>(device, part) == all(static_cast<float>(n * n * (n + 1) / 2)));
-  put(device, x, all(static_cast<float>(me + 1)));
-  group.run(comm::AllReduce{x, ReduceOp::max});
-  CHECK(get<float>(device, x) == all(static_cast<float>(n)));
+  // Or gathered, by a collective of another kind.
+  put(device, parts, std::vector<float>(static_cast<std::size_t>(n * kColumns), static_cast<float>(me + 1)));
+  group.start(comm::AllGather{part, parts}, group.start(comm::ReduceScatter{parts, part}))->wait();
+  CHECK(get<float>(device, parts) ==
+        std::vector<float>(static_cast<std::size_t>(n * kColumns), static_cast<float>(n * (n + 1) / 2)));
+  for (const bool start : {false, true}) {
+    put(device, x, all(static_cast<float>(me + 1)));
+    const comm::AllReduce largest{x, ReduceOp::max};
+    start ? group.start(largest)->wait() : group.run(largest);
+    CHECK(get<float>(device, x) == all(static_cast<float>(n)));
+  }
   put(device, x, all(static_cast<float>(me + 1)));
   group.run(comm::Broadcast{x, n - 1});
   CHECK(get<float>(device, x) == all(static_cast<float>(n)));
@@ -213,7 +221,10 @@ void check_shifts(Device& device, Group& group) {
     pending[i]->wait();
     CHECK(same(get<T>(device, out[i]), rows_of<T>(before, me, rows + i)));
   }
-  const double sent = n == 1 ? 0 : static_cast<double>(in[0].bytes() + in[1].bytes());
+  put(device, out[0], rows_of<T>(me, me, rows));
+  group.run(comm::Shift{in[0], out[0]});
+  CHECK(same(get<T>(device, out[0]), rows_of<T>(before, me, rows)));
+  const double sent = n == 1 ? 0 : static_cast<double>(2 * in[0].bytes() + in[1].bytes());
   CHECK(sum_of(device.meter().communication_bytes) - charged == sent);
 }
 
