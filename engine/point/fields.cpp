@@ -253,6 +253,13 @@ std::vector<Field> make_table() {
       row("ranks_per_node", place, {micro_batch, state}, &P::ranks_per_node, count(0, kMaxAxis), "ranks",
           "So many ranks on each host, in order; 0: as few hosts as have room. See [several "
           "nodes](../clusters.md#several-nodes)."),
+      row("placement", place, {micro_batch, state}, &P::placement,
+          FieldValues{read_node_placement, node_placement_schema(), node_placement_choices()}, "",
+          "Simulation: on which [leaves of the network](../simulation.md#network-tiers) the job's nodes stand. A list, "
+          "or counts joined by `+`: how many of them each leaf has, in the order of the ranks."),
+      row("background_load", place, {micro_batch, state}, &P::background_load, number(0, 0.99), "",
+          "Simulation: the share of the leaves' uplinks that other jobs take. Where the machine's file has no leaves, "
+          "of each node's network."),
       row("machine", place, {micro_batch, state}, &P::machine,
           FieldValues{read_machine, object_of(ordered_json{{"type", "number"}})}, "",
           "Simulation: figures [other than the machine's file has](../simulation.md#what-if), by path. `machine.PATH` "

@@ -27,6 +27,8 @@ void check_possible(const Point& p, const Plan& plan, const Machine& machine, in
   if (const auto why = why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe, p.offload_activations}, machine,
                                    *plan.framework))
     fail(ErrorKind::unsupported, "sim", "{}", *why);
+  if (const std::string why = sim::why_not_placed(machine, p.world(), p); !why.empty())
+    fail(ErrorKind::infeasible, "sim", "{}", why);
 }
 
 std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& machine) {
@@ -117,7 +119,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
   // Of replicas of one process each is a stage here: they do different things.
   const int stages = plan.single_process ? plan.mesh.world() : plan.mesh.size(Axis::pp),
             ranks_per_stage = plan.mesh.world() / stages;
-  const Links links(machine, peer_to_peer(p.env));
+  const Links links(machine, p, plan.mesh);
   const auto cluster = open_cluster(plan, machine, links, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
   const auto caching = sim::caching_of(plan, p.env);
@@ -231,7 +233,7 @@ std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan,
 // several ranks is full first.
 std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine,
                                  const SimulateOptions& options) {
-  const Links links(machine, peer_to_peer(p.env));
+  const Links links(machine, p, plan.mesh);
   const bool offloads = sim::uses_host(plan);
   const auto recording = recorded(p, plan, machine, links, options.recordings);
   if (!recording) return std::nullopt;
@@ -356,7 +358,7 @@ std::vector<PeakTensor> peak_tensors(const Plan& plan) {
 std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
                                      sim::Recordings* recordings) {
   check_possible(p, plan, machine, devices);
-  const Links links(machine, peer_to_peer(p.env));
+  const Links links(machine, p, plan.mesh);
   const auto recording = recorded(p, plan, machine, links, recordings);
   if (!recording) return std::nullopt;
   if (sim::uses_host(plan) && !fits_host(plan, machine, sim::replay_host_memory(plan, *recording))) return std::nullopt;

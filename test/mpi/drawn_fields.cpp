@@ -272,6 +272,8 @@ const std::vector<FixedField>& fixed_fields() {
       {"max_seconds", "ends a training and changes none"},
       {"env", "is for the launcher"},
       {"ranks_per_node", "is for the launcher"},
+      {"placement", "of a simulation: changes times alone"},
+      {"background_load", "of a simulation: changes times alone"},
   };
   return all;
 }

@@ -304,6 +304,11 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
         "precision.fp8_parameters with fp8_recipe mxfp8 is not built into this binary, need precision.fp8_recipe "
         "tensorwise, delayed or blockwise, or precision.fp8_parameters false");
   CHECK(why(R"("attention": "flash")") == "");
+  CHECK(why(R"("placement": "cyclic")") ==
+        "placement cyclic is for simulation only, and the device is cpu, need block");
+  CHECK(why(R"("background_load": 0.5, "device": "cuda")") ==
+        "background_load 0.5 is for simulation only, and the device is cuda, need 0");
+  CHECK(why(R"("placement": "cyclic", "background_load": 0.5, "device": "sim:8xH100-SXM5-80GB")") == "");
   for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
                              R"("framework": "megatron")", R"("replicas": "single_process", "device": "cuda")",
                              R"("precision": "fp8", "fp8_parameters": true, "offload": "optimizer")",

@@ -104,7 +104,7 @@ TEST_CASE("every field is read and written back") {
     "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_multiple": 16, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
     "gradients_in_bf16": true, "moments_in_bf16": true, "main_weights_in_bf16": true, "data": "text:a b.txt", "loader_workers": 2, "pinned": true, "optimizer": "adafactor", "fused_optimizer": false, "fp8_recipe": "delayed", "adapter": "lora:4,alpha=8", "learning_rate": 0.1, "lr_warmup": 4,
     "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
-    "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "framework": "megatron",
+    "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "placement": [3, 1], "background_load": 0.25, "framework": "megatron",
     "machine.network.gbps_per_device": 94, "device": "sim:8xv100"})");
   CHECK(p.model.name == "custom");
   CHECK(p.model.ffn == 4 * 96);
@@ -132,6 +132,9 @@ TEST_CASE("every field is read and written back") {
   CHECK(p.min_offloaded_tensor_size == 700);
   CHECK(p.replicas == Replicas::single_process);
   CHECK(p.precision == Precision::fp8);
+  CHECK(p.placement == NodePlacement{NodePlacement::Order::block, {3, 1}});
+  CHECK(point_to_json(p).at("placement") == "3+1");
+  CHECK(p.background_load == 0.25);
   CHECK(p.capture == Capture(true));
   CHECK(p.ep_communication == EpCommunication::all_gather);
   CHECK(p.tp_comm_overlap);
@@ -380,7 +383,8 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
   for (const PointField& field : point_fields()) of_kind[field.kind].insert(field.key);
   CHECK(of_kind.at(FieldKind::model) == std::set<std::string>{"model"});
   CHECK(of_kind.at(FieldKind::limit) == std::set<std::string>{"memory_limit", "max_seconds"});
-  CHECK(of_kind.at(FieldKind::place) == std::set<std::string>{"env", "ranks_per_node", "machine", "device"});
+  CHECK(of_kind.at(FieldKind::place) ==
+        std::set<std::string>{"env", "ranks_per_node", "placement", "background_load", "machine", "device"});
   CHECK(of_kind.at(FieldKind::layout).contains("replicas"));
   CHECK(of_kind.at(FieldKind::training).contains("precision"));
   // A point with every field set, without each kind in turn: what is of the kind is at its default, the rest stays.
@@ -393,7 +397,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
     "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_multiple": 16, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
     "fp8_recipe": "blockwise", "fp8_parameters": true, "first_layers_in_bf16": 1, "last_layers_in_bf16": 2, "capture": true, "loader_workers": 1, "pinned": true, "optimizer": "sgd", "fused_optimizer": false,
     "data": "text:a.txt", "adapter": "lora:4,alpha=8", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
-    "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "ranks_per_node": 2, "framework": "megatron",
+    "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "ranks_per_node": 2, "placement": "cyclic", "background_load": 0.5, "framework": "megatron",
     "machine": {"network.gbps_per_device": 94}, "device": "cuda"})");
   const nlohmann::ordered_json all = point_to_json(full), defaults = point_to_json(Point());
   for (const auto& [kind, keys] : of_kind) {
