@@ -150,11 +150,12 @@ Crossing Fabric::message_of(int from, int to) const {
     ++up[port(a, b)];
     ++down[leaf_of(b, b)];
   };
-  for (int rank = 0; rank + stage < world; ++rank) send(rank, rank + stage);
-  // A message back from a stage goes where one to it came from.
+  // A message back from a stage goes where one to it came from. From the last stage to the first it meets none: those between neighbours
+  // go up where it comes down.
   const int first = std::min(from, to) / stage * stage, apart = std::abs(to - from);
-  if (apart != stage)
-    for (int rank = first; rank < first + stage && rank + apart < world; ++rank) send(rank, rank + apart);
+  const bool neighbours = apart == stage;
+  for (int rank = neighbours ? 0 : first; rank + apart < world && (neighbours || rank < first + stage); ++rank)
+    send(rank, rank + apart);
   Crossing most;
   for (int rank = first; rank < first + stage && rank + apart < world; ++rank) {
     const int a = rank, b = rank + apart;

@@ -146,7 +146,7 @@ TEST_CASE("messages between stages cross where their stages stand below differen
   const double crossing = kBase + kHop + kSpine + kGiB / (kNetwork * 32 / 7 / 16);
   CHECK(links.message(kGiB, 16, 32) == Approx(crossing));
   CHECK(links.message(kGiB, 32, 16) == Approx(crossing));
-  // From the last stage to the first, beside the messages between neighbours.
+  // From the last stage to the first.
   CHECK(links.message(kGiB, 48, 0) == Approx(crossing));
 }
 
