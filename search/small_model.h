@@ -79,8 +79,8 @@ inline std::array<bool, 2> kinds_of(const Point& point) {
 }
 
 // The links of a small model's layout, never slower than those of the layout that it stands for. The groups of the first stage have the
-// same ranks in both, on the same nodes: what they alone ask of the spine is no more than what all groups do. Where nodes are dealt to as
-// many leaves as the job needs, a smaller job's stand elsewhere, and nothing is known to cross.
+// same ranks in both, on the same nodes. What only they ask of the spine is no more than what all groups ask. Where nodes are dealt to as
+// many leaves as the job needs, a smaller job's nodes stand elsewhere, and nothing is known to cross.
 inline Links small_links(const Machine& machine, const Point& point, const Plan& plan) {
   if (point.placement.order == NodePlacement::Order::cyclic) return Links(machine, peer_to_peer(point.env));
   return Links(machine, point, plan.mesh, plan.mesh.world() / plan.mesh.size(Axis::pp));

@@ -47,19 +47,19 @@ Fabric::Fabric(const Machine& machine, const Mesh& mesh, const NodePlacement& pl
     : mesh_(mesh),
       devices_(machine.node.devices),
       ranks_(ranks),
-      leaves_of_unit_(machine.network.tiers.rails ? machine.node.devices : 1),
+      rails_(machine.network.tiers.rails),
       same_rail_(same_rail),
-      uplinks_(std::max(1, machine.network.tiers.nodes) * (machine.node.devices / leaves_of_unit_) *
-               (1 - background_load) / machine.network.tiers.oversubscription),
+      uplinks_(static_cast<double>(std::max(1, machine.network.tiers.nodes)) *
+               std::max(machine.node.devices, machine.network.tiers.devices) / rails_ * (1 - background_load) /
+               machine.network.tiers.oversubscription),
       latency_(machine.network.tiers.latency),
       unit_of_node_(units_of(machine, placement, mesh.world())) {
-  leaves_ =
-      static_cast<std::size_t>((*std::max_element(unit_of_node_.begin(), unit_of_node_.end()) + 1) * leaves_of_unit_);
+  leaves_ = static_cast<std::size_t>((*std::max_element(unit_of_node_.begin(), unit_of_node_.end()) + 1) * rails_);
 }
 
 bool Fabric::crosses(int from, int to) const {
   if (unit_of(from) != unit_of(to)) return true;
-  return leaves_of_unit_ > 1 && !same_rail_ && from % devices_ != to % devices_;
+  return rails_ > 1 && !same_rail_ && rail_of(from) != rail_of(to);
 }
 
 // The leaf through which a device's data leave its node.
@@ -78,7 +78,7 @@ void Fabric::add(const std::vector<int>& members, Demand& demand) const {
   std::map<int, double> nodes_in;         // by unit
   std::map<std::size_t, double> rail_in;  // members by leaf, where rails are crossed
   for (const auto& [from, to] : nodes) ++nodes_in[unit_of(members[from])];
-  const bool rails = leaves_of_unit_ > 1 && !same_rail_;
+  const bool rails = rails_ > 1 && !same_rail_;
   if (rails)
     for (const int m : members) ++rail_in[leaf_of(m, m)];
   std::vector<double> edges;  // of each ring

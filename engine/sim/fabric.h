@@ -1,7 +1,7 @@
 // What the tiers of a network do to the traffic of a job: which of it crosses the spine, and how much of the leaves' uplinks is asked for.
 //
-// Devices below one leaf reach each other with all of their bandwidth. A leaf's uplinks have that of all its devices, divided by the
-// oversubscription of the spine, without the share that other jobs take. All groups over the same axes of the mesh communicate at
+// Devices below one leaf reach each other with all of their bandwidth. A leaf's uplinks have the bandwidth of all its devices, divided by
+// the oversubscription of the spine, without the share that other jobs take. All groups over the same axes of the mesh communicate at
 // once, and all wait for the leaf whose uplinks are asked for most.
 //
 // - A ring over nodes goes in the order of ranks. Each device sends to its counterpart in the next node, so few edges cross between
@@ -9,8 +9,9 @@
 // - Of an all-to-all, each device sends the nodes below other leaves their part.
 // - Of messages between stages, all devices of a stage send to those of the next.
 //
-// With rails, a node's device i stands below a leaf that it shares with device i of other nodes only. Libraries first pass what is for
-// another device of a node to the one with the same rail (NCCL's PXN), so rails are crossed only where that is switched off.
+// With rails, the devices of a node stand below several leaves, each shared with the devices of the same place in other nodes. Libraries
+// first pass what is for another device of a node to the one with the same rail (NCCL's PXN), so rails are crossed only where that is
+// switched off.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -51,8 +52,10 @@ class Fabric {
   struct Demand;
   int node_of(int rank) const { return rank / devices_; }
   int unit_of(int rank) const { return unit_of_node_[static_cast<std::size_t>(node_of(rank))]; }
-  std::size_t leaf_of(int rank, int device) const {
-    return static_cast<std::size_t>(unit_of(rank) * leaves_of_unit_ + (leaves_of_unit_ > 1 ? device % devices_ : 0));
+  int rail_of(int rank) const { return rank % devices_ % rails_; }
+  // Of a node, the leaf on the rail of another rank.
+  std::size_t leaf_of(int rank, int on_rail_of) const {
+    return static_cast<std::size_t>(unit_of(rank) * rails_ + rail_of(on_rail_of));
   }
   bool crosses(int from, int to) const;
   std::size_t port(int from, int to) const;
@@ -61,7 +64,7 @@ class Fabric {
   Crossing message_of(int from, int to) const;
 
   Mesh mesh_;
-  int devices_, ranks_, leaves_of_unit_;
+  int devices_, ranks_, rails_;
   bool same_rail_;
   double uplinks_;  // of a leaf, in devices' shares of the network
   double latency_;
@@ -73,8 +76,8 @@ class Fabric {
   mutable std::map<std::pair<int, int>, Crossing> messages_;
 };
 
-// Null where nothing crosses a spine that takes longer than a leaf: the network is flat, or the spine has all bandwidth and no latency of
-// its own, and no other job is there. `ranks`: as above, 0 for all.
+// Null where no spine takes longer than a leaf. The network is flat, or its spine has all bandwidth and no latency of its own, and no
+// other job is there. `ranks`: as above, 0 for all.
 std::shared_ptr<const Fabric> fabric_of(const Machine& machine, const Mesh& mesh, const RunSpec& run, int ranks = 0);
 
 // Why the job's nodes cannot be placed so; empty if they can.

@@ -217,8 +217,9 @@ void read_node(const json& value, const std::string& where, Machine& m) {
 }
 
 // "leaf" and "spine": both or neither.
-MachineTiers read_tiers(Figures& network) {
+MachineTiers read_tiers(Figures& network, int devices) {
   MachineTiers tiers;
+  tiers.devices = devices;
   const json* leaf = network.object().find("leaf");
   const json* spine = network.object().find("spine");
   if (!leaf && !spine) return tiers;
@@ -228,7 +229,7 @@ MachineTiers read_tiers(Figures& network) {
   {
     Figures f(*leaf, network.path("leaf"));
     tiers.nodes = f.whole("nodes", 1 << 20);
-    tiers.rails = f.get_or("rails", 0, 1, 1) == 1;
+    if (f.object().find("rails")) tiers.rails = f.whole("rails", devices);
     f.end();
   }
   Figures f(*spine, network.path("spine"));
@@ -321,7 +322,7 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     m.network.forwarding = f.get_or("forwarding_gbps_per_device", 0, kGiga);
     m.network.latency = f.get("latency_us", kMicro);
     m.network.adapters = f.get_or("adapters", m.node.devices);
-    m.network.tiers = read_tiers(f);
+    m.network.tiers = read_tiers(f, m.node.devices);
     f.end();
   }
   if (const json* measured = top.find("measured"))

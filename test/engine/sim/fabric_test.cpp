@@ -18,7 +18,7 @@ constexpr double kBase = 5e-6, kBus = 1e15, kNetwork = 10e9, kHop = 20e-6, kSpin
 constexpr double kGiB = 1073741824;
 
 // Four nodes of eight below a leaf, whose uplinks have a seventh of the bandwidth.
-Machine tiered(int nodes = 4, double oversubscription = 7, bool rails = false) {
+Machine tiered(int nodes = 4, double oversubscription = 7, int rails = 1) {
   Machine m;
   m.node.devices = 8;
   m.node.collective_base = kBase;
@@ -27,7 +27,7 @@ Machine tiered(int nodes = 4, double oversubscription = 7, bool rails = false) {
   m.network.bandwidth = kNetwork;
   m.network.latency = kHop;
   m.network.adapters = 8;
-  m.network.tiers = {nodes, rails, oversubscription, kSpine};
+  m.network.tiers = {nodes, rails, 8, oversubscription, kSpine};
   return m;
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("nodes that are dealt to leaves have every edge of a ring behind the s
 }
 
 TEST_CASE("rails: data keep to a device's leaf, unless the library may not pass them within the node") {
-  const Machine machine = tiered(4, 7, true);
+  const Machine machine = tiered(4, 7, 8);
   const Links links(machine, run_of(), kEightNodes);
   // A leaf has one device of each of four nodes.
   CHECK(over_dp(links).crossing.ring == Approx(7.0 / 4));

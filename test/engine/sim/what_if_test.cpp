@@ -44,6 +44,7 @@ TEST_CASE("a job may have a part of each node's devices, and their part of its a
   const Machine own = find_machine("GB200-NVL72", "test"), cut = cut_to(own, 64, "here");
   CHECK(cut.node.devices == 64);
   CHECK(cut.network.adapters == Approx(own.network.adapters * 64 / 72));
+  CHECK(cut.network.tiers.devices == own.network.tiers.devices);
   CHECK(cut.network.bandwidth == own.network.bandwidth);
   try {
     cut_to(own, 73, "here");
