@@ -12,6 +12,7 @@
 #include "engine/point/fields.h"
 #include "engine/run/energy.h"
 #include "engine/sim/cluster.h"
+#include "engine/sim/device.h"
 #include "engine/sim/memory_log.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
@@ -60,8 +61,12 @@ double peak_of(const Plan& plan, const Machine& machine) {
 class Caching final : public AllocationObserver {
  public:
   Caching(const sim::CachingSettings& settings, std::size_t limit) : allocator_(settings, limit) {}
+  void watch(Device& device) {
+    if (const auto* simulated = dynamic_cast<const sim::SimDevice*>(&device)) in_graph_ = &simulated->in_graph();
+    device.memory().observe(this);
+  }
   void allocated(const std::byte* block, std::size_t size, Category category, std::string_view what) override {
-    held_[block] = {allocator_.take(size, category, what), size, category};
+    held_[block] = {allocator_.take(size, category, what, in_graph_ && *in_graph_), size, category};
   }
   void released(const std::byte* block) override {
     const auto held = held_.find(block);
@@ -77,6 +82,7 @@ class Caching final : public AllocationObserver {
     Category category;
   };
   sim::CachingAllocator allocator_;
+  const bool* in_graph_ = nullptr;
   std::unordered_map<const std::byte*, Held> held_;
 };
 
@@ -130,7 +136,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
       std::optional<Caching> pytorch;
       if (caching) pytorch.emplace(*caching, limit);
       const auto device = cluster->open_device(s, caching ? 0 : limit);
-      if (pytorch) device->memory().observe(&*pytorch);
+      if (pytorch) pytorch->watch(*device);
       RunOptions options;
       options.measure_peak_flops = [&](double) { return peak_of(plan, machine); };
       options.peak_source = machine.peak_source(p.precision);

@@ -130,6 +130,11 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK_THAT(mixture([](Point& p) { p.routing_imbalance = 1.5; }),
              Contains("routing_imbalance 1.5 with router balanced, which has none, need router learned or "
                       "routing_imbalance 1"));
+  CHECK(mixture([](Point& p) { p.expert_rank_capacity = 1.5; }) ==
+        "expert_rank_capacity 1.5 is not built into this binary, need expert_rank_capacity 0");
+  CHECK(mixture([](Point& p) { p.expert_rank_capacity = 1.5, p.paged_stash = 1.1; }) ==
+        "paged_stash 1.1 is not built into this binary, need paged_stash 0");
+  CHECK(why([](Point& p) { p.paged_stash = 1.1; }) == "paged_stash 1.1 of a model without experts, need paged_stash 0");
   CHECK(why([](Point& p) { p.ep = 2, p.dp = p.global_batch = 2; }) == "ep 2 of a model without experts, need ep 1");
   CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 2; }) == "");
   CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 16; }) == "");
