@@ -259,7 +259,7 @@ std::vector<Field> make_table() {
           "Environment variables of the run."),
       row("ranks_per_node", place, {micro_batch, state}, &P::ranks_per_node, count(0, kMaxAxis), "ranks",
           "So many ranks on each host, in order; 0: as few hosts as have room. See [several "
-          "nodes](../clusters.md#several-nodes)."),
+          "nodes](../clusters.md#several-nodes). Simulation: the job has so many devices of each node."),
       row("placement", place, {micro_batch, state}, &P::placement,
           FieldValues{read_node_placement, node_placement_schema(), node_placement_choices()}, "",
           "Simulation: on which [leaves of the network](../simulation.md#network-tiers) the job's nodes stand. A list, "
