@@ -22,16 +22,15 @@ void add_interval(PointResult& r, const Machine& machine) {
 
 const Machine& PointSimulator::machine_of(const Point& point) {
   const std::string name = parse_simulated(point.device, "device").machine;
-  const auto key = std::pair(name, point.machine);
+  const auto key = std::tuple(name, point.machine, point.ranks_per_node);
   const auto it = machines_.find(key);
   if (it != machines_.end()) return it->second;
-  return machines_.emplace(key, find_machine(name, point.machine, "device")).first->second;
+  Machine machine = find_machine(name, point.machine, "device");
+  if (point.ranks_per_node > 0) machine = cut_to(std::move(machine), point.ranks_per_node, "ranks_per_node");
+  return machines_.emplace(key, std::move(machine)).first->second;
 }
 
 void PointSimulator::check(const Point& point) {
-  if (point.ranks_per_node > 0)
-    fail(ErrorKind::bad_input, "ranks_per_node",
-         "places ranks on real hosts, got {} for a simulated machine, need machine.node.devices", point.ranks_per_node);
   machine_of(point);
   framework_of(point.framework);
 }

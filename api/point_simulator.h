@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <tuple>
 
 #include "engine/point/result.h"
 #include "engine/sim/simulate.h"
@@ -26,7 +27,8 @@ class PointSimulator {
   const Machine& machine_of(const Point& point);
 
  private:
-  std::map<std::pair<std::string, std::map<std::string, double>>, Machine> machines_;  // with figures that differ
+  // With figures that differ, and so many ranks on a node.
+  std::map<std::tuple<std::string, std::map<std::string, double>, std::int64_t>, Machine> machines_;
 };
 
 }  // namespace mbench::api

@@ -120,6 +120,9 @@ void print_simulated(const std::string& device) {
   fmt::print("          two devices {:.4g} GB/s; through the host {:.4g} GB/s\n", m.node.p2p_bandwidth * 1e-9,
              m.node.pcie.bandwidth * 1e-9);
   fmt::print("network   {:.4g} GB/s a device, {:.3g} us a step\n", m.network.bandwidth * 1e-9, m.network.latency * 1e6);
+  if (const MachineTiers& tiers = m.network.tiers; tiers.nodes > 0)
+    fmt::print("          {} nodes to a leaf{}, 1:{:.3g} above it\n", tiers.nodes,
+               tiers.rails > 1 ? fmt::format(" on {} rails", tiers.rails) : "", tiers.oversubscription);
   if (m.node.topology.empty()) return fmt::print("links     n/a: the machine's file has no node.topology\n");
   LinkMatrix shown = m.node.topology;
   shown.resize(static_cast<std::size_t>(std::min(asked.count, m.node.devices)));

@@ -153,12 +153,12 @@ struct Bounds::Memo {
 
   // `ranks`: those of the job. They share a node's processor where it is the device.
   std::optional<Probe> record(const Point& point, bool dense, std::int64_t ranks, Asked asked) const {
-    const Links links(machine, peer_to_peer(point.env));
     std::optional<HostTimes> times;  // of the first of these models: of two stages
     const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Stage> {
       const Point p = small_model(point, layers, stages, dense);
       if (!strategies::can_be(p)) return std::nullopt;
       const Plan plan = plan_of(p);
+      const Links links = small_links(machine, p, plan);
       if (!times) times = host_times(plan, machine);
       const auto recording = sim::record(
           plan, machine.node.devices, [&] { return costs_of(plan, machine, ranks); }, &links, stage, sim::Steps::first);

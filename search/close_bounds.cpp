@@ -174,7 +174,7 @@ struct CloseBounds::Memo {
     p.global_batch = p.micro_batch * p.dp * 3;
     if (!strategies::can_be(p)) return std::nullopt;
     const Plan plan = strategies::make_plan(p);
-    const Links links(machine, peer_to_peer(p.env));
+    const Links links = small_links(machine, p, plan);
     const HostTimes times = host_times(plan, machine);
     const auto recording = sim::record(
         plan, machine.node.devices, [&] { return costs_of(plan, machine); }, &links, std::nullopt, sim::Steps::first);
@@ -195,7 +195,7 @@ struct CloseBounds::Memo {
       p.global_batch = p.micro_batch * p.dp * 3;
       if (!strategies::can_be(p)) return std::nullopt;
       const Plan plan = strategies::make_plan(p);
-      const Links links(simple, peer_to_peer(p.env));
+      const Links links = small_links(simple, p, plan);
       const auto recording = sim::record(
           plan, machine.node.devices, [&] { return costs_of(plan, simple); }, &links, 1, sim::Steps::first);
       if (!recording) return std::nullopt;
@@ -339,7 +339,8 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
   }
 
   LowerBound closer = lower_bound;
-  const Links links(machine, peer_to_peer(point.env));
+  const auto axis = [](std::int64_t n) { return static_cast<int>(n); };
+  const Links links(machine, point, Mesh(axis(point.tp), axis(point.cp), axis(point.dp), axis(point.pp)));
   const std::int64_t ranks = point.world() / point.pp;
   const auto micro_batches = static_cast<double>(point.micro_batches());
   const auto message = [&](std::int64_t from, std::int64_t to) {

@@ -10,7 +10,7 @@ namespace mbench::search {
 
 // Keeps only the part of an op's or a collective's time that is proportional to its FLOPs and bytes.
 inline Machine ideal(Machine m) {
-  m.device.kernel_latency = m.node.collective_base = m.network.latency = 0;
+  m.device.kernel_latency = m.node.collective_base = m.network.latency = m.network.tiers.latency = 0;
   m.host.launch = m.host.synchronize = m.host.graph_launch = m.host.graph_node = 0;
   m.gemm.k_overhead = 0;
   double best = 0;

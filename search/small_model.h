@@ -8,6 +8,7 @@
 #include "engine/plan/plan.h"
 #include "engine/point/fields.h"
 #include "engine/point/point.h"
+#include "engine/sim/links.h"
 
 namespace mbench::search {
 
@@ -75,6 +76,14 @@ inline std::array<bool, 2> kinds_of(const Point& point) {
   }
   const std::int64_t dense_layers = point.model.experts > 0 ? point.model.dense_layers : point.model.layers;
   return {dense_layers > 0, dense_layers < point.model.layers};
+}
+
+// The links of a small model's layout, never slower than those of the layout that it stands for. The groups of the first stage have the
+// same ranks in both, on the same nodes. What only they ask of the spine is no more than what all groups ask. Where nodes are dealt to as
+// many leaves as the job needs, a smaller job's nodes stand elsewhere, and nothing is known to cross.
+inline Links small_links(const Machine& machine, const Point& point, const Plan& plan) {
+  if (point.placement.order == NodePlacement::Order::cyclic) return Links(machine, peer_to_peer(point.env));
+  return Links(machine, point, plan.mesh, plan.mesh.world() / plan.mesh.size(Axis::pp));
 }
 
 }  // namespace mbench::search

@@ -217,6 +217,12 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
   if (!p.framework.host.empty() && p.framework.host != "mbench")
     return fmt::format("framework.host {} is for simulation only, and the device is {}, need mbench", p.framework.host,
                        kind);
+  if (p.placement != NodePlacement())
+    return fmt::format("placement {} is for simulation only, and the device is {}, need block", name_of(p.placement),
+                       kind);
+  if (p.background_load > 0)
+    return fmt::format("background_load {} is for simulation only, and the device is {}, need 0", p.background_load,
+                       kind);
   if (kind == "cpu" && p.precision == Precision::tf32)
     return "precision tf32 is the arithmetic of a GPU's tensor cores, and the device is cpu, need f32";
   if (kind == "cuda" && p.replicas == Replicas::single_process)

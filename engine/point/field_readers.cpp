@@ -204,4 +204,9 @@ std::vector<FieldChoice> offloaded_activations_choices() {
           {"moe_act", "Of experts' activation, its input."}};
 }
 
+std::vector<FieldChoice> node_placement_choices() {
+  return {{"block", "A leaf is filled before the next one."},
+          {"cyclic", "As few leaves as have room for all nodes, dealt to them in turn."}};
+}
+
 }  // namespace mbench

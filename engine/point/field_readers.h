@@ -28,5 +28,6 @@ FieldValues<AdapterSpec (*)(const nlohmann::json& value, const std::string& wher
 std::vector<FieldChoice> recompute_choices();
 std::vector<FieldChoice> capture_choices();
 std::vector<FieldChoice> offloaded_activations_choices();
+std::vector<FieldChoice> node_placement_choices();
 
 }  // namespace mbench

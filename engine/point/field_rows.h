@@ -27,7 +27,8 @@ ordered_json written(const T& value) {
     return write_model(value);
   else if constexpr (std::is_same_v<T, RouterMode> || std::is_same_v<T, AdapterSpec>)
     return str(value);
-  else if constexpr (std::is_same_v<T, Recompute> || std::is_same_v<T, OffloadedActivations>)
+  else if constexpr (std::is_same_v<T, Recompute> || std::is_same_v<T, OffloadedActivations> ||
+                     std::is_same_v<T, NodePlacement>)
     return name_of(value);
   else if constexpr (std::is_same_v<T, Capture>)
     return write_capture(value);

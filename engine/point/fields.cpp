@@ -164,6 +164,13 @@ std::vector<Field> make_table() {
       row("delay_wgrad", layout, {schedule}, &P::delay_wgrad, flag(), "",
           "With `overlap_moe`: a backward makes gradients of weights while its tokens travel "
           "(`--delay-wgrad-compute`)."),
+      row("expert_rank_capacity", layout, {micro_batch, experts}, &P::expert_rank_capacity, number(0, 1e6), "",
+          "How many rows a rank's experts have room for, over the mean, whichever come "
+          "(`--moe-expert-rank-capacity-factor`). 0: as many as come. Others are not built yet."),
+      row("paged_stash", layout, {micro_batch, experts}, &P::paged_stash, number(0, 1e6), "",
+          "With `expert_rank_capacity`: what experts keep for backward is copied to pages, so many times the memory of "
+          "balanced rows (`--moe-paged-stash`, `--moe-paged-stash-buffer-size-factor-cuda`). 0: no stash. Others are "
+          "not built yet."),
       row("first_stage_layers", layout, {schedule}, &P::first_stage_layers, count(0, 16384), "layers",
           "Layers of the first stage (`--decoder-first-pipeline-num-layers`). Stages that are not named share the rest "
           "evenly. 0: it shares "
@@ -252,7 +259,14 @@ std::vector<Field> make_table() {
           "Environment variables of the run."),
       row("ranks_per_node", place, {micro_batch, state}, &P::ranks_per_node, count(0, kMaxAxis), "ranks",
           "So many ranks on each host, in order; 0: as few hosts as have room. See [several "
-          "nodes](../clusters.md#several-nodes)."),
+          "nodes](../clusters.md#several-nodes). Simulation: the job has so many devices of each node."),
+      row("placement", place, {micro_batch, state}, &P::placement,
+          FieldValues{read_node_placement, node_placement_schema(), node_placement_choices()}, "",
+          "Simulation: on which [leaves of the network](../simulation.md#network-tiers) the job's nodes stand. A list, "
+          "or counts joined by `+`: how many of them each leaf has, in the order of the ranks."),
+      row("background_load", place, {micro_batch, state}, &P::background_load, number(0, 0.99), "",
+          "Simulation: the share of the leaves' uplinks that other jobs take. Where the machine's file has no leaves, "
+          "of each node's network."),
       row("machine", place, {micro_batch, state}, &P::machine,
           FieldValues{read_machine, object_of(ordered_json{{"type", "number"}})}, "",
           "Simulation: figures [other than the machine's file has](../simulation.md#what-if), by path. `machine.PATH` "

@@ -281,6 +281,8 @@ void SimDevice::phase(const char* name, bool begins) {
 }
 
 void SimDevice::host_work(HostWork work, int times) {
+  if (work == HostWork::graph || work == HostWork::graph_goes_on) in_graph_ = true;
+  if (work == HostWork::graph_end) in_graph_ = false;
   if (action_events_) {
     ClockEvent event{ClockEvent::Kind::host_work};
     event.work = work;

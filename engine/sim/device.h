@@ -37,6 +37,8 @@ class SimDevice final : public Device {
   bool immediate() const override { return false; }
   void host_work(HostWork work, int times) override;
   void phase(const char* name, bool begins) override;
+  // Whether a captured part runs now.
+  const bool& in_graph() const { return in_graph_; }
   // How many copies to or from the host have been recorded.
   std::uint32_t copies() const { return copies_; }
 
@@ -65,6 +67,7 @@ class SimDevice final : public Device {
   std::unique_ptr<CostModel> costs_;
   SimDevice* host_of_ = nullptr;  // the device whose costs, clock and recording are this one's
   std::uint32_t copies_ = 0;
+  bool in_graph_ = false;
   ActionEvents** action_events_ = nullptr;
   VirtualClock* clock_ = nullptr;
   std::unique_ptr<Table> table_;

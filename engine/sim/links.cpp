@@ -23,12 +23,31 @@ Part pairwise(double bytes, int n, double bandwidth, double latency) {
   return ring_gather(bytes, n, bandwidth, latency);
 }
 
+// The network between nodes as a group finds it.
+struct Between {
+  double bandwidth = 0, latency = 0;
+  double edges = 0, more = 0;  // edges of a ring that cross the spine, and what each adds to the latency
+};
+
+// A piece passes all edges of the ring but one.
+Part ring_gather(double bytes, int n, const Between& b) {
+  Part part = ring_gather(bytes, n, b.bandwidth, b.latency);
+  part.latency += std::min<double>(b.edges, n - 1) * b.more;
+  return part;
+}
+
 // All-reduce by a ring (two passes) or by a tree (up and down, in pieces), whichever is faster.
-Part reduce(double bytes, int n, double bandwidth, double latency) {
-  const Part once = ring_gather(bytes, n, bandwidth, latency);
+Part reduce(double bytes, int n, const Between& b) {
+  const Part once = ring_gather(bytes, n, b);
   const Part ring{2 * once.latency, 2 * once.wire};
-  const Part tree{2 * std::ceil(std::log2(n)) * latency, 2 * bytes / bandwidth};
+  const double levels = std::ceil(std::log2(n));
+  const Part tree{2 * levels * b.latency + 2 * std::min(b.edges, levels) * b.more, 2 * bytes / b.bandwidth};
   return ring.latency + ring.wire <= tree.latency + tree.wire ? ring : tree;
+}
+
+// The rate of what crosses the uplinks where more is asked of them than they have.
+double slowed(double bandwidth, double demand) {
+  return bandwidth / std::max(1.0, demand);
 }
 
 // A figure that a machine need not have, and what stands for it.
@@ -41,6 +60,18 @@ double largest_part(std::span<const std::int64_t> send_rows, std::span<const std
   for (const auto& rows : {send_rows, receive_rows})
     largest = std::max(largest, *std::max_element(rows.begin(), rows.end()));
   return static_cast<double>(largest);
+}
+
+Between ring_of(const MachineNetwork& network, const sim::Crossing& crossing, double spine_latency) {
+  return {slowed(network.bandwidth, crossing.ring), network.latency, crossing.edges, spine_latency};
+}
+
+// An all-to-all between nodes at that bandwidth. What crosses the spine has the network's at most.
+Part exchange(double bytes, const Links::Reach& r, double bandwidth, const MachineNetwork& network,
+              double spine_latency) {
+  const Part all = pairwise(bytes, r.nodes, bandwidth, network.latency);
+  const Part crossing = pairwise(bytes * r.crossing.all_to_all, r.nodes, network.bandwidth, 0);
+  return {all.latency + r.crossing.partners * spine_latency, std::max(all.wire, crossing.wire)};
 }
 
 double total(double base, const std::vector<Part>& parts) {
@@ -60,7 +91,7 @@ Link Links::inside(int ranks) const {
   return direct_ ? machine_.link(ranks) : machine_.node.pcie;
 }
 
-Links::Reach Links::reach(const std::vector<int>& ranks) const {
+Links::Reach Links::reach(const std::vector<int>& ranks, Axes axes) const {
   std::vector<int> on_node(static_cast<std::size_t>(node_of(*std::max_element(ranks.begin(), ranks.end()))) + 1);
   Reach reach{1, 0};
   for (const int r : ranks) {
@@ -68,6 +99,7 @@ Links::Reach Links::reach(const std::vector<int>& ranks) const {
     if (count++ == 0) ++reach.nodes;
     reach.per_node = std::max(reach.per_node, count);
   }
+  if (fabric_ && reach.nodes > 1) reach.crossing = fabric_->of(ranks, axes);
   return reach;
 }
 
@@ -75,7 +107,7 @@ double Links::all_reduce(double bytes, Reach r) const {
   std::vector<Part> parts;
   const Link link = inside(r.per_node);
   if (r.nodes == 1) {
-    const Part ring = reduce(bytes, r.per_node, link.bandwidth, link.latency);
+    const Part ring = reduce(bytes, r.per_node, Between{link.bandwidth, link.latency});
     // In the switches: up and down once, which nccl-tests counts as a ring's bytes all the same.
     const double rate = or_else(link.all_reduce_bandwidth, link.bandwidth);
     const Part switched{2 * link.latency, 2 * bytes * (r.per_node - 1) / r.per_node / rate};
@@ -85,7 +117,7 @@ double Links::all_reduce(double bytes, Reach r) const {
   } else {
     const Part within = ring_gather(bytes, r.per_node, link.bandwidth, link.latency);
     parts.push_back({2 * within.latency, 2 * within.wire});
-    parts.push_back(reduce(bytes / r.per_node, r.nodes, machine_.network.bandwidth, machine_.network.latency));
+    parts.push_back(reduce(bytes / r.per_node, r.nodes, ring_of(machine_.network, r.crossing, spine_latency())));
   }
   return total(machine_.node.collective_base, parts);
 }
@@ -94,7 +126,7 @@ double Links::all_gather(double bytes, Reach r) const {
   const Link link = inside(r.per_node);
   std::vector<Part> parts{ring_gather(bytes, r.per_node, link.bandwidth, link.latency)};
   if (r.nodes > 1)
-    parts.push_back(ring_gather(bytes / r.per_node, r.nodes, machine_.network.bandwidth, machine_.network.latency));
+    parts.push_back(ring_gather(bytes / r.per_node, r.nodes, ring_of(machine_.network, r.crossing, spine_latency())));
   return total(machine_.node.collective_base, parts);
 }
 
@@ -103,8 +135,8 @@ double Links::all_to_all(double bytes, Reach r) const {
   std::vector<Part> parts{
       pairwise(bytes, r.per_node, or_else(link.all_to_all_bandwidth, link.bandwidth), link.latency)};
   if (r.nodes > 1)
-    parts.push_back(pairwise(bytes, r.nodes, or_else(machine_.network.all_to_all, machine_.network.bandwidth),
-                             machine_.network.latency));
+    parts.push_back(exchange(bytes, r, or_else(machine_.network.all_to_all, machine_.network.bandwidth),
+                             machine_.network, spine_latency()));
   return total(machine_.node.collective_base, parts);
 }
 
@@ -159,7 +191,7 @@ double Links::estimate(sim::Call call, double bytes, DType dtype, Reach r) const
       return broadcast(bytes, r);
     case sim::Call::shift:
     case sim::Call::message:
-      return neighbours(bytes, r.nodes > 1);
+      return neighbours(bytes, r.nodes > 1, r.crossing);
   }
   return 0;
 }
@@ -182,8 +214,8 @@ double Links::forwarded(double row_bytes, std::span<const std::int64_t> send_row
                or_else(link.forwarding_bandwidth, all_to_all), link.latency)};
   if (r.nodes > 1) {
     const double network = or_else(machine_.network.all_to_all, machine_.network.bandwidth);
-    parts.push_back(pairwise(row_bytes * static_cast<double>(node_rows), r.nodes,
-                             or_else(machine_.network.forwarding, network), machine_.network.latency));
+    parts.push_back(exchange(row_bytes * static_cast<double>(node_rows), r,
+                             or_else(machine_.network.forwarding, network), machine_.network, spine_latency()));
   }
   return whole_ticks(total(machine_.node.collective_base, parts));
 }
@@ -198,25 +230,31 @@ double Links::broadcast(double bytes, Reach r) const {
   std::vector<Part> parts;
   if (r.per_node > 1) parts.push_back({r.nodes * (r.per_node - 1) * link.latency, bytes / link.bandwidth});
   if (r.nodes > 1) {
-    const double devices = machine_.node.devices, bandwidth = r.per_node * machine_.network.bandwidth;
+    const double devices = machine_.node.devices,
+                 bandwidth = r.per_node * slowed(machine_.network.bandwidth, r.crossing.ring);
     const double channels = std::max(1.0, kChannelsOfAdapter * machine_.network.adapters * r.per_node / devices);
     const double piece = std::min(kPiece, bytes / channels) * channels / bandwidth;
-    parts.push_back({(r.nodes - 1) * (machine_.network.latency + piece), bytes / bandwidth});
+    const double spine = std::min<double>(r.crossing.edges, r.nodes - 1) * spine_latency();
+    parts.push_back({(r.nodes - 1) * (machine_.network.latency + piece) + spine, bytes / bandwidth});
   }
   return total(machine_.node.collective_base, parts);
 }
 
 double Links::shift(double bytes, Reach r) const {
-  return whole_ticks(neighbours(bytes, r.nodes > 1));
+  return whole_ticks(neighbours(bytes, r.nodes > 1, r.crossing));
 }
 
 double Links::message(double bytes, int from, int to) const {
   const bool apart = node_of(from) != node_of(to);
-  return seconds(sim::Call::message, bytes, DType::f32, {apart ? 1 : 2, apart ? 2 : 1});
+  Reach r{apart ? 1 : 2, apart ? 2 : 1};
+  if (fabric_ && apart) r.crossing = fabric_->message(from, to);
+  return seconds(sim::Call::message, bytes, DType::f32, r);
 }
 
-double Links::neighbours(double bytes, bool across) const {
-  if (across) return machine_.node.collective_base + machine_.network.latency + bytes / machine_.network.bandwidth;
+double Links::neighbours(double bytes, bool across, const sim::Crossing& crossing) const {
+  if (across)
+    return machine_.node.collective_base + machine_.network.latency + (crossing.edges > 0 ? spine_latency() : 0) +
+           bytes / slowed(machine_.network.bandwidth, crossing.ring);
   const Link link = inside(2);
   return machine_.node.collective_base + link.latency +
          bytes / (direct_ ? machine_.node.p2p_bandwidth : link.bandwidth);

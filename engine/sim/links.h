@@ -1,16 +1,18 @@
 // How long communication takes on a machine: alpha-beta over the links it crosses. Within a node it is a ring over the link of that
 // many devices, or for all-reduce a tree where that is faster. Across nodes it is the hierarchy of communication libraries: within each
 // node, then between nodes over every device's share of the network, then within again. These parts are pipelined, so the slowest
-// part's bandwidth counts, and every part's latency.
+// part's bandwidth counts, and every part's latency. What crosses the spine of a network with tiers takes longer (fabric.h).
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/comm/collectives.h"
 #include "engine/device/tensor.h"
+#include "engine/sim/fabric.h"
 #include "engine/sim/machine.h"
 
 namespace mbench {
@@ -35,15 +37,21 @@ bool peer_to_peer(const std::map<std::string, std::string>& environment);
 
 class Links {
  public:
-  // `direct`: as peer_to_peer() says.
-  Links(const Machine& machine, bool direct) : machine_(machine), direct_(direct) {}
+  // `direct`: as peer_to_peer() says. Null `fabric`: nodes reach each other alike.
+  Links(const Machine& machine, bool direct, std::shared_ptr<const sim::Fabric> fabric = nullptr)
+      : machine_(machine), direct_(direct), fabric_(std::move(fabric)) {}
+  // Of a job that runs so. `ranks`: as of fabric_of().
+  Links(const Machine& machine, const RunSpec& run, const Mesh& mesh, int ranks = 0)
+      : Links(machine, peer_to_peer(run.env), sim::fabric_of(machine, mesh, run, ranks)) {}
 
-  // How the members of a group are spread over nodes.
+  // How the members of a group are spread over nodes, and what of their traffic crosses the spine.
   struct Reach {
     int per_node = 1, nodes = 1;
+    sim::Crossing crossing = {};
     int size() const { return per_node * nodes; }
   };
-  Reach reach(const std::vector<int>& ranks) const;
+  // `axes`: over which the group is; empty where it is over no axes.
+  Reach reach(const std::vector<int>& ranks, Axes axes = {}) const;
 
   // `bytes`: of the whole tensor, before it is scattered or after it is gathered. Messages and collectives that run at once do not slow
   // each other.
@@ -87,10 +95,12 @@ class Links {
  private:
   double estimate(sim::Call call, double bytes, DType dtype, Reach r) const;
   Link inside(int ranks) const;
-  double neighbours(double bytes, bool across_nodes) const;
+  double neighbours(double bytes, bool across_nodes, const sim::Crossing& crossing) const;
+  double spine_latency() const { return fabric_ ? fabric_->latency() : 0; }
   int node_of(int rank) const { return rank / machine_.node.devices; }
   const Machine& machine_;
   bool direct_;
+  std::shared_ptr<const sim::Fabric> fabric_;
 };
 
 }  // namespace mbench

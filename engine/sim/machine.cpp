@@ -216,6 +216,32 @@ void read_node(const json& value, const std::string& where, Machine& m) {
   f.end();
 }
 
+// "leaf" and "spine": both or neither.
+MachineTiers read_tiers(Figures& network, int devices) {
+  MachineTiers tiers;
+  tiers.devices = devices;
+  const json* leaf = network.object().find("leaf");
+  const json* spine = network.object().find("spine");
+  if (!leaf && !spine) return tiers;
+  if (!leaf || !spine)
+    fail(ErrorKind::bad_input, network.path(leaf ? "spine" : "leaf"),
+         "missing, need both: nodes stand below leaves, and a spine joins the leaves");
+  {
+    Figures f(*leaf, network.path("leaf"));
+    tiers.nodes = f.whole("nodes", 1 << 20);
+    if (f.object().find("rails")) tiers.rails = f.whole("rails", devices);
+    f.end();
+  }
+  Figures f(*spine, network.path("spine"));
+  tiers.oversubscription = f.get("oversubscription");
+  if (tiers.oversubscription < 1)
+    fail(ErrorKind::bad_input, f.path("oversubscription") + ".value",
+         "got {}, need 1 at least: a leaf's uplinks have no more bandwidth than its devices", tiers.oversubscription);
+  tiers.latency = f.get_or("latency_us", 0, kMicro);
+  f.end();
+  return tiers;
+}
+
 // All four or none.
 void read_host_memory(Figures& f, Machine& m) {
   constexpr const char* kKeys[] = {"memory_mib", "memory_gbps", "adam_efficiency", "copy_gbps"};
@@ -296,6 +322,7 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     m.network.forwarding = f.get_or("forwarding_gbps_per_device", 0, kGiga);
     m.network.latency = f.get("latency_us", kMicro);
     m.network.adapters = f.get_or("adapters", m.node.devices);
+    m.network.tiers = read_tiers(f, m.node.devices);
     f.end();
   }
   if (const json* measured = top.find("measured"))

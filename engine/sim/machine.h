@@ -95,9 +95,10 @@ struct MachineNode {
 
 // The tiers of the network between nodes: leaves, each with all bandwidth to the nodes below it, and a spine above them.
 struct MachineTiers {
-  int nodes = 0;       // below a leaf; 0: the network is not known to have tiers
-  bool rails = false;  // each device of a node has a leaf of its own, shared with the same device of the other nodes
-  double oversubscription = 1;  // of the spine: bandwidth of the devices below a leaf over that of the leaf's uplinks
+  int nodes = 0;    // below a leaf; 0: the network is not known to have tiers
+  int rails = 1;    // leaves that share the devices of these nodes: device i of each is below leaf i % rails
+  int devices = 0;  // of a node, also where a job has fewer
+  double oversubscription = 1;  // bandwidth of the devices below a leaf over the bandwidth of the leaf's uplinks
   double latency = 0;           // of the spine, added to the network's
 };
 

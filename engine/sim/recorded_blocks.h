@@ -17,6 +17,7 @@ class Blocks final : public AllocationObserver {
     std::uint32_t name;
     std::size_t made_in;
     std::size_t freed_in = kNever;
+    bool graph = false;  // of a captured part
   };
   struct Event {
     std::size_t block;
@@ -28,7 +29,7 @@ class Blocks final : public AllocationObserver {
   void allocated(const std::byte* at, std::size_t size, Category category, std::string_view what) override {
     live_[at] = blocks_.size();
     events_.back().push_back({blocks_.size(), true});
-    blocks_.push_back({size, category, 0, events_.size() - 1});
+    blocks_.push_back({size, category, 0, events_.size() - 1, kNever, in_graph_ && *in_graph_});
     last_ = what;
   }
   void described(const std::byte*, const Shape& shape, DType dtype) override {
@@ -46,8 +47,10 @@ class Blocks final : public AllocationObserver {
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<std::vector<Event>>& events() const { return events_; }  // [action]
   std::vector<TensorName> names;
-  void watch(Allocator& memory) {
+  // `in_graph`: whether a captured part runs now.
+  void watch(Allocator& memory, const bool* in_graph = nullptr) {
     memory_ = &memory;
+    in_graph_ = in_graph;
     memory.observe(this);
   }
 
@@ -66,6 +69,7 @@ class Blocks final : public AllocationObserver {
     }
   }
   Allocator* memory_ = nullptr;
+  const bool* in_graph_ = nullptr;
   std::string_view last_;  // that was allocated
   std::unordered_map<std::size_t, std::uint32_t> by_hash_;
   std::vector<Block> blocks_;

@@ -53,7 +53,7 @@ class Session {
   void run(int rank, const RankClasses& classes, std::unique_ptr<CostModel> costs, const Links* links, Steps steps) {
     SimDevice device(std::move(costs), &all_.now);
     meter_ = &device.meter();
-    blocks_.watch(device.memory());
+    blocks_.watch(device.memory(), &device.in_graph());
     if (plan_.offloaded.any()) host_blocks_.watch(device.host().memory());
     RecordingWorld world(rank, classes, links, all_);
     next();
@@ -238,7 +238,7 @@ class Session {
         const Action* maker = action(b.made_in);
         MemoryEvent event{};
         if (maker) event.maker = key_of(*maker);
-        if (e.taken) event.category = b.category, event.size = b.size, event.name = b.name;
+        if (e.taken) event.category = b.category, event.size = b.size, event.name = b.name, event.graph = b.graph;
         switch (lives[e.block]) {
           case Life::scratch:
             event.kind = e.taken ? M::take_scratch : M::free_scratch;

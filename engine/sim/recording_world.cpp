@@ -53,7 +53,7 @@ class RecordingGroup final : public Group {
         links_(links),
         recorded_(recorded),
         number_(number) {
-    if (links_) reach_ = links_->reach(members);
+    if (links_) reach_ = links_->reach(members, name.axes);
   }
   int ranks_on_node() const override { return links_ ? reach_.per_node : size(); }
 

@@ -142,7 +142,11 @@ class Replay {
 
   Block take(const MemoryEvent& e, const Action* a) {
     const TensorName& name = step_events_.names[e.name];
-    const Block block{arena_.take(e.size, e.category, name.what), e.size, e.category};
+    Block block{0, e.size, e.category};
+    if constexpr (std::is_same_v<Memory, CachingAllocator>)
+      block.offset = arena_.take(e.size, e.category, name.what, e.graph);
+    else
+      block.offset = arena_.take(e.size, e.category, name.what);
     if (listener_) listener_->taken(block.offset, e.size, e.category, name, a);
     return block;
   }

@@ -12,6 +12,7 @@
 #include "engine/point/fields.h"
 #include "engine/run/energy.h"
 #include "engine/sim/cluster.h"
+#include "engine/sim/device.h"
 #include "engine/sim/memory_log.h"
 #include "engine/sim/recordings.h"
 #include "engine/sim/replay.h"
@@ -27,6 +28,8 @@ void check_possible(const Point& p, const Plan& plan, const Machine& machine, in
   if (const auto why = why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe, p.offload_activations}, machine,
                                    *plan.framework))
     fail(ErrorKind::unsupported, "sim", "{}", *why);
+  if (const std::string why = sim::why_not_placed(machine, p.world(), p); !why.empty())
+    fail(ErrorKind::infeasible, "sim", "{}", why);
 }
 
 std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& machine) {
@@ -58,8 +61,12 @@ double peak_of(const Plan& plan, const Machine& machine) {
 class Caching final : public AllocationObserver {
  public:
   Caching(const sim::CachingSettings& settings, std::size_t limit) : allocator_(settings, limit) {}
+  void watch(Device& device) {
+    if (const auto* simulated = dynamic_cast<const sim::SimDevice*>(&device)) in_graph_ = &simulated->in_graph();
+    device.memory().observe(this);
+  }
   void allocated(const std::byte* block, std::size_t size, Category category, std::string_view what) override {
-    held_[block] = {allocator_.take(size, category, what), size, category};
+    held_[block] = {allocator_.take(size, category, what, in_graph_ && *in_graph_), size, category};
   }
   void released(const std::byte* block) override {
     const auto held = held_.find(block);
@@ -75,6 +82,7 @@ class Caching final : public AllocationObserver {
     Category category;
   };
   sim::CachingAllocator allocator_;
+  const bool* in_graph_ = nullptr;
   std::unordered_map<const std::byte*, Held> held_;
 };
 
@@ -117,7 +125,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
   // Of replicas of one process each is a stage here: they do different things.
   const int stages = plan.single_process ? plan.mesh.world() : plan.mesh.size(Axis::pp),
             ranks_per_stage = plan.mesh.world() / stages;
-  const Links links(machine, peer_to_peer(p.env));
+  const Links links(machine, p, plan.mesh);
   const auto cluster = open_cluster(plan, machine, links, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
   const auto caching = sim::caching_of(plan, p.env);
@@ -128,7 +136,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
       std::optional<Caching> pytorch;
       if (caching) pytorch.emplace(*caching, limit);
       const auto device = cluster->open_device(s, caching ? 0 : limit);
-      if (pytorch) device->memory().observe(&*pytorch);
+      if (pytorch) pytorch->watch(*device);
       RunOptions options;
       options.measure_peak_flops = [&](double) { return peak_of(plan, machine); };
       options.peak_source = machine.peak_source(p.precision);
@@ -329,7 +337,7 @@ Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machi
   std::optional<Simulation> simulation;
   std::optional<sim::Unrecorded> unrecorded;
   if (options.replay) {
-    const Links links(machine, peer_to_peer(p.env));
+    const Links links(machine, p, plan.mesh);
     if (const auto recording = recorded(p, plan, machine, links, options.recordings); *recording)
       simulation = replay(p, plan, machine, links, **recording, options);
     else
@@ -359,7 +367,7 @@ std::vector<PeakTensor> peak_tensors(const Plan& plan) {
 std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
                                      sim::Recordings* recordings) {
   check_possible(p, plan, machine, devices);
-  const Links links(machine, peer_to_peer(p.env));
+  const Links links(machine, p, plan.mesh);
   const auto made = recorded(p, plan, machine, links, recordings);
   if (!*made) return std::nullopt;
   const sim::Recording& recording = **made;

@@ -83,6 +83,7 @@ struct MemoryEvent {
   std::uint32_t block = 0;
   std::uint32_t name = 0;  // of the allocation: StepEvents::names
   std::size_t size = 0;    // rounded
+  bool graph = false;      // taken within a captured part, from its graph's memory
   bool operator==(const MemoryEvent&) const = default;
 };
 

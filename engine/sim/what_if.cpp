@@ -47,6 +47,17 @@ Machine find_machine(const std::string& name, const std::map<std::string, double
   return machine_from_json(json, file + ", as the spec sets it");
 }
 
+Machine cut_to(Machine machine, std::int64_t ranks_per_node, const std::string& where) {
+  const int devices = machine.node.devices;
+  if (ranks_per_node > devices)
+    fail(ErrorKind::bad_input, where, "got {} ranks on a node of {}, need {} at most, which is its devices",
+         ranks_per_node, machine.name, devices);
+  const auto ranks = static_cast<int>(ranks_per_node);
+  machine.network.adapters *= static_cast<double>(ranks) / devices;
+  machine.node.devices = ranks;
+  return machine;
+}
+
 std::vector<MachineFigure> figures_of(const std::string& name, const std::string& where) {
   auto [json, file] = load_machine(name, where);
   std::vector<MachineFigure> all;

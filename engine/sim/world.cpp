@@ -47,7 +47,7 @@ class SimGroup final : public Group {
         links_(links),
         clock_(clock),
         stream_(clock.add_stream(name.text)),
-        reach_(links.reach(members_)) {
+        reach_(links.reach(members_, name.axes)) {
     for (const int m : members_)
       if (const int s = network_.stage_of(m); stages_.empty() || stages_.back() != s) stages_.push_back(s);
   }

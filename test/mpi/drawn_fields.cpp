@@ -254,6 +254,8 @@ const std::vector<FixedField>& fixed_fields() {
       {"rope_fusion", "a real device has one kernel for it"},
       {"index_map_fusion", "a real device has one kernel for it"},
       {"routing_imbalance", "of a simulation: how full its fullest rank is, which on others is counted"},
+      {"expert_rank_capacity", "is not built"},
+      {"paged_stash", "is not built"},
       {"deterministic", "a real device refuses it"},
       {"deterministic_attention", "decides the order of sums on GPUs alone"},
       {"attention_kernels", "of a simulation: changes times alone"},
@@ -272,6 +274,8 @@ const std::vector<FixedField>& fixed_fields() {
       {"max_seconds", "ends a training and changes none"},
       {"env", "is for the launcher"},
       {"ranks_per_node", "is for the launcher"},
+      {"placement", "of a simulation: changes times alone"},
+      {"background_load", "of a simulation: changes times alone"},
   };
   return all;
 }

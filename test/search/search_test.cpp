@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/sim/simulate.h"
+#include "engine/sim/what_if.h"
 #include "search/mesh_bounds.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"
@@ -114,6 +115,13 @@ const Case kCases[] = {
     {"graphs of parts, whose host costs less", "H100-SXM5-80GB", 4,
      R"({"model": "mixtral-bytes-4m", "seq": 128, "global_batch": 16, "precision": "bf16", "framework": "megatron-core", "tp": [1, 2], "pp": [1, 2],
          "ep": [1, 2], "capture": "any", "micro_batch": [1, 2]})"},
+    {"two tiers of a network, and another job on it", "H100-SXM5-80GB", 32,
+     R"({"model": "llama-bytes-3m", "seq": 256, "global_batch": 64, "precision": "bf16", "dropout": 0, "tp": [1, 8], "pp": [1, 2, 4],
+         "zero": [0, 1, 3], "micro_batch": [1, 2], "background_load": 0.4, "machine.network.leaf.nodes": 1,
+         "machine.network.spine.oversubscription": 6})"},
+    {"experts whose rows cross the spine, on nodes that are dealt out", "H100-SXM5-80GB", 32,
+     R"({"model": "mixtral-bytes-4m", "seq": 128, "global_batch": 64, "precision": "bf16", "pp": [1, 2], "ep": [2, 4], "micro_batch": [1, 2],
+         "zero": [0, 1], "placement": "cyclic", "machine.network.leaf.nodes": 2, "machine.network.spine.oversubscription": 8})"},
     {"a CPU", "cpu", 2, R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
 };
 
@@ -124,7 +132,7 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     INFO(c.about);
     const std::string device = fmt::format("sim:{}x{}", c.devices, c.machine);
     const Space space = space_of(c.spec, device);
-    const Machine machine = find_machine(c.machine, "test");
+    const Machine machine = find_machine(c.machine, space.base.machine, "test");
     const Place place{machine, c.devices};
     SearchOptions options;
     options.best = 3;

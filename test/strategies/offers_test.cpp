@@ -36,7 +36,8 @@ TEST_CASE("every field that decides what is trained or how it is laid out is one
     }
   for (const std::string& key : point_keys()) {
     const bool measuring = key == "iterations" || key == "warmup" || key == "memory_limit" || key == "max_seconds" ||
-                           key == "env" || key == "machine" || key == "device" || key == "ranks_per_node";
+                           key == "env" || key == "machine" || key == "device" || key == "ranks_per_node" ||
+                           key == "placement" || key == "background_load";
     INFO(key);
     CHECK(owner.contains(key) != measuring);
   }

@@ -130,6 +130,7 @@ TEST_CASE("layouts that cannot be are told with what could") {
   CHECK_THAT(mixture([](Point& p) { p.routing_imbalance = 1.5; }),
              Contains("routing_imbalance 1.5 with router balanced, which has none, need router learned or "
                       "routing_imbalance 1"));
+  CHECK(why([](Point& p) { p.paged_stash = 1.1; }) == "paged_stash 1.1 of a model without experts, need paged_stash 0");
   CHECK(why([](Point& p) { p.ep = 2, p.dp = p.global_batch = 2; }) == "ep 2 of a model without experts, need ep 1");
   CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 2; }) == "");
   CHECK(why([](Point& p) { p.model.heads = 16, p.model.kv_heads = 4, p.tp = 16; }) == "");
@@ -304,6 +305,21 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
         "precision.fp8_parameters with fp8_recipe mxfp8 is not built into this binary, need precision.fp8_recipe "
         "tensorwise, delayed or blockwise, or precision.fp8_parameters false");
   CHECK(why(R"("attention": "flash")") == "");
+  const auto of_experts = [](const std::string& fields) {
+    const auto refusal = strategies::why_not(point_of(R"({"model": "mixtral-bytes-4m", "seq": 64, )" + fields + "}"));
+    REQUIRE(refusal);
+    CHECK(refusal->outcome == Outcome::unsupported);
+    return refusal->reason;
+  };
+  CHECK(of_experts(R"("expert_rank_capacity": 1.5)") ==
+        "expert_rank_capacity 1.5 is not built into this binary, need expert_rank_capacity 0");
+  CHECK(of_experts(R"("expert_rank_capacity": 1.5, "paged_stash": 1.1)") ==
+        "paged_stash 1.1 is not built into this binary, need paged_stash 0");
+  CHECK(why(R"("placement": "cyclic")") ==
+        "placement cyclic is for simulation only, and the device is cpu, need block");
+  CHECK(why(R"("background_load": 0.5, "device": "cuda")") ==
+        "background_load 0.5 is for simulation only, and the device is cuda, need 0");
+  CHECK(why(R"("placement": "cyclic", "background_load": 0.5, "device": "sim:8xH100-SXM5-80GB")") == "");
   for (const char* fields : {R"("offload": "optimizer", "optimizer": "sgd")", R"("capture": true, "optimizer": "sgd")",
                              R"("framework": "megatron")", R"("replicas": "single_process", "device": "cuda")",
                              R"("precision": "fp8", "fp8_parameters": true, "offload": "optimizer")",

@@ -53,16 +53,16 @@ bool CachingAllocator::splits(const Block& block, std::size_t size) const {
   return size < settings_.max_split && left > kSmall;
 }
 
-std::size_t CachingAllocator::take(std::size_t bytes, Category category, std::string_view what) {
+std::size_t CachingAllocator::take(std::size_t bytes, Category category, std::string_view what, bool graph) {
   const std::size_t size = rounded(bytes);
-  const bool small = size <= kSmall;
-  std::uint32_t at = find(small, size);
-  if (at == kNone) at = add_segment(small, size);
-  if (at == kNone && release_oversized(small, size)) at = add_segment(small, size);
+  const Pool from{size <= kSmall, graph};
+  std::uint32_t at = find(from, size);
+  if (at == kNone) at = add_segment(from, size);
+  if (at == kNone && release_oversized(from, size)) at = add_segment(from, size);
   if (at == kNone) {
     release_all();
     ++retries_;
-    at = add_segment(small, size);
+    at = add_segment(from, size);
     if (at == kNone) fail_full(size, category, what);
   }
   if (splits(blocks_[at], size)) put(cut(at, size));
@@ -86,8 +86,8 @@ void CachingAllocator::give(std::size_t block, std::size_t bytes, Category categ
 }
 
 // The smallest free block that holds it, out of its pool; of equal ones the lowest.
-std::uint32_t CachingAllocator::find(bool small, std::size_t size) {
-  auto& all = pool(small);
+std::uint32_t CachingAllocator::find(Pool from, std::size_t size) {
+  auto& all = pool(from);
   auto best = std::lower_bound(all.begin(), all.end(), FreeBlock{size, 0, kNone});
   if (best == all.end()) return kNone;
   if (settings_.expandable_segments) {
@@ -105,24 +105,25 @@ std::uint32_t CachingAllocator::find(bool small, std::size_t size) {
   return at;
 }
 
-std::uint32_t CachingAllocator::add_segment(bool small, std::size_t size) {
-  if (settings_.expandable_segments) return grow(small, size);
+std::uint32_t CachingAllocator::add_segment(Pool of, std::size_t size) {
+  if (settings_.expandable_segments) return grow(of, size);
   const std::size_t bytes = segment_size(size);
   if (limit_ != 0 && reserved_ + bytes > limit_) return kNone;
-  const std::uint32_t at = new_block({.address = next_address_, .size = bytes, .small = small});
+  const std::uint32_t at = new_block({.address = next_address_, .size = bytes, .small = of.small, .graph = of.graph});
   next_address_ += bytes;
   add_reserved(bytes);
   return at;
 }
 
 // Maps memory behind the lowest place that has room for it. kNone where the device has none left.
-std::uint32_t CachingAllocator::grow(bool small, std::size_t size) {
-  std::uint32_t& first = growing_[small ? 0 : 1];
+std::uint32_t CachingAllocator::grow(Pool of, std::size_t size) {
+  std::uint32_t& first = growing_[of.index()];
   if (first == kNone) {
-    first = new_block({.address = next_address_, .size = kAddresses, .state = State::unmapped, .small = small});
+    first = new_block(
+        {.address = next_address_, .size = kAddresses, .state = State::unmapped, .small = of.small, .graph = of.graph});
     next_address_ += kAddresses;
   }
-  std::uint32_t at = with_room_behind(small, size);
+  std::uint32_t at = with_room_behind(of, size);
   check(at != kNone, "sim.allocator", "{} of an expandable segment, need fewer bytes", format_bytes(size));
   if (blocks_[at].state == State::unmapped) {
     if (!map(at, size)) return kNone;
@@ -145,8 +146,8 @@ std::uint32_t CachingAllocator::grow(bool small, std::size_t size) {
 }
 
 // The free or unmapped block from which on so much is not in use, with something to map in it.
-std::uint32_t CachingAllocator::with_room_behind(bool small, std::size_t size) const {
-  for (std::uint32_t i = growing_[small ? 0 : 1]; i != kNone; i = blocks_[i].after) {
+std::uint32_t CachingAllocator::with_room_behind(Pool of, std::size_t size) const {
+  for (std::uint32_t i = growing_[of.index()]; i != kNone; i = blocks_[i].after) {
     if (blocks_[i].state != State::unmapped) continue;
     const std::uint32_t before = blocks_[i].before;
     const std::uint32_t start = before != kNone && blocks_[before].state == State::free ? before : i;
@@ -170,10 +171,10 @@ bool CachingAllocator::map(std::uint32_t at, std::size_t size) {
 }
 
 // With max_split_size: the smallest free segment of those that are never split that is large enough, else several from the largest down.
-bool CachingAllocator::release_oversized(bool small, std::size_t size) {
+bool CachingAllocator::release_oversized(Pool of, std::size_t size) {
   if (settings_.max_split == CachingSettings::kUnlimited || settings_.expandable_segments) return false;
   const std::size_t need = std::max(size, settings_.max_split);
-  auto& all = pool(small);
+  auto& all = pool(of);
   const auto enough = std::lower_bound(all.begin(), all.end(), FreeBlock{need, 0, kNone});
   if (enough != all.end()) {
     release(enough->block);
@@ -187,10 +188,10 @@ bool CachingAllocator::release_oversized(bool small, std::size_t size) {
   return freed >= need;
 }
 
-// Every segment without a used block; of expandable segments every page without one.
+// Every segment without a used block; of expandable segments every page without one. Not those of graphs.
 void CachingAllocator::release_all() {
   for (const bool small : {false, true}) {
-    const auto all = pool(small);
+    const auto all = pool({small});
     for (const FreeBlock& free : all) {
       const Block& block = blocks_[free.block];
       if (settings_.expandable_segments)
@@ -252,7 +253,7 @@ std::vector<CachingAllocator::Segment> CachingAllocator::segments() const {
     for (std::uint32_t at = first; at != kNone; at = blocks_[at].after) {
       const Block& b = blocks_[at];
       const bool mapped = b.state != State::unmapped;
-      if (mapped && !joins) all.push_back({b.address, 0, b.small, {}});
+      if (mapped && !joins) all.push_back({b.address, 0, b.small, b.graph, {}});
       joins = mapped;
       if (!mapped) continue;
       all.back().size += b.size;
@@ -309,13 +310,13 @@ void CachingAllocator::absorb(std::uint32_t at, std::uint32_t next) {
 }
 
 void CachingAllocator::put(std::uint32_t at) {
-  auto& all = pool(blocks_[at].small);
+  auto& all = pool(pool_of(blocks_[at]));
   const FreeBlock free{blocks_[at].size, blocks_[at].address, at};
   all.insert(std::lower_bound(all.begin(), all.end(), free), free);
 }
 
 void CachingAllocator::remove(std::uint32_t at) {
-  auto& all = pool(blocks_[at].small);
+  auto& all = pool(pool_of(blocks_[at]));
   const auto found = std::lower_bound(all.begin(), all.end(), FreeBlock{blocks_[at].size, blocks_[at].address, at});
   check(found != all.end() && found->block == at, "sim.allocator", "block {} of its pool, got none", at);
   all.erase(found);

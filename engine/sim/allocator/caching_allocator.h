@@ -10,6 +10,10 @@
 // - Freed neighbours of a segment merge. Segments are kept. Those without a used block are returned to the device only where
 //   it would be full otherwise; then the request is tried again.
 //
+// - What a CUDA graph takes while it is captured comes from private pools, a small and a large one. All graphs share them, as those of
+//   Megatron-Core do (cuda_graphs.py, CudaGraphManager.global_mempool). No one else gets their blocks, and their segments are never
+//   returned as long as the graphs live (release_cached_blocks(), graph_pools_freeable).
+//
 // There is one stream, whose order frees and takes.
 #pragma once
 #include <cstdint>
@@ -26,8 +30,8 @@ class CachingAllocator {
   // `limit`: bytes that it may reserve, 0 for no limit.
   CachingAllocator(const CachingSettings& settings, std::size_t limit);
 
-  // The block of a request of so many bytes. Throws OutOfMemory, which names `what`.
-  std::size_t take(std::size_t bytes, Category category, std::string_view what);
+  // The block of a request of so many bytes. Throws OutOfMemory, which names `what`. `graph`: of a captured part.
+  std::size_t take(std::size_t bytes, Category category, std::string_view what, bool graph = false);
   void give(std::size_t block, std::size_t bytes, Category category);
 
   // Counts requested bytes, as an Arena does.
@@ -51,7 +55,7 @@ class CachingAllocator {
     bool operator==(const FreeBlock& other) const { return size == other.size && address == other.address; }
   };
   struct Free {
-    std::vector<FreeBlock> small, large;
+    std::vector<FreeBlock> small, large, graph_small, graph_large;
     std::size_t reserved = 0;
     bool operator==(const Free&) const = default;
   };
@@ -65,7 +69,7 @@ class CachingAllocator {
   };
   struct Segment {
     std::size_t address = 0, size = 0;
-    bool small = false;
+    bool small = false, graph = false;
     std::vector<Part> parts;
   };
   // The mapped segments. An expandable segment with gaps counts as several.
@@ -79,20 +83,28 @@ class CachingAllocator {
     std::size_t address = 0, size = 0;
     std::uint32_t before = kNone, after = kNone;  // in its segment
     State state = State::free;
-    bool small = false;
+    bool small = false, graph = false;
   };
+  struct Pool {
+    bool small = false, graph = false;
+    std::size_t index() const { return (graph ? 2 : 0) + (small ? 0 : 1); }
+  };
+  static Pool pool_of(const Block& block) { return {block.small, block.graph}; }
 
-  std::vector<FreeBlock>& pool(bool small) { return small ? free_.small : free_.large; }
+  std::vector<FreeBlock>& pool(Pool pool) {
+    if (pool.graph) return pool.small ? free_.graph_small : free_.graph_large;
+    return pool.small ? free_.small : free_.large;
+  }
   std::size_t rounded(std::size_t bytes) const;
   std::size_t segment_size(std::size_t size) const;
   bool splits(const Block& block, std::size_t size) const;
 
-  std::uint32_t find(bool small, std::size_t size);
-  std::uint32_t add_segment(bool small, std::size_t size);
-  std::uint32_t grow(bool small, std::size_t size);
-  std::uint32_t with_room_behind(bool small, std::size_t size) const;
+  std::uint32_t find(Pool from, std::size_t size);
+  std::uint32_t add_segment(Pool of, std::size_t size);
+  std::uint32_t grow(Pool of, std::size_t size);
+  std::uint32_t with_room_behind(Pool of, std::size_t size) const;
   bool map(std::uint32_t block, std::size_t size);
-  bool release_oversized(bool small, std::size_t size);
+  bool release_oversized(Pool of, std::size_t size);
   void release_all();
   void release(std::uint32_t block);
   void unmap(std::uint32_t block);
@@ -111,8 +123,7 @@ class CachingAllocator {
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> unused_;  // of blocks_
   Free free_;
-  std::uint32_t growing_[2] = {kNone,
-                               kNone};  // the first block of the expandable segment of the small and of the large pool
+  std::uint32_t growing_[4] = {kNone, kNone, kNone, kNone};  // the first block of each pool's expandable segment
   std::size_t next_address_ = 0;
   std::size_t reserved_ = 0, peak_reserved_ = 0, allocated_ = 0, peak_allocated_ = 0;
   std::uint64_t retries_ = 0;

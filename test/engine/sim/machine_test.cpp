@@ -235,6 +235,31 @@ TEST_CASE("links that do not ascend, or do not reach all devices, are refused") 
              Contains("[broken.json: $.node.links] got []"));
 }
 
+TEST_CASE("tiers of a network are leaves and a spine") {
+  const auto tiers = [](ordered_json& j, double nodes, double oversubscription) {
+    const auto figure = [](double value) { return ordered_json{{"value", value}, {"source", "test"}}; };
+    j["network"]["leaf"] = {{"nodes", figure(nodes)}};
+    j["network"]["spine"] = {{"oversubscription", figure(oversubscription)}, {"latency_us", figure(2)}};
+  };
+  ordered_json json = file_of("machines/V100-SXM2-16GB.json");
+  CHECK(machine_from_json(json, "test").network.tiers.nodes == 0);
+  tiers(json, 16, 3);
+  const MachineTiers read = machine_from_json(json, "test").network.tiers;
+  CHECK(read.nodes == 16);
+  CHECK(read.rails == 1);
+  CHECK(read.oversubscription == 3);
+  CHECK(read.latency == Approx(2e-6));
+  const MachineTiers superpod = find_machine("H100-SXM5-80GB", "test").network.tiers;
+  CHECK(superpod.rails == 8);
+  CHECK(superpod.oversubscription == 1);
+  CHECK_THAT(refused([&](auto& j) { tiers(j, 16, 0.5); }),
+             Contains("[broken.json: $.network.spine.oversubscription.value] got 0.5, need 1 at least"));
+  CHECK_THAT(refused([&](auto& j) { tiers(j, 1.5, 2); }), Contains("network.leaf.nodes") && Contains("whole number"));
+  CHECK_THAT(refused([&](auto& j) { tiers(j, 16, 2), j["network"].erase("spine"); }),
+             Contains("[broken.json: $.network.spine] missing, need both"));
+  CHECK_THAT(refused([&](auto& j) { tiers(j, 16, 2), j["network"]["leaf"]["ports"] = 64; }), Contains("ports"));
+}
+
 TEST_CASE("a node's matrix of links is one word for all, or rows that agree with each other") {
   for (const std::string& name : machine_names()) {
     INFO(name);

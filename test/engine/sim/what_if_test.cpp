@@ -40,6 +40,21 @@ TEST_CASE("a figure that the machine has not, or cannot have, is refused with it
   CHECK_THAT(message("network.gbps_per_device", 0), Contains("above 0"));
 }
 
+TEST_CASE("a job may have a part of each node's devices, and their part of its adapters") {
+  const Machine own = find_machine("GB200-NVL72", "test"), cut = cut_to(own, 64, "here");
+  CHECK(cut.node.devices == 64);
+  CHECK(cut.network.adapters == Approx(own.network.adapters * 64 / 72));
+  CHECK(cut.network.tiers.devices == own.network.tiers.devices);
+  CHECK(cut.network.bandwidth == own.network.bandwidth);
+  try {
+    cut_to(own, 73, "here");
+    FAIL_CHECK("nothing was refused");
+  } catch (const Error& e) {
+    CHECK(e.kind() == ErrorKind::bad_input);
+    CHECK_THAT(e.what(), Contains("[here] got 73 ranks on a node of GB200-NVL72, need 72 at most"));
+  }
+}
+
 TEST_CASE("every figure of a machine is listed with its value") {
   const auto figures = figures_of("V100-SXM2-16GB", "test");
   CHECK(figures.size() > 30);

@@ -253,3 +253,41 @@ TEST_CASE("caching allocator: whatever is taken and given, blocks are counted on
       run.take(598 * kMib);  // every segment is returned for it
     }
 }
+
+TEST_CASE("caching allocator: what a graph takes has pools of its own, which are never returned") {
+  Run run("", 100 * kMib);
+  const auto graph = [&](std::size_t bytes) {
+    return run.allocator.take(bytes, Category::activations, "a tensor", true);
+  };
+  const std::size_t eager = run.take(30 * kMib);
+  run.give(eager, 30 * kMib);
+  // A free block of the general pool is not for it, nor its own for others.
+  const std::size_t captured = graph(30 * kMib), small = graph(kKib);
+  CHECK(run.allocator.reserved_now() == 62 * kMib);
+  run.give(captured, 30 * kMib);
+  run.give(small, kKib);
+  CHECK(run.take(30 * kMib) == eager);
+  run.take(kKib);
+  CHECK(run.allocator.reserved_now() == 64 * kMib);
+  // The same graph, or another of the same pool, has it again.
+  CHECK(graph(30 * kMib) == captured);
+  run.give(captured, 30 * kMib);
+  run.give(eager, 30 * kMib);
+  // Where the device is full, segments of the general pool go.
+  run.take(60 * kMib);
+  CHECK(run.allocator.retries() == 1);
+  CHECK(run.allocator.reserved_now() == 94 * kMib);
+  std::size_t of_graphs = 0;
+  for (const auto& segment : run.allocator.segments()) of_graphs += segment.graph ? segment.size : 0;
+  CHECK(of_graphs == 32 * kMib);
+  CHECK_THROWS_AS(run.take(20 * kMib), OutOfMemory);
+}
+
+TEST_CASE("caching allocator: expandable segments of graphs grow apart from others") {
+  Run run("expandable_segments:True");
+  const std::size_t eager = run.take(40 * kMib);
+  run.allocator.take(20 * kMib, Category::activations, "a tensor", true);
+  run.give(eager, 40 * kMib);
+  run.allocator.take(20 * kMib, Category::activations, "a tensor", true);
+  CHECK(run.allocator.reserved_now() == 80 * kMib);
+}

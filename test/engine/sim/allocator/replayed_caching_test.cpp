@@ -126,6 +126,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("graphs of parts have memory of their own, in a replay of recordings as where every op is run") {
+  const Machine machine = find_machine("H100-SXM5-80GB", "test");
+  for (const std::int64_t pp : {1, 2}) {
+    INFO("pp " << pp);
+    Point p = small(pp, 4);
+    const Simulation without = simulate_point(p, strategies::make_plan(p), machine, 2);
+    p.capture = CapturedParts{CapturedPart::attention, CapturedPart::mlp};
+    const Plan plan = strategies::make_plan(p);
+    const Simulation replayed = simulate_point(p, plan, machine, 2);
+    const Simulation run = simulate_point(p, plan, machine, 2, {.replay = false});
+    for (std::size_t s = 0; s < replayed.reserved_by_stage.size(); ++s) {
+      INFO("stage " << s);
+      CHECK(replayed.peak_by_stage[s].total == run.peak_by_stage[s].total);
+      CHECK(replayed.reserved_by_stage[s] > without.reserved_by_stage[s]);
+      CHECK(run.reserved_by_stage[s] > without.reserved_by_stage[s]);
+    }
+  }
+}
+
 TEST_CASE("PYTORCH_CUDA_ALLOC_CONF in the environment of a point decides what is reserved") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
   const auto reserved = [&](const std::map<std::string, std::string>& env) {
