@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/nn/nf4_weights.h"
 #include "engine/nn/weight_gradient.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy_blocks.h"
@@ -74,9 +75,23 @@ Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, R
   share_of_bias_ = 1 / static_cast<float>(plan.mesh.size(Axis::etp));
   if (adapts(plan.adapter, spec.fc1)) adapter_1_.emplace(store, plan, spec.fc1);
   if (adapts(plan.adapter, spec.fc2)) adapter_2_.emplace(store, plan, spec.fc2);
+  if (plan.adapter.in_4_bits()) {
+    store.keep_in_nf4(*fc1_);
+    store.keep_in_nf4(*fc2_);
+    nf4_ = &store.nf4();
+  }
   if (!plan.precision.fp8) return;
   fp8_1_.emplace(store, *fc1_, plan);
   fp8_2_.emplace(store, *fc2_, plan);
+}
+
+void Experts::multiply(Context& c, Gemm gemm, const Tensor& x, const Parameter& w, const Tensor& y,
+                       const ExpertRows& rows) const {
+  if (!nf4_) return multiply_by_expert(c, gemm, x, w.value, y, rows);
+  if (c.keeps().grouped_experts) return multiply_by_expert(c, gemm, x, nf4_->dequantised(c, w), y, rows);
+  for_each_expert(rows, count(), [&](std::int64_t e, std::int64_t first, std::int64_t n) {
+    multiply_by_expert(c, gemm, x.slice(first, n), nf4_->dequantised(c, w, e), y.slice(first, n), {n, {}});
+  });
 }
 
 void Experts::add_bias(Context& c, const ExpertRows& rows, const Parameter* bias, const Tensor& y,
@@ -161,7 +176,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   const std::int64_t n = x.shape()[0];
   const auto first = [&] {
     const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
-    multiply_by_expert(c, Gemm::forward, x, fc1_->value, wide, rows);
+    multiply(c, Gemm::forward, x, *fc1_, wide, rows);
     if (adapter_1_) saved.low_1 = adapter_1_->forward(c, rows, x, wide);
     if (fc1_->trains || adapter_1_) saved.x = x;
     x.reset();
@@ -171,7 +186,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [&](const auto& keep) { keep(saved.x); });
   saved.narrow = activate_once(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
-  multiply_by_expert(c, Gemm::forward, saved.narrow, fc2_->value, y, rows);
+  multiply(c, Gemm::forward, saved.narrow, *fc2_, y, rows);
   if (adapter_2_) saved.low_2 = adapter_2_->forward(c, rows, saved.narrow, y);
   add_bias(c, rows, fc2_bias_, y, saved.weights, share_of_bias_);
   if (activation_checkpoint_.drop(saved.narrow)) saved.unweighted.reset();
@@ -185,7 +200,7 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   {
     Tensor narrow = activated_again(c, saved);
     Tensor dnarrow = c.activation(narrow.shape(), "gradient of the activation");
-    multiply_by_expert(c, Gemm::input_gradient, dnarrow, fc2_->value, dy, rows);
+    multiply(c, Gemm::input_gradient, dnarrow, *fc2_, dy, rows);
     if (adapter_2_) adapter_2_->backward(c, rows, dy, narrow, std::exchange(saved.low_2, Tensor()), dnarrow);
     c.weight_gradient([this, &c, rows, narrow, dy] { add_gradient_by_expert(c, narrow, *fc2_, dy, rows); });
     narrow.reset();
@@ -194,7 +209,7 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   }
   c.offload.bring_back(c.device, saved.fc1_group);
   const Tensor dx = c.activation({dwide.shape()[0], fc1_->local[2]}, "gradient of the experts' input");
-  multiply_by_expert(c, Gemm::input_gradient, dx, fc1_->value, dwide, rows);
+  multiply(c, Gemm::input_gradient, dx, *fc1_, dwide, rows);
   if (adapter_1_) adapter_1_->backward(c, rows, dwide, saved.x, std::exchange(saved.low_1, Tensor()), dx);
   c.weight_gradient([this, &c, rows, x = saved.x, dwide] { add_gradient_by_expert(c, x, *fc1_, dwide, rows); });
   saved.x.reset();

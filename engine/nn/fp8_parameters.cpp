@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/nn/frozen_space.h"
 #include "engine/nn/initial_values.h"
 #include "engine/nn/parameters.h"
 #include "engine/ops/copy.h"
@@ -104,48 +105,44 @@ void Fp8Parameters::quantise(Device& device, const Groups& groups) {
   }
 }
 
-void Fp8Parameters::allocate_frozen(Device& device, const Plan& plan, const InitialValues& values) {
+void Fp8Parameters::initialise_frozen(Device& device, const Plan& plan, const InitialValues& values,
+                                      const FrozenSpace& codes, const std::vector<Frozen>& weights) {
   if (empty()) return;
   recipe_ = *plan.precision.fp8 == Fp8Recipe::delayed ? Fp8Recipe::tensorwise : *plan.precision.fp8;
-  std::int64_t size = 0;
-  for (Matrix& m : matrices_) {
-    check(m.parameter->local.rank() == 2, "frozen FP8 weights", "{} of {}, need one matrix", m.parameter->name(),
-          m.parameter->local);
-    m.begin = size;
-    size += (m.rows * m.cols + kColumns - 1) / kColumns * kColumns;
-  }
-  codes_ = device.empty({size}, DType::e4m3, Category::weights, "frozen weights in FP8");
   allocate_figures(device, plan);
   for (auto& [axes, figures] : figures_) run(device, ops::Fill{figures.scales, 0});
   const bool blocks = recipe_ == Fp8Recipe::blockwise;
-  // f(block, its place in the matrix) for all of the initial values.
-  const auto each_block = [&](const Matrix& m, auto&& f) {
-    values.by_blocks(
-        *m.parameter, [](std::int64_t, std::int64_t) { return true; },
-        [&](const Tensor& block, std::int64_t begin) { f(block, begin - m.parameter->offset); });
-  };
-  for (const Matrix& m : matrices_)
-    each_block(m, [&](const Tensor& block, std::int64_t first) {
+  const auto everything = [](std::int64_t, std::int64_t) { return true; };
+  for (const auto& [p, item] : weights) {
+    const Matrix& m = matrices_[static_cast<std::size_t>(p->fp8)];
+    check(p->local.rank() == 2, "frozen FP8 weights", "{} of {}, need one matrix", p->name(), p->local);
+    values.by_blocks(*p, everything, [&](const Tensor& block, std::int64_t begin) {
       if (blocks)
-        run(device, ops::BlockMaxima{block, m.rows, m.cols, first, m.scale});
+        run(device, ops::BlockMaxima{block, m.rows, m.cols, begin - p->offset, m.scale});
       else
         run(device, ops::AbsMax{block, m.scale});
     });
+  }
   for (auto& [axes, figures] : figures_)
     run(device, ops::Fp8Scale{figures.scales, figures.scales, figures.inverses, DType::e4m3, blocks});
-  for (const Matrix& m : matrices_)
-    each_block(m, [&](const Tensor& block, std::int64_t first) {
-      const Tensor codes = codes_.part(m.begin + first, block.shape());
-      const Shape rows{block.numel() / m.cols, m.cols};
-      if (blocks)
-        run(device, ops::QuantisePart{block, m.rows, m.cols, first, m.scale, codes});
-      else
-        run(device, ops::Quantise{block.view(rows), m.scale, codes.view(rows), Tensor()});
-    });
-}
-
-Tensor Fp8Parameters::codes_of(const Parameter& p) const {
-  return codes_.part(matrices_[static_cast<std::size_t>(p.fp8)].begin, p.local);
+  for (const auto& [p, item] : weights) {
+    const Matrix& m = matrices_[static_cast<std::size_t>(p->fp8)];
+    const auto here = [&, p = p, item = item](std::int64_t begin, std::int64_t end) {
+      return codes.here(item, begin - p->offset, end - p->offset);
+    };
+    values.by_blocks(
+        *p, [&](std::int64_t begin, std::int64_t end) { return static_cast<bool>(here(begin, end).values); },
+        [&, p = p](const Tensor& block, std::int64_t begin) {
+          const FrozenSpace::Here own = here(begin, begin + block.numel());
+          const Tensor x = block.part(own.first, own.values.shape());
+          const std::int64_t first = begin - p->offset + own.first;
+          const Shape rows{x.numel() / kColumns, kColumns};
+          if (blocks)
+            run(device, ops::QuantisePart{x, m.rows, m.cols, first, m.scale, own.values});
+          else
+            run(device, ops::Quantise{x.view(rows), m.scale, own.values.view(rows), Tensor()});
+        });
+  }
 }
 
 ops::Fp8Operand Fp8Parameters::operand(const Parameter& p, std::int64_t index, const Tensor& codes,
