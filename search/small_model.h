@@ -12,7 +12,7 @@
 namespace mbench::search {
 
 // What a layer is made of, for a bound: what it mixes positions with, if anything, and whether it has experts. A kind is 2 * mixer +
-// experts; kNoMixer is that of a layer that is a feed-forward block only.
+// experts; kNoMixer stands for a layer that is a feed-forward block only.
 inline constexpr std::size_t kNoMixer = 3, kLayerKinds = 2 * (kNoMixer + 1);
 static_assert(static_cast<std::size_t>(MixerKind::gated_delta) + 1 == kNoMixer);
 inline constexpr std::size_t kind_of(std::size_t mixer, bool experts) {

@@ -2,8 +2,8 @@
 // which is made for this use and freed after it. Weights of experts are a matrix for each, quantised separately.
 //
 // Codes are whole on every rank that has the weight, or, where the plan shards weights, gathered for a unit's use. Scales are always whole, as
-// bitsandbytes' are under PyTorch's FSDP, which shards the codes only. A matrix that is cut over ranks is quantised as if it were whole: rows
-// are whole blocks, and of double quantisation a rank has the largest values and the mean of the whole matrix.
+// bitsandbytes' are under PyTorch's FSDP, which shards the codes only. A matrix that is cut over ranks is quantised as if it were whole.
+// Rows are whole blocks; of double quantisation a rank has the largest values and the mean of the whole matrix.
 #pragma once
 #include <cstdint>
 #include <optional>
