@@ -79,9 +79,6 @@ MaybeFault refuse(const Point& p) {
   if (targets(p, "qkv") && kv_heads % p.tp != 0)
     return not_built_in({kNone, divisor("tp", kv_heads)}, "{} of qkv with tp {} and {} key and value heads", adapter,
                         p.tp, kv_heads);
-  if (quantises(p.precision) && m.experts > 0)
-    return not_built_in({kNone, one_of("precision", "bf16|fp16|f32")}, "{} with experts in precision {}", adapter,
-                        name_of(p.precision));
   if (p.offload != Offload::none)
     return not_built_in({kNone, one_of("offload", "none")}, "{} with offload {}", adapter, name_of(p.offload));
   if (p.replicas == Replicas::single_process)

@@ -278,21 +278,25 @@ void add_gradients_in_fp8(Context& c, WeightGradient& made, std::vector<ops::Fp8
   made.finish();
 }
 
-// The gradients of that: dx, and the weights'.
+// The gradients of that: dx, and the weights' where they train.
 void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Parameter& parameter,
                       std::vector<ops::Fp8Operand> inputs, const Tensor& dx, std::int64_t rows) {
   const Tensor& w = parameter.value;
   const std::int64_t experts = w.shape()[0];
+  const bool trains = parameter.trains;
   std::optional<WeightGradient> made;
-  if (!c.later) made.emplace(c, parameter, parameter.gradient);
-  charge_expert_gemms(c, w, c.later ? 1 : 2);
+  if (trains && !c.later) made.emplace(c, parameter, parameter.gradient);
+  charge_expert_gemms(c, w, made ? 2 : 1);
   std::vector<Fp8Tensor> out;
-  in_one_call(c, experts, [&](std::int64_t e) { out.push_back(gemms.gradient(c, dy.slice(e * rows, rows))); });
+  in_one_call(c, experts, [&](std::int64_t e) {
+    out.push_back(gemms.gradient(c, dy.slice(e * rows, rows), trains ? Fp8Ways::both : Fp8Ways::straight));
+  });
   const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::transposed);
   in_one_call(c, experts, [&](std::int64_t e) {
     const auto i = static_cast<std::size_t>(e);
     Fp8Gemms::multiply(c, std::exchange(out[i].straight, {}), weights[i], dx.slice(e * rows, rows));
   });
+  if (!trains) return;
   std::vector<ops::Fp8Operand> sides;
   for (Fp8Tensor& each : out) sides.push_back(std::exchange(each.transposed, {}));
   if (made) return add_gradients_in_fp8(c, *made, std::move(sides), std::move(inputs));
@@ -309,17 +313,23 @@ Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Save
   const std::int64_t n = x.shape()[0], rows = all.each;
   const auto first = [&] {
     const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
-    saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, wide, rows, true);
+    saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, wide, rows, fc1_->trains);
+    if (adapter_1_) saved.low_1 = adapter_1_->forward(c, all, x, wide), saved.x = x;
     x.reset();
     add_bias(c, all, fc1_bias_, wide, Tensor(), 1);
     return wide;
   };
-  saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [](const auto&) {});
-  const Tensor narrow = activate_once(c, saved);
+  saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [&](const auto& keep) {
+    if (saved.x) keep(saved.x);
+  });
+  Tensor narrow = activate_once(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
-  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows, !activation_checkpoint_.dropped());
+  const bool keeps = fc2_->trains && !activation_checkpoint_.dropped();
+  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows, keeps);
+  if (adapter_2_) saved.low_2 = adapter_2_->forward(c, all, narrow, y);
   add_bias(c, all, fc2_bias_, y, saved.weights, share_of_bias_);
-  if (activation_checkpoint_.dropped()) saved.unweighted.reset();
+  if (activation_checkpoint_.drop(narrow)) saved.unweighted.reset();
+  if (adapter_2_) saved.narrow = narrow;
   return y;
 }
 
@@ -328,15 +338,21 @@ Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Sa
   c.offload.bring_back(c.device, saved.activation_group);
   Tensor dwide, of_bias = bias_gradients(c, all, dy, saved);
   {
-    if (const Tensor narrow = activated_again(c, saved)) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, rows);
+    Tensor narrow = activated_again(c, saved);
+    if (narrow && fc2_->trains) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, rows);
+    if (!adapter_2_) narrow.reset();
     Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
     gradients_in_fp8(c, *fp8_2_, dy, *fc2_, std::exchange(saved.fp8_narrow, {}), dnarrow, rows);
+    if (adapter_2_) adapter_2_->backward(c, all, dy, narrow, std::exchange(saved.low_2, Tensor()), dnarrow);
+    narrow.reset();
     dy.reset();
     dwide = gradient_of_wide(c, all, std::move(dnarrow), saved, of_bias, dweights);
   }
   c.offload.bring_back(c.device, saved.fc1_group);
   const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
   gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, std::exchange(saved.fp8_x, {}), dx, rows);
+  const Tensor x = std::exchange(saved.x, Tensor());
+  if (adapter_1_) adapter_1_->backward(c, all, dwide, x, std::exchange(saved.low_1, Tensor()), dx);
   return dx;
 }
 

@@ -112,35 +112,49 @@ void Fp8Parameters::initialise_frozen(Device& device, const Plan& plan, const In
   allocate_figures(device, plan);
   for (auto& [axes, figures] : figures_) run(device, ops::Fill{figures.scales, 0});
   const bool blocks = recipe_ == Fp8Recipe::blockwise;
+  // f(matrix, a part of it, its first element there) of the elements of a parameter from `first` on.
+  const auto by_matrix = [&](const Parameter& p, const Tensor& values_of, std::int64_t first, auto&& f) {
+    const Matrix& one = matrices_[static_cast<std::size_t>(p.fp8)];
+    const std::int64_t each = one.rows * one.cols;
+    for (std::int64_t at = 0; at < values_of.numel();) {
+      const std::int64_t matrix = (first + at) / each, within = (first + at) % each,
+                         n = std::min(each - within, values_of.numel() - at);
+      f(matrices_[static_cast<std::size_t>(p.fp8 + matrix)], at, n, within);
+      at += n;
+    }
+  };
   const auto everything = [](std::int64_t, std::int64_t) { return true; };
-  for (const auto& [p, item] : weights) {
-    const Matrix& m = matrices_[static_cast<std::size_t>(p->fp8)];
-    check(p->local.rank() == 2, "frozen FP8 weights", "{} of {}, need one matrix", p->name(), p->local);
-    values.by_blocks(*p, everything, [&](const Tensor& block, std::int64_t begin) {
-      if (blocks)
-        run(device, ops::BlockMaxima{block, m.rows, m.cols, begin - p->offset, m.scale});
-      else
-        run(device, ops::AbsMax{block, m.scale});
+  for (const auto& weight : weights) {
+    const Parameter& p = *weight.parameter;
+    values.by_blocks(p, everything, [&](const Tensor& block, std::int64_t begin) {
+      by_matrix(p, block, begin - p.offset, [&](const Matrix& m, std::int64_t at, std::int64_t n, std::int64_t within) {
+        if (blocks)
+          run(device, ops::BlockMaxima{block.part(at, {n}), m.rows, m.cols, within, m.scale});
+        else
+          run(device, ops::AbsMax{block.part(at, {n}), m.scale});
+      });
     });
   }
   for (auto& [axes, figures] : figures_)
     run(device, ops::Fp8Scale{figures.scales, figures.scales, figures.inverses, DType::e4m3, blocks});
-  for (const auto& [p, item] : weights) {
-    const Matrix& m = matrices_[static_cast<std::size_t>(p->fp8)];
-    const auto here = [&, p = p, item = item](std::int64_t begin, std::int64_t end) {
-      return codes.here(item, begin - p->offset, end - p->offset);
+  for (const auto& weight : weights) {
+    const Parameter& p = *weight.parameter;
+    const auto here = [&](std::int64_t begin, std::int64_t end) {
+      return codes.here(weight.item, begin - p.offset, end - p.offset);
     };
     values.by_blocks(
-        *p, [&](std::int64_t begin, std::int64_t end) { return static_cast<bool>(here(begin, end).values); },
-        [&, p = p](const Tensor& block, std::int64_t begin) {
+        p, [&](std::int64_t begin, std::int64_t end) { return static_cast<bool>(here(begin, end).values); },
+        [&](const Tensor& block, std::int64_t begin) {
           const FrozenSpace::Here own = here(begin, begin + block.numel());
-          const Tensor x = block.part(own.first, own.values.shape());
-          const std::int64_t first = begin - p->offset + own.first;
-          const Shape rows{x.numel() / kColumns, kColumns};
-          if (blocks)
-            run(device, ops::QuantisePart{x, m.rows, m.cols, first, m.scale, own.values});
-          else
-            run(device, ops::Quantise{x.view(rows), m.scale, own.values.view(rows), Tensor()});
+          by_matrix(p, own.values, begin - p.offset + own.first,
+                    [&](const Matrix& m, std::int64_t at, std::int64_t n, std::int64_t within) {
+                      const Tensor x = block.part(own.first + at, {n}), to = own.values.part(at, {n});
+                      const Shape rows{n / kColumns, kColumns};
+                      if (blocks)
+                        run(device, ops::QuantisePart{x, m.rows, m.cols, within, m.scale, to});
+                      else
+                        run(device, ops::Quantise{x.view(rows), m.scale, to.view(rows), Tensor()});
+                    });
         });
   }
 }
