@@ -88,7 +88,6 @@ std::uint64_t new_owner() {
 double LowerBound::total_bytes() const {
   return sum(bytes);
 }
-
 Category LowerBound::largest() const {
   return static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
 }
@@ -125,10 +124,10 @@ struct Bounds::Memo {
   }
 
   // Which ends of the model are probed as well as a layer: those of a layout of several stages, or of one. Where a model has layers of
-  // both kinds, only the dense ones are probed with its ends.
+  // several kinds, only those of the first are probed with its ends.
   enum class Asked { layer, ends, both };
-  static Asked asked_of(const Point& p, bool dense) {
-    if (!dense && kinds_of(p)[0]) return Asked::layer;
+  static Asked asked_of(const Point& p, std::size_t kind) {
+    if (kind != first_kind(kinds_of(p))) return Asked::layer;
     return p.pp == 1 ? Asked::both : Asked::ends;
   }
 
@@ -152,10 +151,10 @@ struct Bounds::Memo {
   }
 
   // `ranks`: those of the job. They share a node's processor where it is the device.
-  std::optional<Probe> record(const Point& point, bool dense, std::int64_t ranks, Asked asked) const {
+  std::optional<Probe> record(const Point& point, std::size_t kind, std::int64_t ranks, Asked asked) const {
     std::optional<HostTimes> times;  // of the first of these models: of two stages
     const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Stage> {
-      const Point p = small_model(point, layers, stages, dense);
+      const Point p = small_model(point, layers, stages, kind);
       if (!strategies::can_be(p)) return std::nullopt;
       const Plan plan = plan_of(p);
       const Links links = small_links(machine, p, plan);
@@ -182,9 +181,9 @@ struct Bounds::Memo {
     return probe;
   }
 
-  std::optional<Parts<Bytes>> count(const Point& point, bool dense, Asked asked) const {
+  std::optional<Parts<Bytes>> count(const Point& point, std::size_t kind, Asked asked) const {
     const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Bytes> {
-      Point p = small_model(point, layers, stages, dense);
+      Point p = small_model(point, layers, stages, kind);
       // Gradients go to the host where there is one stage, and small models have several.
       const bool on_host = offloads_gradients(p.offload);
       if (on_host) p.offload = offloads_weights(p.offload) ? Offload::all : Offload::optimizer;
@@ -205,16 +204,16 @@ struct Bounds::Memo {
     return parts;
   }
 
-  // A dense layer has no experts, however the experts of other layers are spread over ranks.
-  static void without_experts(Point& p, bool dense) {
-    if (dense) p = at_default(std::move(p), {BearsOn::experts});
+  // A layer without experts does not ask how the experts of other layers are spread over ranks.
+  static void spread_experts(Point& p, std::size_t kind) {
+    if (!has_experts(kind)) p = at_default(std::move(p), {BearsOn::experts});
   }
 
   // What a micro batch meets does not depend on pp, nor on dp except where experts need so many ranks. Sharding of state only adds:
   // forward and backward with whole state are a lower bound.
-  const std::optional<Probe>& probe(const Point& point, bool dense) {
-    Point p = at_default(small_model(point, 2, 2, dense), {BearsOn::state});
-    without_experts(p, dense);
+  const std::optional<Probe>& probe(const Point& point, std::size_t kind) {
+    Point p = at_default(small_model(point, 2, 2, kind), {BearsOn::state});
+    spread_experts(p, kind);
     const std::int64_t experts = p.model.experts == 0 ? 1 : p.expert_tp() * p.ep;
     for (const std::int64_t dp : strategies::divisors(p.dp, p.dp)) {
       p.dp = dp;
@@ -223,21 +222,23 @@ struct Bounds::Memo {
     p.global_batch = p.micro_batch * p.dp * 2;
     // Ranks of a node share its processor where that is the device.
     const std::int64_t world = machine.immediate ? point.world() : 0;
-    const Asked asked = asked_of(point, dense);
-    auto& recent = Recent<std::optional<Probe>>::place(owner, 3 * (2 * world + dense) + static_cast<int>(asked), p);
+    const Asked asked = asked_of(point, kind);
+    const std::int64_t of_kind = kLayerKinds * world + static_cast<std::int64_t>(kind);
+    auto& recent = Recent<std::optional<Probe>>::place(owner, 3 * of_kind + static_cast<int>(asked), p);
     if (!recent.value)
-      recent.value = &once(probes, fmt::format("{} {} {} {}", dense, static_cast<int>(asked), world, key_of(p)),
-                           [&] { return record(p, dense, point.world(), asked); });
+      recent.value = &once(probes, fmt::format("{} {} {} {}", kind, static_cast<int>(asked), world, key_of(p)),
+                           [&] { return record(p, kind, point.world(), asked); });
     return *recent.value;
   }
 
   // Nothing where no layers can be recorded. The point must outlive it.
   std::optional<ChunkWork> chunk_work(const Point& point) {
     ChunkWork found{point};
-    const std::array<bool, 2> kinds = kinds_of(point);
-    for (std::size_t k = 0; k < 2; ++k) {
+    const Kinds kinds = kinds_of(point);
+    found.first = first_kind(kinds);
+    for (std::size_t k = 0; k < kLayerKinds; ++k) {
       if (!kinds[k]) continue;
-      const auto& probed = probe(point, k == 0);
+      const auto& probed = probe(point, k);
       if (!probed) return std::nullopt;
       found.work[k] = &probed->work;
     }
@@ -246,17 +247,17 @@ struct Bounds::Memo {
 
   // A layer's forward keeps as much more with every sample, and each block is rounded up. So one and two samples give the figure of any
   // number, where they are possible.
-  std::optional<Bytes> kept(const Point& point, bool dense) {
+  std::optional<Bytes> kept(const Point& point, std::size_t kind) {
     if (point.offload_activations.any()) return Bytes{};  // what stays on the device is not known to grow evenly
     Point p = point;
     p.recompute_layers = 0;  // which keeps least: every layer drops what the first ones do
     const Point all = p;
     p.micro_batch = 1;
-    const auto& one = probe(p, dense);
+    const auto& one = probe(p, kind);
     p.micro_batch = 2;
-    const auto& two = probe(p, dense);
+    const auto& two = probe(p, kind);
     if (!one || !two || point.micro_batch <= 2) {
-      const auto& own = probe(all, dense);
+      const auto& own = probe(all, kind);
       return own ? std::optional(own->layer_kept.bytes) : std::nullopt;
     }
     const auto samples = static_cast<double>(point.micro_batch);
@@ -272,24 +273,25 @@ struct Bounds::Memo {
   }
 
   // The state of a rank does not depend on the micro batch, on what is recomputed and on how the sequence is split.
-  const std::optional<Parts<Bytes>>& state(const Point& point, bool dense) {
-    Point p = at_default(small_model(stays_on_device(point), 2, 2, dense), {BearsOn::recompute});
-    without_experts(p, dense);
+  const std::optional<Parts<Bytes>>& state(const Point& point, std::size_t kind) {
+    Point p = at_default(small_model(stays_on_device(point), 2, 2, kind), {BearsOn::recompute});
+    spread_experts(p, kind);
     Point one = p;
     one.micro_batch = 1;
     one.global_batch = one.dp * 2;
     if (strategies::can_be(one)) p = one;
-    const Asked asked = asked_of(point, dense);
-    auto& recent = Recent<std::optional<Parts<Bytes>>>::place(owner, 3 * dense + static_cast<int>(asked), p);
+    const Asked asked = asked_of(point, kind);
+    auto& recent = Recent<std::optional<Parts<Bytes>>>::place(
+        owner, 3 * static_cast<std::int64_t>(kind) + static_cast<int>(asked), p);
     if (!recent.value)
-      recent.value = &once(states, fmt::format("{} {} {}", dense, static_cast<int>(asked), key_of(p)),
-                           [&] { return count(p, dense, asked); });
+      recent.value = &once(states, fmt::format("{} {} {}", kind, static_cast<int>(asked), key_of(p)),
+                           [&] { return count(p, kind, asked); });
     return *recent.value;
   }
 
   // The state of a layer where nothing is sharded.
-  Bytes layer_state(const Point& point, bool dense) {
-    const auto& found = state(at_default(point, {BearsOn::state}), dense);
+  Bytes layer_state(const Point& point, std::size_t kind) {
+    const auto& found = state(at_default(point, {BearsOn::state}), kind);
     return found ? found->layer : Bytes{};
   }
 
@@ -297,17 +299,15 @@ struct Bounds::Memo {
   // This is the part of them that other ranks own. Experts' weights may be sharded over fewer ranks.
   double gathered(const Point& p) {
     if (p.zero != Zero::stage_3 && p.zero != Zero::fsdp) return 0;
-    const std::array<bool, 2> kinds = kinds_of(p);
+    const Kinds kinds = kinds_of(p);
     double least = 1e18;
-    for (int k = 0; k < 2; ++k)
-      if (kinds[static_cast<std::size_t>(k)])
-        least = std::min(least, layer_state(p, k == 0)[static_cast<std::size_t>(Category::weights)]);
+    for (std::size_t k = 0; k < kLayerKinds; ++k)
+      if (kinds[k]) least = std::min(least, layer_state(p, k)[static_cast<std::size_t>(Category::weights)]);
     const double sharers = static_cast<double>(p.dp * p.cp / p.optimizer_instances) /
                            (p.model.experts > 0 ? static_cast<double>(p.ep) : 1.0);
     return least * std::max(0.0, 1 - 1 / sharers) * (1 - kSlack);
   }
 
-  // All that the order of a stage's actions depends on.
   static Order order_of(const Point& p, int stage) {
     return {p.schedule, p.pp, stage, p.virtual_stages, p.micro_batches(), p.micro_batch_group};
   }
@@ -330,7 +330,7 @@ struct Bounds::Memo {
   const Schedule& start_of(const Point& p, int stage) {
     return once(starts, order_of(p, stage), [&] {
       Schedule start;
-      std::size_t more = static_cast<std::size_t>(4 * std::max(p.pp, p.micro_batch_group) * p.virtual_stages);
+      auto more = static_cast<std::size_t>(4 * std::max(p.pp, p.micro_batch_group) * p.virtual_stages);
       bool back = false;
       for (const Action& a :
            strategies::make_schedule(p.schedule, static_cast<int>(p.pp), stage, static_cast<int>(p.virtual_stages),
@@ -360,7 +360,6 @@ struct Bounds::Memo {
 
 Bounds::Bounds(const Machine& machine, Host host) : memo_(new Memo{machine, host}) {}
 Bounds::~Bounds() = default;
-
 const std::vector<std::vector<ChunkPlan>>& Bounds::chunks_of(const Point& point) const {
   return memo_->chunks_of(point);
 }
@@ -371,13 +370,13 @@ std::vector<int> Bounds::fuller_stages(const Point& point) const {
   double most = -1;
   int at = 0;
   for (int s = 0; s <= last; ++s) {
-    double dense = 0, experts = 0;
-    for (const ChunkPlan& c : plan[static_cast<std::size_t>(s)]) {
-      const auto count = kinds_of(point, c);
-      dense += count[0], experts += count[1];
-    }
+    double layers = 0;
     constexpr double kFar = 1e6;  // a layer with experts counts more than all without
-    if (const double layers = experts * kFar + dense; layers > most) most = layers, at = s;
+    for (const ChunkPlan& c : plan[static_cast<std::size_t>(s)]) {
+      const ByKind count = kinds_of(point, c);
+      for (std::size_t k = 0; k < kLayerKinds; ++k) layers += count[k] * (has_experts(k) ? kFar : 1);
+    }
+    if (layers > most) most = layers, at = s;
   }
   std::vector<int> stages{0};
   if (at != 0 && at != last) stages.push_back(at);
@@ -386,12 +385,12 @@ std::vector<int> Bounds::fuller_stages(const Point& point) const {
 }
 
 std::array<double, kCategories> Bounds::state(const Point& point, int stage) const {
-  const std::array<bool, 2> kinds = kinds_of(point);
-  const Parts<Bytes>* state[2] = {};
+  const Kinds kinds = kinds_of(point);
+  std::array<const Parts<Bytes>*, kLayerKinds> state{};
   Bytes bytes{};
-  for (int k = 0; k < 2; ++k) {
-    if (!kinds[static_cast<std::size_t>(k)]) continue;
-    const auto& found = memo_->state(point, k == 0);
+  for (std::size_t k = 0; k < kLayerKinds; ++k) {
+    if (!kinds[k]) continue;
+    const auto& found = memo_->state(point, k);
     if (!found) return bytes;
     state[k] = &*found;
   }
@@ -400,20 +399,20 @@ std::array<double, kCategories> Bounds::state(const Point& point, int stage) con
   };
   bool first = false, last = false;
   for (const ChunkPlan& c : memo_->chunks_of(point)[static_cast<std::size_t>(stage)]) {
-    const auto count = kinds_of(point, c);
-    for (int k = 0; k < 2; ++k)
-      if (state[k]) add(state[k]->layer, count[static_cast<std::size_t>(k)]);
+    const ByKind count = kinds_of(point, c);
+    for (std::size_t k = 0; k < kLayerKinds; ++k)
+      if (state[k]) add(state[k]->layer, count[k]);
     if (!has_known_end(point, c)) continue;
     first = first || c.first, last = last || c.last;
   }
   // Both ends may be in chunks of their own, and share a table of words all the same.
-  const Parts<Bytes>& ends = state[0] ? *state[0] : *state[1];
+  const Parts<Bytes>& ends = *state[first_kind(kinds)];
   if (first || last) add(first && last ? ends.both : first ? ends.first : ends.last, 1);
   return bytes;
 }
 
 std::array<double, kCategories> Bounds::layer_state(const Point& point) const {
-  return memo_->layer_state(point, kinds_of(point)[0]);
+  return memo_->layer_state(point, first_kind(kinds_of(point)));
 }
 
 const Schedule& Bounds::start_of(const Point& point, int stage) const {
@@ -432,22 +431,23 @@ LowerBound Bounds::memory(const Point& point, double far_too_much) const {
   for (const int s : stages) keep_fuller(state(point, s), s);
   if (lower_bound.total_bytes() > far_too_much) return lower_bound;
 
-  const std::array<bool, 2> kinds = kinds_of(point);
-  std::optional<Bytes> kept[2];
-  for (int k = 0; k < 2; ++k) {
-    if (!kinds[static_cast<std::size_t>(k)]) continue;
-    kept[k] = memo_->kept(point, k == 0);
-    if (!kept[k] || !memo_->state(point, k == 0)) return {};
+  const Kinds kinds = kinds_of(point);
+  std::array<std::optional<Bytes>, kLayerKinds> kept;
+  for (std::size_t k = 0; k < kLayerKinds; ++k) {
+    if (!kinds[k]) continue;
+    kept[k] = memo_->kept(point, k);
+    if (!kept[k] || !memo_->state(point, k)) return {};
   }
   const double whole = memo_->gathered(point);
   for (const int s : stages) {
     Bytes bytes = state(point, s);
-    double least_kept[2] = {1e18, 1e18};  // layers of each kind in the chunk that has fewest
+    ByKind least_kept;  // layers of each kind in the chunk that has fewest
+    least_kept.fill(1e18);
     for (const ChunkPlan& c : memo_->chunks_of(point)[static_cast<std::size_t>(s)]) {
-      const auto count = kinds_of(point, c);
-      for (int k = 0; k < 2; ++k) least_kept[k] = std::min(least_kept[k], count[static_cast<std::size_t>(k)]);
+      const ByKind count = kinds_of(point, c);
+      for (std::size_t k = 0; k < kLayerKinds; ++k) least_kept[k] = std::min(least_kept[k], count[k]);
     }
-    for (int k = 0; k < 2; ++k)
+    for (std::size_t k = 0; k < kLayerKinds; ++k)
       if (kept[k])
         for (std::size_t i = 0; i < bytes.size(); ++i)
           bytes[i] += (*kept[k])[i] * least_kept[k] * memo_->most_under_way(point, s);

@@ -66,7 +66,7 @@ class Bounds {
   std::vector<int> fuller_stages(const Point& point) const;
   // Only the state of a rank of a stage; zero where no layers can be recorded.
   std::array<double, kCategories> state(const Point& point, int stage) const;
-  // The state of a layer where nothing is sharded; of a dense layer where the model has one.
+  // The state of a layer where nothing is sharded; of one of the first kind (small_model.h).
   std::array<double, kCategories> layer_state(const Point& point) const;
   // The first forwards and backwards of a stage, until the most micro batches are in flight.
   const Schedule& start_of(const Point& point, int stage) const;

@@ -20,17 +20,18 @@ struct Work {
   Busy forward, backward;
 };
 
-// What a micro batch takes of each chunk. `work`: of its dense layers, and of those with experts; null where the model has none.
+// What a micro batch takes of each chunk. `work`: of its layers of each kind; null where the model has none. The first kind's has the ends.
 struct ChunkWork {
   const Point& point;
-  std::array<const Parts<Work>*, 2> work{};
+  std::size_t first = 0;  // the first kind
+  std::array<const Parts<Work>*, kLayerKinds> work{};
 
   Busy of(const ChunkPlan& c, Busy Work::*way) const {
     Busy busy;
     const auto count = kinds_of(point, c);
-    for (std::size_t k = 0; k < 2; ++k)
+    for (std::size_t k = 0; k < kLayerKinds; ++k)
       if (work[k]) busy = busy + work[k]->layer.*way * count[k];
-    return has_known_end(point, c) ? busy + (work[0] ? work[0] : work[1])->end_of(c).*way : busy;
+    return has_known_end(point, c) ? busy + work[first]->end_of(c).*way : busy;
   }
   Busy both_ways(const ChunkPlan& c) const { return of(c, &Work::forward) + of(c, &Work::backward); }
 };

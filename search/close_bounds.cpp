@@ -86,6 +86,48 @@ Ends ends_of(const ChunkPlan& c) {
 }
 using ByEnds = std::array<Sample, kinds_of_ends>;
 
+// The layers of a chunk, or of all chunks of a stage. `main`: the kind whose recordings have the ends; layers of other kinds add to them.
+// Where dense layers come first it is the kind of those with experts, if there are some. Where kinds alternate, it is the last layer's:
+// behind it a forward keeps most, and a backward begins with it.
+struct Layers {
+  ByKind counts{};
+  std::size_t main = 0;
+  double of_main() const { return counts[main]; }
+  bool mixed() const { return std::count(counts.begin(), counts.end(), 0.0) < static_cast<int>(kLayerKinds) - 1; }
+};
+
+Layers layers_of(const Point& point, const ChunkPlan& c, bool alternating) {
+  Layers layers{kinds_of(point, c)};
+  for (std::size_t k = 0; k < kLayerKinds; ++k)
+    if (layers.counts[k] > 0) layers.main = k;
+  if (alternating && c.layers > 0) layers.main = kind_at(point.model, c.first_layer + c.layers - 1);
+  return layers;
+}
+
+// A stage's optimizer has the layers of all its chunks.
+Layers layers_of(const Point& point, const std::vector<ChunkPlan>& stage, bool alternating) {
+  Layers all = layers_of(point, stage[0], alternating);
+  for (std::size_t c = 1; c < stage.size(); ++c) {
+    const Layers more = layers_of(point, stage[c], alternating);
+    if (all.of_main() == 0 || (!alternating && more.main > all.main)) all.main = more.main;
+    for (std::size_t k = 0; k < kLayerKinds; ++k) all.counts[k] += more.counts[k];
+  }
+  return all;
+}
+
+// How many layers of a kind are recorded in a chunk.
+std::set<std::int64_t> lengths_of(const std::vector<Layers>& chunks, std::size_t kind, bool alternating) {
+  std::set<std::int64_t> lengths;
+  for (const Layers& layers : chunks) {
+    if (layers.counts[kind] == 0) continue;
+    const bool main = layers.main == kind;
+    lengths.insert(main ? static_cast<std::int64_t>(layers.of_main()) : kSizes + 1);
+    if (main && alternating && layers.mixed())
+      for (std::int64_t n = 1; n <= kSizes; ++n) lengths.insert(n);
+  }
+  return lengths;
+}
+
 // The recordings that a layout needs, for chunks of one kind of layers.
 struct Recorded {
   std::array<const ByEnds*, kSizes> by_layers{};
@@ -112,6 +154,33 @@ struct Recorded {
     return last;
   }
 };
+
+// The peak of an action where layers of several kinds alternate. Its highest moment depends on their order, so that only what is sure
+// counts: a forward's peak above what it keeps, and a backward's from its begin, whichever is least in the recordings.
+void take_surest_peaks(Sample& s, const Recorded& main, Ends ends) {
+  Bytes above{};
+  for (std::int64_t n = 1; n <= kSizes; ++n) {
+    const Sample& each = main.at(ends, n);
+    Bytes now{};
+    for (std::size_t i = 0; i < now.size(); ++i) now[i] = each.up.most[i] - each.up.all[i];
+    if (n == 1 || sum(now) < sum(above)) above = now;
+    if (n == 1 || sum(each.down.most) < sum(s.down.most)) s.down.most = each.down.most;
+  }
+  for (std::size_t i = 0; i < above.size(); ++i) s.up.most[i] = s.up.all[i] + above[i];
+}
+
+// A chunk of several kinds is a chunk of the main one, plus what each other layer adds.
+Sample put_together(const std::array<Recorded, kLayerKinds>& of, Ends ends, const Layers& layers, bool alternating) {
+  Sample s = of[layers.main].of(ends, static_cast<std::int64_t>(layers.of_main()));
+  if (!layers.mixed()) return s;
+  for (std::size_t k = 0; k < kLayerKinds; ++k) {
+    if (k == layers.main || layers.counts[k] == 0) continue;
+    const Sample one = of[k].another(ends);
+    each_figure(s, s, one, [&](double& x, double most, double each) { x = most + each * layers.counts[k]; });
+  }
+  if (alternating) take_surest_peaks(s, of[layers.main], ends);
+  return s;
+}
 
 Sample sample_of(const StepEvents& step_events, const HostTimes& times) {
   const auto& forward = step_events.actions.at({Kind::forward, 0});
@@ -169,8 +238,8 @@ struct CloseBounds::Memo {
   std::map<std::string, std::optional<std::array<double, 2>>> traffics = {};
 
   // Samples of chunks with so many layers each.
-  std::optional<ByEnds> record(const Point& point, std::int64_t layers, std::int64_t stages, bool dense) const {
-    Point p = small_model(point, layers * stages, stages, dense);
+  std::optional<ByEnds> record(const Point& point, std::int64_t layers, std::int64_t stages, std::size_t kind) const {
+    Point p = small_model(point, layers * stages, stages, kind);
     p.global_batch = p.micro_batch * p.dp * 3;
     if (!strategies::can_be(p)) return std::nullopt;
     const Plan plan = strategies::make_plan(p);
@@ -188,10 +257,10 @@ struct CloseBounds::Memo {
 
   // Records chunks of one and of two layers, without an end of the model. The figures are seconds in a forward and a backward, of the
   // busiest group or of copies. Without latencies they add up, whatever is sent together.
-  std::optional<std::array<double, 2>> record_traffic(const Point& point, bool dense) const {
+  std::optional<std::array<double, 2>> record_traffic(const Point& point, std::size_t kind) const {
     std::array<double, 2> busy{};
     for (const std::int64_t layers : {1, 2}) {
-      Point p = small_model(point, layers * 3, 3, dense);
+      Point p = small_model(point, layers * 3, 3, kind);
       p.global_batch = p.micro_batch * p.dp * 3;
       if (!strategies::can_be(p)) return std::nullopt;
       const Plan plan = strategies::make_plan(p);
@@ -205,35 +274,35 @@ struct CloseBounds::Memo {
     return busy;
   }
 
-  const std::optional<std::array<double, 2>>& traffic_of(const Point& point, bool dense) {
-    Point p = at_default(small_model(point, 3, 3, dense), {BearsOn::recompute});
+  const std::optional<std::array<double, 2>>& traffic_of(const Point& point, std::size_t kind) {
+    Point p = at_default(small_model(point, 3, 3, kind), {BearsOn::recompute});
     p.micro_batch = 1;
     // State is sharded over cp as over dp. Groups of experts are not that simple.
-    if (p.model.experts == 0 || dense) {
+    if (p.model.experts == 0 || !has_experts(kind)) {
       p.dp *= p.cp;
       p.cp = 1;
       p = at_default(std::move(p), {BearsOn::experts});
     }
     p.global_batch = p.dp * 3;
-    return once(traffics, fmt::format("{} {}", dense, key_of(p)), [&] { return record_traffic(p, dense); });
+    return once(traffics, fmt::format("{} {}", kind, key_of(p)), [&] { return record_traffic(p, kind); });
   }
 
   static std::size_t bucket_bytes_of(const Point& point) {
-    Point p = small_model(point, 2, 1, true);
+    Point p = small_model(point, 2, 1, first_kind(kinds_of(point)));
     return strategies::can_be(p) ? strategies::make_plan(p).gradient_bucket_bytes : std::size_t{1} << 62;
   }
 
   // Recordings of chunks of those numbers of layers, and of those from which longer chunks are extrapolated. Nothing where one cannot
   // be recorded.
-  std::optional<Recorded> of(const Point& point, std::int64_t stages, bool dense,
+  std::optional<Recorded> of(const Point& point, std::int64_t stages, std::size_t kind,
                              const std::set<std::int64_t>& lengths) {
-    const std::string shape = key_of(small_model(point, stages, stages, dense));
+    const std::string shape = key_of(small_model(point, stages, stages, kind));
     Recorded all;
     for (std::int64_t layers = 1; layers <= kSizes; ++layers) {
       const bool longer = !lengths.empty() && *lengths.rbegin() > kSizes;
       if (!lengths.contains(layers) && !(longer && layers > kSizes - 3)) continue;
-      const auto& made = once(recorded, fmt::format("{} {} {}", dense, layers, shape),
-                              [&] { return record(point, layers, stages, dense); });
+      const auto& made = once(recorded, fmt::format("{} {} {}", kind, layers, shape),
+                              [&] { return record(point, layers, stages, kind); });
       if (!made) return std::nullopt;
       all.by_layers[static_cast<std::size_t>(layers - 1)] = &*made;
     }
@@ -259,6 +328,8 @@ struct CloseBounds::Memo {
   // layers.
   bool layers_alone(const Point& p) const {
     if (p.zero == Zero::oss || p.zero == Zero::oss_sdp) return false;  // whole parameters have owners
+    if (alternates(p, kinds_of(p)) && p.dp * p.cp > 1)
+      return false;  // a layer travels while one of another kind computes
     if (p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.dp * p.cp == 1) return true;
     if (p.model.experts > 0) return false;
     const double bytes = bounds.layer_state(p)[static_cast<std::size_t>(Category::gradients)];
@@ -281,7 +352,7 @@ double CloseBounds::actions(const Point& point) const {
   Point p = point;
   p.offload = Offload::none;
   const bool sharded = p.zero == Zero::stage_3 || p.zero == Zero::fsdp;
-  return memo_->closer(p, {}, sharded, false).seconds;
+  return memo_->closer(p, {}, sharded && memo_->layers_alone(p), false).seconds;
 }
 
 LowerBound CloseBounds::lower_bound(const Point& point, const LowerBound& lower_bound) const {
@@ -295,47 +366,29 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
   // With whole state: layouts with sharded state do the same actions, and also reduce and update.
   const Point as = alone ? point : at_default(point, {BearsOn::state});
   const std::int64_t chunks = point.pp * point.virtual_stages, stages = std::min<std::int64_t>(chunks, 3);
-  const std::array<bool, 2> kinds = kinds_of(point);
+  const Kinds kinds = kinds_of(point);
+  const bool alternating = alternates(point, kinds);
   const auto& plan = bounds.chunks_of(point);
-  // How many layers of each kind chunks have; for a chunk of both kinds see below.
-  std::vector<std::array<double, 2>> counts;
+  std::vector<Layers> chunk_layers;
   for (const auto& stage : plan) {
-    std::array<double, 2> all{};  // a stage's optimizer has the layers of all its chunks
-    for (const ChunkPlan& c : stage) {
-      const auto& count = counts.emplace_back(kinds_of(point, c));
-      for (std::size_t k = 0; k < all.size(); ++k) all[k] += count[k];
-    }
-    if (stage.size() > 1) counts.push_back(all);
+    for (const ChunkPlan& c : stage) chunk_layers.push_back(layers_of(point, c, alternating));
+    if (stage.size() > 1) chunk_layers.push_back(layers_of(point, stage, alternating));
   }
-  std::array<std::set<std::int64_t>, 2> lengths;
-  for (const auto& [dense, experts] : counts) {
-    if (dense > 0) lengths[0].insert(experts > 0 ? kSizes + 1 : static_cast<std::int64_t>(dense));
-    if (experts > 0) lengths[1].insert(static_cast<std::int64_t>(experts));
-  }
-  std::array<Recorded, 2> of;
-  for (const std::size_t k : {0, 1})
+  std::array<Recorded, kLayerKinds> of;
+  for (std::size_t k = 0; k < kLayerKinds; ++k)
     if (kinds[k]) {
-      const auto found = this->of(as, stages, k == 0, lengths[k]);
+      const auto found = this->of(as, stages, k, lengths_of(chunk_layers, k, alternating));
       if (!found) return lower_bound;
       of[k] = *found;
     }
-
-  // A chunk of both kinds is a chunk with experts, plus what each dense layer adds.
-  const auto sample = [&](Ends ends, const std::array<double, 2>& count) {
-    const bool experts = count[1] > 0;
-    Sample s = of[experts ? 1 : 0].of(ends, static_cast<std::int64_t>(count[experts ? 1 : 0]));
-    if (!experts || count[0] == 0) return s;
-    const Sample one = of[0].another(ends);
-    each_figure(s, s, one, [&](double& x, double most, double each) { x = most + each * count[0]; });
-    return s;
-  };
+  const auto sample = [&](Ends ends, const Layers& layers) { return put_together(of, ends, layers, alternating); };
   // Nothing was recorded for a chunk without layers, nor for a last chunk that has only a part of the end.
   const auto recorded = [&](const ChunkPlan& c) { return c.layers > 0 && (!c.last || has_known_end(point, c)); };
   std::vector<std::vector<Sample>> samples;
   for (const auto& stage : plan) {
     samples.emplace_back();
     for (const ChunkPlan& c : stage)
-      samples.back().push_back(recorded(c) ? sample(ends_of(c), kinds_of(point, c)) : Sample());
+      samples.back().push_back(recorded(c) ? sample(ends_of(c), layers_of(point, c, alternating)) : Sample());
   }
 
   LowerBound closer = lower_bound;
@@ -354,22 +407,20 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
   double there = 0, back = 0;  // of the first micro batch through the stages before; of the last one back through them
   for (std::int64_t s = 0; s < point.pp; ++s) {
     const auto& mine = samples[static_cast<std::size_t>(s)];
+    const std::vector<ChunkPlan>& stage = plan[static_cast<std::size_t>(s)];
     double work = 0, tail = mine[0].tail;
     std::array<double, 3> host{};
-    std::array<double, 2> layers{};  // dense ones and those with experts
     for (std::size_t c = 0; c < mine.size(); ++c) {
-      const ChunkPlan& chunk = plan[static_cast<std::size_t>(s)][c];
+      const ChunkPlan& chunk = stage[c];
       work += mine[c].forward + mine[c].backward;
       for (const int other : {chunk.position - 1, chunk.position + 1})
         if (const auto from = stage_at.find(other); from != stage_at.end() && from->second != s)
           work += message(from->second, s);
       for (std::size_t i = 0; i < host.size(); ++i) host[i] += mine[c].host[i];
-      const auto count = kinds_of(point, chunk);
-      for (std::size_t k = 0; k < layers.size(); ++k) layers[k] += count[k];
     }
     // What is left to reduce is the first chunk's, whose backward is the last; the optimizer has the layers of all chunks.
     if (mine.size() > 1 && mine[0].forward > 0)
-      tail += std::max(0.0, sample(ends_of(plan[static_cast<std::size_t>(s)][0]), layers).end - mine[0].end);
+      tail += std::max(0.0, sample(ends_of(stage[0]), layers_of(point, stage, alternating)).end - mine[0].end);
     // Offloaded state moves to the host in pieces that overlap each other. Few layers have fewer pieces.
     if (point.offload != Offload::none) {
       const Sample& few = mine[0];
@@ -417,11 +468,11 @@ double CloseBounds::traffic(const Point& point) const {
   const bool every_time = point.zero == Zero::stage_2 || point.zero == Zero::stage_3 || point.zero == Zero::oss_sdp ||
                           point.zero == Zero::fsdp;
   if (!every_time || !memo_->stands_for(point)) return 0;
-  const std::array<bool, 2> kinds = kinds_of(point);
-  std::array<std::array<double, 2>, 2> by_layers{};
-  for (const std::size_t k : {0, 1})
+  const Kinds kinds = kinds_of(point);
+  std::array<std::array<double, 2>, kLayerKinds> by_layers{};
+  for (std::size_t k = 0; k < kLayerKinds; ++k)
     if (kinds[k]) {
-      const auto& found = memo_->traffic_of(point, k == 0);
+      const auto& found = memo_->traffic_of(point, k);
       if (!found) return 0;
       by_layers[k] = *found;
     }
@@ -429,8 +480,8 @@ double CloseBounds::traffic(const Point& point) const {
   for (const auto& stage : memo_->bounds.chunks_of(point)) {
     double seconds = 0;
     for (const ChunkPlan& c : stage) {
-      const auto count = kinds_of(point, c);
-      for (std::size_t k = 0; k < count.size(); ++k)
+      const ByKind count = kinds_of(point, c);
+      for (std::size_t k = 0; k < kLayerKinds; ++k)
         if (count[k] > 0) seconds += by_layers[k][0] + (count[k] - 1) * (by_layers[k][1] - by_layers[k][0]);
     }
     most = std::max(most, seconds);

@@ -111,26 +111,11 @@ class Reader {
     builder.set("device", options_.device, "--on");
     read_search();
     space_.base = builder.finish(top_);
-    check_model(space_.base.model, top_ + ".model");
-    if (const auto models = space_.free.find("model"); models != space_.free.end())
-      for (std::size_t i = 0; i < models->second.size(); ++i) {
-        const std::string where = fmt::format("{}.model[{}]", top_, i);
-        check_model(read_model(models->second[i], where), where);
-      }
     check_offered();
     return std::move(space_);
   }
 
  private:
-  // Lower bounds know layers of two kinds, dense ones and those with experts.
-  static void check_model(const ModelSpec& m, const std::string& where) {
-    if (m.has_state_mixers() || !m.hybrid_pattern.empty() || m.moe_latent > 0)
-      fail(ErrorKind::unsupported, where,
-           "a search knows no layers with state mixers, a hybrid_pattern or moe_latent, got {}, need another model, or "
-           "`mbench run` of single layouts",
-           m.name);
-  }
-
   // A value, "any" or a list in the place of what stands there.
   void set(const std::string& text) {
     const sweeps::Assignment a = sweeps::parse_assignment(text, "--set");

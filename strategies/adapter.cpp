@@ -24,36 +24,38 @@ std::optional<std::int64_t> stage_without_layers(const Point& p) {
   return none == layers.end() ? std::nullopt : std::optional(none - layers.begin());
 }
 
-bool shards_weights(const Point& p) {
-  return p.zero == Zero::stage_3 || p.zero == Zero::fsdp;
-}
-
-// The columns of the weights of a layer's linear parts, as a tensor-parallel rank has them.
-std::vector<std::int64_t> columns_of(const LayerSpec& layer, std::int64_t tp) {
+// The columns of the weights of a layer's linear parts, as a rank has them.
+std::vector<std::int64_t> columns_of(const LayerSpec& layer, const Point& p) {
   std::vector<std::int64_t> columns;
-  const auto add = [&](const LinearSpec& l) { columns.push_back(l.role == Role::row ? l.in / tp : l.in); };
+  const auto add = [&](const LinearSpec& l) {
+    columns.push_back(l.role == Role::row ? l.in / p.tp : l.role == Role::expert_row ? l.in / p.expert_tp() : l.in);
+  };
+  const auto add_block = [&](const MlpSpec& m) { add(m.fc1), add(m.fc2); };
   for (const BranchSpec& branch : layer.branches) {
     if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer)) add(a->qkv), add(a->proj);
     if (const auto* s = std::get_if<StateMixerSpec>(&branch.mixer)) add(s->in), add(s->out);
-    if (const auto* m = std::get_if<MlpSpec>(&branch.mixer)) add(m->fc1), add(m->fc2);
+    if (const auto* m = std::get_if<MlpSpec>(&branch.mixer)) add_block(*m);
+    if (const auto* m = std::get_if<MoeSpec>(&branch.mixer)) {
+      add_block(m->expert);
+      if (m->shared) add_block(*m->shared);
+    }
   }
   return columns;
 }
 
 // What a base in 4 bits does not go with.
 MaybeFault refuse_base(const Point& p, const std::string& adapter) {
-  if (p.model.experts > 0) return not_built_in({kNone}, "{} with experts", adapter);
   if (quantises(p.precision))
     return not_built_in({kNone, one_of("precision", "bf16|fp16|f32")}, "{} with precision {}", adapter,
                         name_of(p.precision));
-  if (shards_weights(p))
-    return not_built_in({kNone, one_of("zero", "0|1|2")}, "{} with zero {}, which shards weights,", adapter,
-                        name_of(p.zero));
-  if (p.adapter.base == FrozenBase::nf4_double && p.tp > 1)
-    return infeasible({kNone, exactly("tp", 1)},
-                      "{} with tp {}: a block of 256 scales would lie on several tensor-parallel ranks", adapter, p.tp);
+  const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads;
+  if (p.adapter.base == FrozenBase::nf4_double && p.model.mixes(MixerKind::attention) && kv_heads % p.tp != 0)
+    return infeasible({kNone, divisor("tp", kv_heads)},
+                      "{} with tp {} and {} key and value heads: queries are another matrix than keys and values then, "
+                      "and the mean of its scales another",
+                      adapter, p.tp, kv_heads);
   for (const std::int64_t layer : kinds_of_layers(p.model))
-    for (const std::int64_t columns : columns_of(layer_of(p.model, layer), p.tp))
+    for (const std::int64_t columns : columns_of(layer_of(p.model, layer), p))
       if (columns % kBlock != 0)
         return infeasible({kNone},
                           "{} quantises {} weights of a row together, got rows of {} on a tensor-parallel rank",
@@ -77,13 +79,6 @@ MaybeFault refuse(const Point& p) {
   if (targets(p, "qkv") && kv_heads % p.tp != 0)
     return not_built_in({kNone, divisor("tp", kv_heads)}, "{} of qkv with tp {} and {} key and value heads", adapter,
                         p.tp, kv_heads);
-  if (quantises(p.precision) && m.experts > 0)
-    return not_built_in({kNone, one_of("precision", "bf16|fp16|f32")}, "{} with experts in precision {}", adapter,
-                        name_of(p.precision));
-  if (p.fp8_parameters && shards_weights(p))
-    return not_built_in({kNone, one_of("precision.fp8_parameters", "false"), one_of("zero", "0|1|2")},
-                        "{} with precision.fp8_parameters and zero {}, which shards weights,", adapter,
-                        name_of(p.zero));
   if (p.offload != Offload::none)
     return not_built_in({kNone, one_of("offload", "none")}, "{} with offload {}", adapter, name_of(p.offload));
   if (p.replicas == Replicas::single_process)

@@ -30,17 +30,6 @@ ops::Matmul batched(Gemm gemm, const Tensor& x, const Tensor& w, const Tensor& y
   return m;
 }
 
-// f(expert, its first row, how many it has), of each of them that has any.
-template <class F>
-void for_each_expert(const ExpertRows& rows, std::int64_t experts, const F& f) {
-  for (std::int64_t e = 0; e < experts; ++e) {
-    const auto i = static_cast<std::size_t>(e);
-    const std::int64_t first = rows.each > 0 ? e * rows.each : rows.offsets[i],
-                       count = rows.each > 0 ? rows.each : rows.offsets[i + 1] - first;
-    if (count > 0) f(e, first, count);
-  }
-}
-
 }  // namespace
 
 // The framework's module makes the products of experts in groups in one call.

@@ -15,6 +15,17 @@ struct ExpertRows {
   std::vector<std::int64_t> offsets;  // [experts + 1] where `each` is 0
 };
 
+// f(expert, its first row, how many it has), of each of them that has any.
+template <class F>
+void for_each_expert(const ExpertRows& rows, std::int64_t experts, const F& f) {
+  for (std::int64_t e = 0; e < experts; ++e) {
+    const auto i = static_cast<std::size_t>(e);
+    const std::int64_t first = rows.each > 0 ? e * rows.each : rows.offsets[i],
+                       count = rows.each > 0 ? rows.each : rows.offsets[i + 1] - first;
+    if (count > 0) f(e, first, count);
+  }
+}
+
 // What every expert's tokens are split over, whatever their way: the ranks that have the same experts.
 inline constexpr Spread kTokensOfExperts = Spread(Axis::edp, shard(0)).with(Axis::dp_replicate, shard(0));
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/nn/nf4_weights.h"
 #include "engine/nn/weight_gradient.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy_blocks.h"
@@ -74,9 +75,23 @@ Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, R
   share_of_bias_ = 1 / static_cast<float>(plan.mesh.size(Axis::etp));
   if (adapts(plan.adapter, spec.fc1)) adapter_1_.emplace(store, plan, spec.fc1);
   if (adapts(plan.adapter, spec.fc2)) adapter_2_.emplace(store, plan, spec.fc2);
+  if (plan.adapter.in_4_bits()) {
+    store.keep_in_nf4(*fc1_);
+    store.keep_in_nf4(*fc2_);
+    nf4_ = &store.nf4();
+  }
   if (!plan.precision.fp8) return;
   fp8_1_.emplace(store, *fc1_, plan);
   fp8_2_.emplace(store, *fc2_, plan);
+}
+
+void Experts::multiply(Context& c, Gemm gemm, const Tensor& x, const Parameter& w, const Tensor& y,
+                       const ExpertRows& rows) const {
+  if (!nf4_) return multiply_by_expert(c, gemm, x, w.value, y, rows);
+  if (c.keeps().grouped_experts) return multiply_by_expert(c, gemm, x, nf4_->dequantised(c, w), y, rows);
+  for_each_expert(rows, count(), [&](std::int64_t e, std::int64_t first, std::int64_t n) {
+    multiply_by_expert(c, gemm, x.slice(first, n), nf4_->dequantised(c, w, e), y.slice(first, n), {n, {}});
+  });
 }
 
 void Experts::add_bias(Context& c, const ExpertRows& rows, const Parameter* bias, const Tensor& y,
@@ -161,7 +176,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   const std::int64_t n = x.shape()[0];
   const auto first = [&] {
     const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
-    multiply_by_expert(c, Gemm::forward, x, fc1_->value, wide, rows);
+    multiply(c, Gemm::forward, x, *fc1_, wide, rows);
     if (adapter_1_) saved.low_1 = adapter_1_->forward(c, rows, x, wide);
     if (fc1_->trains || adapter_1_) saved.x = x;
     x.reset();
@@ -171,7 +186,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [&](const auto& keep) { keep(saved.x); });
   saved.narrow = activate_once(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
-  multiply_by_expert(c, Gemm::forward, saved.narrow, fc2_->value, y, rows);
+  multiply(c, Gemm::forward, saved.narrow, *fc2_, y, rows);
   if (adapter_2_) saved.low_2 = adapter_2_->forward(c, rows, saved.narrow, y);
   add_bias(c, rows, fc2_bias_, y, saved.weights, share_of_bias_);
   if (activation_checkpoint_.drop(saved.narrow)) saved.unweighted.reset();
@@ -185,7 +200,7 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   {
     Tensor narrow = activated_again(c, saved);
     Tensor dnarrow = c.activation(narrow.shape(), "gradient of the activation");
-    multiply_by_expert(c, Gemm::input_gradient, dnarrow, fc2_->value, dy, rows);
+    multiply(c, Gemm::input_gradient, dnarrow, *fc2_, dy, rows);
     if (adapter_2_) adapter_2_->backward(c, rows, dy, narrow, std::exchange(saved.low_2, Tensor()), dnarrow);
     c.weight_gradient([this, &c, rows, narrow, dy] { add_gradient_by_expert(c, narrow, *fc2_, dy, rows); });
     narrow.reset();
@@ -194,7 +209,7 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   }
   c.offload.bring_back(c.device, saved.fc1_group);
   const Tensor dx = c.activation({dwide.shape()[0], fc1_->local[2]}, "gradient of the experts' input");
-  multiply_by_expert(c, Gemm::input_gradient, dx, fc1_->value, dwide, rows);
+  multiply(c, Gemm::input_gradient, dx, *fc1_, dwide, rows);
   if (adapter_1_) adapter_1_->backward(c, rows, dwide, saved.x, std::exchange(saved.low_1, Tensor()), dx);
   c.weight_gradient([this, &c, rows, x = saved.x, dwide] { add_gradient_by_expert(c, x, *fc1_, dwide, rows); });
   saved.x.reset();
@@ -263,21 +278,25 @@ void add_gradients_in_fp8(Context& c, WeightGradient& made, std::vector<ops::Fp8
   made.finish();
 }
 
-// The gradients of that: dx, and the weights'.
+// The gradients of that: dx, and the weights' where they train.
 void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Parameter& parameter,
                       std::vector<ops::Fp8Operand> inputs, const Tensor& dx, std::int64_t rows) {
   const Tensor& w = parameter.value;
   const std::int64_t experts = w.shape()[0];
+  const bool trains = parameter.trains;
   std::optional<WeightGradient> made;
-  if (!c.later) made.emplace(c, parameter, parameter.gradient);
-  charge_expert_gemms(c, w, c.later ? 1 : 2);
+  if (trains && !c.later) made.emplace(c, parameter, parameter.gradient);
+  charge_expert_gemms(c, w, made ? 2 : 1);
   std::vector<Fp8Tensor> out;
-  in_one_call(c, experts, [&](std::int64_t e) { out.push_back(gemms.gradient(c, dy.slice(e * rows, rows))); });
+  in_one_call(c, experts, [&](std::int64_t e) {
+    out.push_back(gemms.gradient(c, dy.slice(e * rows, rows), trains ? Fp8Ways::both : Fp8Ways::straight));
+  });
   const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::transposed);
   in_one_call(c, experts, [&](std::int64_t e) {
     const auto i = static_cast<std::size_t>(e);
     Fp8Gemms::multiply(c, std::exchange(out[i].straight, {}), weights[i], dx.slice(e * rows, rows));
   });
+  if (!trains) return;
   std::vector<ops::Fp8Operand> sides;
   for (Fp8Tensor& each : out) sides.push_back(std::exchange(each.transposed, {}));
   if (made) return add_gradients_in_fp8(c, *made, std::move(sides), std::move(inputs));
@@ -294,17 +313,23 @@ Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Save
   const std::int64_t n = x.shape()[0], rows = all.each;
   const auto first = [&] {
     const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
-    saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, wide, rows, true);
+    saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, wide, rows, fc1_->trains);
+    if (adapter_1_) saved.low_1 = adapter_1_->forward(c, all, x, wide), saved.x = x;
     x.reset();
     add_bias(c, all, fc1_bias_, wide, Tensor(), 1);
     return wide;
   };
-  saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [](const auto&) {});
-  const Tensor narrow = activate_once(c, saved);
+  saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [&](const auto& keep) {
+    if (saved.x) keep(saved.x);
+  });
+  Tensor narrow = activate_once(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
-  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows, !activation_checkpoint_.dropped());
+  const bool keeps = fc2_->trains && !activation_checkpoint_.dropped();
+  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows, keeps);
+  if (adapter_2_) saved.low_2 = adapter_2_->forward(c, all, narrow, y);
   add_bias(c, all, fc2_bias_, y, saved.weights, share_of_bias_);
-  if (activation_checkpoint_.dropped()) saved.unweighted.reset();
+  if (activation_checkpoint_.drop(narrow)) saved.unweighted.reset();
+  if (adapter_2_) saved.narrow = narrow;
   return y;
 }
 
@@ -313,15 +338,21 @@ Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Sa
   c.offload.bring_back(c.device, saved.activation_group);
   Tensor dwide, of_bias = bias_gradients(c, all, dy, saved);
   {
-    if (const Tensor narrow = activated_again(c, saved)) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, rows);
+    Tensor narrow = activated_again(c, saved);
+    if (narrow && fc2_->trains) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, rows);
+    if (!adapter_2_) narrow.reset();
     Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
     gradients_in_fp8(c, *fp8_2_, dy, *fc2_, std::exchange(saved.fp8_narrow, {}), dnarrow, rows);
+    if (adapter_2_) adapter_2_->backward(c, all, dy, narrow, std::exchange(saved.low_2, Tensor()), dnarrow);
+    narrow.reset();
     dy.reset();
     dwide = gradient_of_wide(c, all, std::move(dnarrow), saved, of_bias, dweights);
   }
   c.offload.bring_back(c.device, saved.fc1_group);
   const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
   gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, std::exchange(saved.fp8_x, {}), dx, rows);
+  const Tensor x = std::exchange(saved.x, Tensor());
+  if (adapter_1_) adapter_1_->backward(c, all, dwide, x, std::exchange(saved.low_1, Tensor()), dx);
   return dx;
 }
 

@@ -12,6 +12,8 @@
 
 namespace mbench {
 
+class Nf4Weights;
+
 // y = fc2(activation(fc1(x))), every row by its expert: grouped GEMMs. With weights, a number for each row, fc2's GEMM
 // computes fc2(weight * activation(fc1(x))). Biases, where experts have them, are added by ops of their own.
 class Experts {
@@ -41,9 +43,13 @@ class Experts {
                 float share) const;
   // The gradient of fc2's bias from dy. Returns the bias's part of the gradient of the weights, if there are weights.
   Tensor bias_gradients(Context& context, const ExpertRows& rows, const Tensor& dy, const Saved& saved) const;
-  // The same in forward, where what it keeps may go to the host.
+  // A GEMM of fc1 or fc2. Weights in 4 bits are dequantised before it: all together where the framework's module takes experts in groups, else
+  // each before its own.
+  void multiply(Context& context, ExpertGemm gemm, const Tensor& x, const Parameter& weight, const Tensor& y,
+                const ExpertRows& rows) const;
+  // fc2's input from `saved.wide`: in forward, where what it keeps may go to the host. activated_again() gives it again in backward, also
+  // where it was dropped.
   Tensor activate_once(Context& context, Saved& saved) const;
-  // fc2's input from `saved.wide`; activated_again() gives it again in backward, also where it was dropped.
   Tensor activated(Context& context, Saved& saved) const;
   Tensor activated_again(Context& context, Saved& saved) const;
   // The gradient of fc1's output from the gradient of fc2's input, which the callee may overwrite. Also adds the
@@ -59,6 +65,7 @@ class Experts {
   Parameter *fc1_bias_ = nullptr, *fc2_bias_ = nullptr;
   float share_of_bias_ = 1;  // of fc2's bias, which a rank adds to its part of a sum over etp
   std::optional<ExpertAdapter> adapter_1_, adapter_2_;
+  const Nf4Weights* nf4_ = nullptr;  // that keeps the weights in 4 bits
   std::optional<Fp8Gemms> fp8_1_, fp8_2_;
 };
 

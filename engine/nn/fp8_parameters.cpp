@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/nn/frozen_space.h"
 #include "engine/nn/initial_values.h"
 #include "engine/nn/parameters.h"
 #include "engine/ops/copy.h"
@@ -104,48 +105,58 @@ void Fp8Parameters::quantise(Device& device, const Groups& groups) {
   }
 }
 
-void Fp8Parameters::allocate_frozen(Device& device, const Plan& plan, const InitialValues& values) {
+void Fp8Parameters::initialise_frozen(Device& device, const Plan& plan, const InitialValues& values,
+                                      const FrozenSpace& codes, const std::vector<Frozen>& weights) {
   if (empty()) return;
   recipe_ = *plan.precision.fp8 == Fp8Recipe::delayed ? Fp8Recipe::tensorwise : *plan.precision.fp8;
-  std::int64_t size = 0;
-  for (Matrix& m : matrices_) {
-    check(m.parameter->local.rank() == 2, "frozen FP8 weights", "{} of {}, need one matrix", m.parameter->name(),
-          m.parameter->local);
-    m.begin = size;
-    size += (m.rows * m.cols + kColumns - 1) / kColumns * kColumns;
-  }
-  codes_ = device.empty({size}, DType::e4m3, Category::weights, "frozen weights in FP8");
   allocate_figures(device, plan);
   for (auto& [axes, figures] : figures_) run(device, ops::Fill{figures.scales, 0});
   const bool blocks = recipe_ == Fp8Recipe::blockwise;
-  // f(block, its place in the matrix) for all of the initial values.
-  const auto each_block = [&](const Matrix& m, auto&& f) {
-    values.by_blocks(
-        *m.parameter, [](std::int64_t, std::int64_t) { return true; },
-        [&](const Tensor& block, std::int64_t begin) { f(block, begin - m.parameter->offset); });
+  // f(matrix, a part of it, its first element there) of the elements of a parameter from `first` on.
+  const auto by_matrix = [&](const Parameter& p, const Tensor& values_of, std::int64_t first, auto&& f) {
+    const Matrix& one = matrices_[static_cast<std::size_t>(p.fp8)];
+    const std::int64_t each = one.rows * one.cols;
+    for (std::int64_t at = 0; at < values_of.numel();) {
+      const std::int64_t matrix = (first + at) / each, within = (first + at) % each,
+                         n = std::min(each - within, values_of.numel() - at);
+      f(matrices_[static_cast<std::size_t>(p.fp8 + matrix)], at, n, within);
+      at += n;
+    }
   };
-  for (const Matrix& m : matrices_)
-    each_block(m, [&](const Tensor& block, std::int64_t first) {
-      if (blocks)
-        run(device, ops::BlockMaxima{block, m.rows, m.cols, first, m.scale});
-      else
-        run(device, ops::AbsMax{block, m.scale});
+  const auto everything = [](std::int64_t, std::int64_t) { return true; };
+  for (const auto& weight : weights) {
+    const Parameter& p = *weight.parameter;
+    values.by_blocks(p, everything, [&](const Tensor& block, std::int64_t begin) {
+      by_matrix(p, block, begin - p.offset, [&](const Matrix& m, std::int64_t at, std::int64_t n, std::int64_t within) {
+        if (blocks)
+          run(device, ops::BlockMaxima{block.part(at, {n}), m.rows, m.cols, within, m.scale});
+        else
+          run(device, ops::AbsMax{block.part(at, {n}), m.scale});
+      });
     });
+  }
   for (auto& [axes, figures] : figures_)
     run(device, ops::Fp8Scale{figures.scales, figures.scales, figures.inverses, DType::e4m3, blocks});
-  for (const Matrix& m : matrices_)
-    each_block(m, [&](const Tensor& block, std::int64_t first) {
-      const Tensor codes = codes_.part(m.begin + first, block.shape());
-      const Shape rows{block.numel() / m.cols, m.cols};
-      if (blocks)
-        run(device, ops::QuantisePart{block, m.rows, m.cols, first, m.scale, codes});
-      else
-        run(device, ops::Quantise{block.view(rows), m.scale, codes.view(rows), Tensor()});
-    });
-}
-
-Tensor Fp8Parameters::codes_of(const Parameter& p) const {
-  return codes_.part(matrices_[static_cast<std::size_t>(p.fp8)].begin, p.local);
+  for (const auto& weight : weights) {
+    const Parameter& p = *weight.parameter;
+    const auto here = [&](std::int64_t begin, std::int64_t end) {
+      return codes.here(weight.item, begin - p.offset, end - p.offset);
+    };
+    values.by_blocks(
+        p, [&](std::int64_t begin, std::int64_t end) { return static_cast<bool>(here(begin, end).values); },
+        [&](const Tensor& block, std::int64_t begin) {
+          const FrozenSpace::Here own = here(begin, begin + block.numel());
+          by_matrix(p, own.values, begin - p.offset + own.first,
+                    [&](const Matrix& m, std::int64_t at, std::int64_t n, std::int64_t within) {
+                      const Tensor x = block.part(own.first + at, {n}), to = own.values.part(at, {n});
+                      const Shape rows{n / kColumns, kColumns};
+                      if (blocks)
+                        run(device, ops::QuantisePart{x, m.rows, m.cols, within, m.scale, to});
+                      else
+                        run(device, ops::Quantise{x.view(rows), m.scale, to.view(rows), Tensor()});
+                    });
+        });
+  }
 }
 
 ops::Fp8Operand Fp8Parameters::operand(const Parameter& p, std::int64_t index, const Tensor& codes,

@@ -17,6 +17,7 @@ namespace mbench {
 
 struct Parameter;
 class InitialValues;
+class FrozenSpace;
 
 class Fp8Parameters {
  public:
@@ -30,11 +31,14 @@ class Fp8Parameters {
   // Called as a step begins, before anything is gathered.
   void quantise(Device& device, const Groups& groups);
 
-  // For frozen weights, which are whole on every rank that has them: allocates, and quantises their initial values once. Scales are of
-  // the values, also where those of trained weights are delayed.
-  void allocate_frozen(Device& device, const Plan& plan, const InitialValues& values);
-  // A frozen weight's codes, as it lies.
-  Tensor codes_of(const Parameter& parameter) const;
+  // For frozen weights: allocates their scales, and quantises their initial values once into `codes`, where each has its item. Scales are of
+  // the values and whole on every rank, also where those of trained weights are delayed.
+  struct Frozen {
+    const Parameter* parameter;
+    std::size_t item;
+  };
+  void initialise_frozen(Device& device, const Plan& plan, const InitialValues& values, const FrozenSpace& codes,
+                         const std::vector<Frozen>& weights);
 
   const Tensor& codes() const { return codes_; }
   // The operand for the rows from `row` on of a matrix of the parameter: `codes`, with the inverse of their scales.

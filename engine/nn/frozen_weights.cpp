@@ -1,7 +1,5 @@
 #include "engine/nn/frozen_weights.h"
 
-#include <algorithm>
-
 #include "engine/nn/nf4_weights.h"
 #include "engine/nn/parameters.h"
 #include "engine/ops/copy.h"
@@ -12,8 +10,9 @@ namespace mbench {
 FrozenWeights::FrozenWeights(Device& device, const Plan& plan, const Groups& groups)
     : device_(device),
       plan_(plan),
-      groups_(groups),
-      nf4_(std::make_unique<Nf4Weights>(plan.adapter.base)),
+      space_(device, plan, groups),
+      fp8_codes_(device, plan, groups),
+      nf4_(std::make_unique<Nf4Weights>(device, plan, groups)),
       fp8_(std::make_unique<Fp8Parameters>()) {}
 FrozenWeights::~FrozenWeights() = default;
 
@@ -34,93 +33,51 @@ void FrozenWeights::keep_in_fp8(Parameter& parameter) {
 void FrozenWeights::allocate_and_initialise(int units, const InitialValues& values) {
   units_.resize(static_cast<std::size_t>(units));
   if (parameters_.empty()) return;
-  nf4_->allocate_and_initialise(device_, plan_.precision.model, values);
-  fp8_->allocate_frozen(device_, plan_, values);
-  std::vector<StateLayout::Item> items;
-  std::vector<Parameter*> flat;  // those in the model's type
   for (const auto& p : parameters_) {
     if (p->nf4 >= 0) continue;
-    units_[static_cast<std::size_t>(p->unit)].push_back(p.get());
-    if (p->fp8 >= 0) continue;
-    p->index = flat.size();
-    flat.push_back(p.get());
-    items.push_back({p->local.numel(), p->reduce_over & kDataAxes, p->unit});
+    FrozenSpace& space = p->fp8 >= 0 ? fp8_codes_ : space_;
+    units_[static_cast<std::size_t>(p->unit)].push_back(
+        {p.get(), space.add(p->local.numel(), p->reduce_over & kDataAxes, p->unit)});
   }
-  const auto bucket = static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
-  layout_ = StateLayout(sharded() ? plan_.state : StatePlan(), items, {units, {}}, bucket, plan_.optimizer.alignment(),
-                        [&](Axes data) {
-                          const Group& group = groups_.over(data & kStateAxes);
-                          return StateLayout::Peers{group.rank(), group.size()};
-                        });
-  buckets_.resize(layout_.buckets().size());
-  weights_ = device_.empty({sharded() ? layout_.owned() : layout_.size()}, plan_.precision.model, Category::weights,
-                           "frozen weights");
-  run(device_, ops::Fill{weights_, 0});
-  for (Parameter* p : flat) {
-    p->offset = layout_.range(p->index).begin;
-    for (const int b : sharded() ? layout_.buckets_of(p->unit) : std::vector<int>())
-      if (const auto& range = layout_.buckets()[static_cast<std::size_t>(b)];
-          p->offset >= range.begin && p->offset < range.end)
-        bucket_of_.push_back(b);
-    // What of the space is here: all of it, or this rank's part of the parameter's bucket.
-    const StateLayout::Own here =
-        sharded() ? layout_.own_of(bucket_of_.back()).front() : StateLayout::Own{{0, layout_.size()}, 0, 0};
-    values.by_blocks(
-        *p, [&](std::int64_t begin, std::int64_t end) { return here.begin < end && begin < here.end; },
-        [&](const Tensor& block, std::int64_t begin) {
-          const std::int64_t from = std::max(begin, here.begin), to = std::min(begin + block.numel(), here.end);
-          run(device_, ops::Copy{block.part(from - begin, {to - from}),
-                                 weights_.part(here.at + from - here.begin, {to - from})});
-        });
-  }
+  nf4_->allocate_and_initialise(units, values);
+  fp8_codes_.allocate(units, DType::e4m3, "frozen weights in FP8");
+  space_.allocate(units, plan_.precision.model, "frozen weights");
+  if (!space_.empty()) run(device_, ops::Fill{space_.own(), 0});
+  std::vector<Fp8Parameters::Frozen> in_fp8;
+  for (const auto& unit : units_)
+    for (const auto& [p, item] : unit)
+      if (p->fp8 >= 0)
+        in_fp8.push_back({p, item});
+      else
+        initialise(*p, item, values);
+  fp8_->initialise_frozen(device_, plan_, values, fp8_codes_, in_fp8);
 }
 
-const Tensor FrozenWeights::own_of(int bucket) const {
-  const StateLayout::Own& own = layout_.own_of(bucket).front();
-  return weights_.part(own.at, {own.size()});
+void FrozenWeights::initialise(const Parameter& p, std::size_t item, const InitialValues& values) {
+  const auto here = [&](std::int64_t begin, std::int64_t end) {
+    return space_.here(item, begin - p.offset, end - p.offset);
+  };
+  values.by_blocks(
+      p, [&](std::int64_t begin, std::int64_t end) { return static_cast<bool>(here(begin, end).values); },
+      [&](const Tensor& block, std::int64_t begin) {
+        const FrozenSpace::Here own = here(begin, begin + block.numel());
+        run(device_, ops::Copy{block.part(own.first, own.values.shape()), own.values});
+      });
 }
 
 void FrozenWeights::fetch(int unit) {
-  if (!sharded() || parameters_.empty()) return;
-  for (const int b : layout_.buckets_of(unit)) {
-    Bucket& mine = buckets_[static_cast<std::size_t>(b)];
-    if (mine.weights) continue;
-    const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
-    const Tensor own = own_of(b);
-    if (all.peers == 1) {
-      mine.weights = own;
-      continue;
-    }
-    mine.weights = device_.empty({all.size()}, own.dtype(), Category::weights, "gathered frozen weights of a unit");
-    mine.arriving = groups_.over(all.sharers()).start(comm::AllGather{own, mine.weights});
-  }
+  for (FrozenSpace* space : {&space_, &nf4_->codes(), &fp8_codes_}) space->fetch(unit);
 }
 
 void FrozenWeights::begin_use(int unit) {
-  const auto& mine = units_[static_cast<std::size_t>(unit)];
-  if (mine.empty()) return;
-  fetch(unit);
-  if (sharded())
-    for (const int b : layout_.buckets_of(unit))
-      if (const auto arriving = std::move(buckets_[static_cast<std::size_t>(b)].arriving)) arriving->wait();
-  for (Parameter* p : mine) {
-    if (p->fp8 >= 0) {
-      p->value = fp8_->codes_of(*p);
-      continue;
-    }
-    if (!sharded()) {
-      p->value = weights_.part(p->offset, p->local);
-      continue;
-    }
-    const auto b = static_cast<std::size_t>(bucket_of_[p->index]);
-    p->value = buckets_[b].weights.part(p->offset - layout_.buckets()[b].begin, p->local);
-  }
+  for (FrozenSpace* space : {&space_, &nf4_->codes(), &fp8_codes_}) space->begin_use(unit);
+  for (const auto& [p, item] : units_[static_cast<std::size_t>(unit)])
+    p->value = (p->fp8 >= 0 ? fp8_codes_ : space_).of(item, p->local);
 }
 
 void FrozenWeights::end_use(int unit) {
-  for (Parameter* p : units_[static_cast<std::size_t>(unit)]) p->value.reset();
-  if (!sharded() || parameters_.empty()) return;
-  for (const int b : layout_.buckets_of(unit)) buckets_[static_cast<std::size_t>(b)].weights.reset();
+  for (const auto& [p, item] : units_[static_cast<std::size_t>(unit)]) p->value.reset();
+  for (FrozenSpace* space : {&space_, &nf4_->codes(), &fp8_codes_}) space->end_use(unit);
 }
 
 }  // namespace mbench

@@ -1,13 +1,14 @@
 // The weights of one rank that are not trained: the model's, where adapters are (engine/point/adapter.h). They have values in the model's
-// type, and nothing else: no gradient, no f32 original, no optimizer state. Where the plan shards weights, a rank keeps its part of them
-// and gathers a unit's for each use, as it does with those that are trained. Else they are whole on every rank and never travel.
+// type, in 4 bits or in FP8, and nothing else: no gradient, no f32 original, no optimizer state. Where the plan shards weights, a rank keeps
+// its part of them and gathers a unit's for each use, as it does with those that are trained. Else they are whole on every rank and never
+// travel.
 #pragma once
 #include <memory>
 #include <vector>
 
+#include "engine/nn/frozen_space.h"
 #include "engine/nn/groups.h"
 #include "engine/nn/initial_values.h"
-#include "engine/nn/state_layout.h"
 #include "engine/plan/plan.h"
 
 namespace mbench {
@@ -36,25 +37,21 @@ class FrozenWeights {
   void end_use(int unit);
 
   const std::vector<std::unique_ptr<Parameter>>& all() const { return parameters_; }
-  const Tensor& weights() const { return weights_; }  // flat: whole, or this rank's part
+  const Tensor& weights() const { return space_.own(); }  // those in the model's type, flat: whole, or this rank's part
 
  private:
-  struct Bucket {
-    Tensor weights;                     // gathered
-    std::unique_ptr<Pending> arriving;  // these
-  };
-  bool sharded() const { return plan_.state.weights.sharded(); }
-  const Tensor own_of(int bucket) const;
+  void initialise(const Parameter& parameter, std::size_t item, const InitialValues& values);
 
   Device& device_;
   const Plan& plan_;
-  const Groups& groups_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
-  std::vector<std::vector<Parameter*>> units_;
-  std::vector<int> bucket_of_;  // [parameter], where sharded
-  std::vector<Bucket> buckets_;
-  StateLayout layout_;
-  Tensor weights_;
+  // Of the unit, with their places in the space of their type. Those in 4 bits are not among them.
+  struct Member {
+    Parameter* parameter;
+    std::size_t item;
+  };
+  std::vector<std::vector<Member>> units_;
+  FrozenSpace space_, fp8_codes_;
   std::unique_ptr<Nf4Weights> nf4_;
   std::unique_ptr<Fp8Parameters> fp8_;
 };

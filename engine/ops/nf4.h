@@ -129,7 +129,25 @@ struct DequantiseScales {
   static constexpr TimePart part = TimePart::elementwise;
   Tensor codes, most, mean;  // as above
   Tensor scales;             // [n] f32
-  void check() const { need_codes_of_scales(name, scales, codes, most, mean); }
+  // Where these are a part of a matrix's scales: `row` of each of its rows, which have `stride`, from the matrix's scale `first` on. `most`
+  // is then the whole matrix's. 0: they are all.
+  std::int64_t row = 0, stride = 0, first = 0;
+  // The block of 256 that a scale is of.
+  constexpr std::int64_t block_of(std::int64_t i) const { return block_of(i, row, stride, first); }
+  static constexpr std::int64_t block_of(std::int64_t i, std::int64_t row, std::int64_t stride, std::int64_t first) {
+    return (row == 0 ? i : first + i / row * stride + i % row) / kScalesBlock;
+  }
+  void check() const {
+    if (row == 0) return need_codes_of_scales(name, scales, codes, most, mean);
+    const std::int64_t n = scales.numel();
+    mbench::check(n % row == 0 && row <= stride && block_of(n - 1) < most.numel(), name,
+                  "scales of a part of a matrix, got {} in rows of {} of {} from {} on, and {} blocks", n, row, stride,
+                  first, most.numel());
+    need_shape(name, "codes", codes, {n});
+    need_dtype(name, "codes", codes, DType::u8);
+    need_shape(name, "mean", mean, {1});
+    for (const Tensor* t : {&scales, &most, &mean}) need_dtype(name, "scales, most and mean", *t, DType::f32);
+  }
   Cost cost() const {
     return {2.0 * static_cast<double>(scales.numel()), bytes_of(scales) + bytes_of(codes) + bytes_of(most)};
   }

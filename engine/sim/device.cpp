@@ -7,13 +7,15 @@
 namespace mbench::sim {
 namespace {
 
+template <class Op>
+constexpr bool is_scan = std::is_same_v<Op, ops::StateScan> || std::is_same_v<Op, ops::StateScanGrad> ||
+                         std::is_same_v<Op, ops::DeltaScan> || std::is_same_v<Op, ops::DeltaScanGrad>;
+
 // Whether the machine's file has a rate for it other than the memory's.
 template <class Op>
 constexpr bool has_rate =
     std::is_same_v<Op, ops::Matmul> || std::is_same_v<Op, ops::Fp8Matmul> || std::is_same_v<Op, ops::GroupedMatmul> ||
-    std::is_same_v<Op, ops::Attention> || std::is_same_v<Op, ops::AttentionGrad> ||
-    std::is_same_v<Op, ops::StateScan> || std::is_same_v<Op, ops::StateScanGrad> ||
-    std::is_same_v<Op, ops::DeltaScan> || std::is_same_v<Op, ops::DeltaScanGrad>;
+    std::is_same_v<Op, ops::Attention> || std::is_same_v<Op, ops::AttentionGrad> || is_scan<Op>;
 
 // What an op takes on a machine. `parts`: of how many like kernels of one call it is, which run on streams of their own.
 template <class Op>
@@ -93,7 +95,17 @@ double seconds_of(CostModel& costs, const ops::DeltaScanGrad& op, std::int64_t) 
 
 template <class... Op>
 bool streams(OpList<Op...>, std::string_view name) {
-  return ((Op::name == name && !has_rate<Op>) || ...);
+  return ((Op::name == name && (!has_rate<Op> || is_scan<Op>)) || ...);
+}
+
+// What a framework's kernels take where the engine has one op. A scan's GEMMs stay as they are.
+template <class Op>
+double unfused_seconds(CostModel& costs, const Op& op, const UnfusedOp& unfused, std::int64_t parts) {
+  if constexpr (is_scan<Op>) {
+    const Cost bytes{0, op.cost().bytes};
+    return seconds_of(costs, op, parts) - costs.streaming_seconds(bytes) + costs.streaming_seconds(bytes, unfused);
+  }
+  return costs.streaming_seconds(op.cost(), unfused);
 }
 
 }  // namespace
@@ -106,7 +118,8 @@ template <class Op>
 void SimDevice::charge(const Op& op) {
   if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name.data());
   if (const UnfusedOp* unfused = costs_ ? costs_->unfused(Op::name) : nullptr)
-    return charge_unfused(*unfused, op.cost(), part_of<Op>(), Op::name);
+    return charge_unfused(*unfused, unfused_seconds(*costs_, op, *unfused, parts_of_call()), op.cost(), part_of<Op>(),
+                          Op::name);
   const bool called = charges_kernel();
   if (action_events_)
     return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op, parts_of_call())) : 0, op.cost(),
@@ -162,11 +175,12 @@ OpTable& SimDevice::ops() {
 }
 
 // The last kernel is called as the engine's op is, those before it as the framework's small ops.
-void SimDevice::charge_unfused(const UnfusedOp& op, const Cost& cost, TimePart part, std::string_view name) {
+void SimDevice::charge_unfused(const UnfusedOp& op, double takes, const Cost& cost, TimePart part,
+                               std::string_view name) {
   if (op.calls == 0) return;
   const bool called = charges_kernel();
   if (called && op.calls > 1) host_work(HostWork::call, op.calls - 1);
-  const double seconds = whole_ticks(costs_->streaming_seconds(cost, op));
+  const double seconds = whole_ticks(takes);
   if (action_events_) return record_kernel(name.data(), seconds, cost, part, called);
   if (!clock_) return;
   const Interval span = clock_->kernel(seconds, part, called);

@@ -59,7 +59,7 @@ class SimDevice final : public Device {
   friend void compute(SimDevice& device, const Op& op);
   template <class Op>
   void charge(const Op& op);
-  void charge_unfused(const UnfusedOp& op, const Cost& cost, TimePart part, std::string_view name);
+  void charge_unfused(const UnfusedOp& op, double takes, const Cost& cost, TimePart part, std::string_view name);
   void record_kernel(const char* what, double seconds, const Cost& cost, TimePart part, bool called);
   void charge_host(const Cost& cost, TimePart part, const char* name);
 
@@ -73,7 +73,8 @@ class SimDevice final : public Device {
   std::unique_ptr<Table> table_;
 };
 
-// Whether a framework may run several kernels in its place: an op of that name that is neither a GEMM nor fused attention.
+// Whether a framework may run several kernels in its place: an op of that name that is neither a GEMM nor fused attention. A
+// scan of a state mixer keeps the time of its GEMMs.
 bool can_be_unfused(std::string_view op);
 
 }  // namespace mbench::sim

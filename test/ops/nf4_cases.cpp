@@ -57,11 +57,18 @@ void reference(const ops::QuantiseScales& op, Doubles& v) {
   }
 }
 
+// Of a part's scale, its place among those of the whole matrix.
+std::size_t place(const ops::DequantiseScales& op, std::size_t i) {
+  if (op.row == 0) return i;
+  const auto row = static_cast<std::size_t>(op.row);
+  return static_cast<std::size_t>(op.first) + (i / row) * static_cast<std::size_t>(op.stride) + i % row;
+}
+
 void reference(const ops::DequantiseScales& op, Doubles& v) {
   const Values &codes = v[op.codes], &most = v[op.most], &mean = v[op.mean];
   Values& scales = v.out(op.scales);
   for (std::size_t i = 0; i < scales.size(); ++i)
-    scales[i] = dynamic(static_cast<std::size_t>(codes[i])) * most[i / 256] + mean[0];
+    scales[i] = dynamic(static_cast<std::size_t>(codes[i])) * most[place(op, i) / 256] + mean[0];
 }
 
 constexpr std::int64_t kMany = 100000;  // from here on nobody looks at the values
@@ -81,6 +88,18 @@ ops::DequantiseNf4 dequantise(Tensors& t, std::int64_t n, DType type) {
 }
 ops::QuantiseScales quantise_scales(Tensors& t, std::int64_t n, double least = 0.25) {
   return {t.in({n}, DType::f32, least, 1), t.out({n}, DType::u8), t.out({ops::scales_blocks(n)}), t.out({1})};
+}
+// Rows of a matrix of scales [rows, stride], from its row and column `first` on.
+ops::DequantiseScales dequantise_part(Tensors& t, std::int64_t rows, std::int64_t row, std::int64_t stride,
+                                      std::int64_t first) {
+  const std::int64_t blocks = ops::scales_blocks(first / stride * stride + rows * stride);
+  return {codes(t, rows * row),
+          t.in({blocks}, DType::f32, 0.5, 1),
+          t.in({1}, DType::f32, 0.5, 1),
+          t.out({rows * row}),
+          row,
+          stride,
+          first};
 }
 ops::DequantiseScales dequantise_scales(Tensors& t, std::int64_t n) {
   return {codes(t, n), t.in({ops::scales_blocks(n)}, DType::f32, 0.5, 1), t.in({1}, DType::f32, 0.5, 1), t.out({n})};
@@ -132,6 +151,8 @@ const Cases<ops::QuantiseScales> quantise_scales_cases(reference, [](CaseList<op
 const Cases<ops::DequantiseScales> dequantise_scales_cases(reference, [](CaseList<ops::DequantiseScales>& cases) {
   for (const std::int64_t n : {1, 255, 256, 1027})
     cases.add(fmt::format("[{}]", n), [=](Tensors& t) { return dequantise_scales(t, n); });
+  cases.add("columns of a matrix", [](Tensors& t) { return dequantise_part(t, 120, 3, 7, 7 * 5 + 2); });
+  cases.add("rows of a matrix", [](Tensors& t) { return dequantise_part(t, 90, 5, 5, 5 * 101); });
   cases.unemulated("[20000]", [](Tensors& t) { return dequantise_scales(t, 20000); });
   cases.timed("1 Mi", [](Tensors& t) { return dequantise_scales(t, 1 << 20); });
   cases.enqueued(1, [](Tensors& t) { return dequantise_scales(t, 4096); });

@@ -32,16 +32,24 @@ TEST_CASE("adapters on a base in 4 bits: what it goes with, and for what it does
   const auto with = [&](const std::string& base, const std::string& more) {
     return why(R"("adapter": "lora:4,base=)" + base + R"(", )" + more, model);
   };
-  for (const char* more : {R"("tp": 2, "sequence_parallel": true, "pp": 2)", R"("dp": 2, "zero": 2)",
-                           R"("cp": 2, "attention": "flash")", R"("precision": "bf16", "recompute": "full")"})
-    CHECK(with("nf4", more) == "");
-  CHECK(with("nf4-double", R"("pp": 2, "dp": 2, "zero": 1)") == "");
-  CHECK_THAT(with("nf4-double", R"("tp": 2)"),
-             Contains("a block of 256 scales would lie on several tensor-parallel ranks") && Contains("tp 1"));
+  for (const std::string base : {"nf4", "nf4-double"})
+    for (const char* more : {R"("tp": 2, "sequence_parallel": true, "pp": 2)", R"("dp": 2, "zero": 2)",
+                             R"("dp": 2, "zero": 3)", R"("dp": 2, "zero": "fsdp")", R"("cp": 2, "attention": "flash")",
+                             R"("precision": "bf16", "recompute": "full")"})
+      CHECK(with(base, more) == "");
   CHECK_THAT(with("nf4", R"("tp": 4)"), Contains("64 weights of a row together, got rows of 32"));
   CHECK_THAT(with("nf4", R"("precision": "fp8")"), Contains("with precision fp8 is not built"));
-  CHECK_THAT(with("nf4", R"("dp": 2, "zero": "fsdp")"), Contains("with zero fsdp, which shards weights,"));
-  CHECK_THAT(why(R"("adapter": "lora:4,targets=qkv,base=nf4")", R"("mixtral-bytes-4m")"), Contains("with experts"));
+  const char* experts = R"({"preset": "mixtral-bytes-4m", "expert_ffn": 128})";
+  CHECK(why(R"("adapter": "lora:4,base=nf4-double", "dp": 2, "ep": 2)", experts) == "");
+  CHECK_THAT(why(R"("adapter": "lora:4,base=nf4", "tp": 2, "etp": 2, "sequence_parallel": true)",
+                 R"({"preset": "mixtral-bytes-4m", "expert_ffn": 64})"),
+             Contains("64 weights of a row together, got rows of 32"));
+  const char* few =
+      R"({"family": "llama", "layers": 2, "hidden": 256, "heads": 4, "kv_heads": 2, "ffn": 256, "vocab": 64,
+                        "positions": 64})";
+  CHECK(why(R"("adapter": "lora:4,targets=fc1,base=nf4", "tp": 4)", few) == "");
+  CHECK_THAT(why(R"("adapter": "lora:4,targets=fc1,base=nf4-double", "tp": 4)", few),
+             Contains("with tp 4 and 2 key and value heads") && Contains("tp 2"));
 }
 
 TEST_CASE("adapters: what they go with, and for what they do not, what would do") {
@@ -53,8 +61,7 @@ TEST_CASE("adapters: what they go with, and for what they do not, what would do"
   CHECK(why(lora + R"(, "precision": "fp8")") == "");
   const std::string in_fp8 = lora + R"(, "precision": {"preset": "fp8", "fp8_parameters": true})";
   CHECK(why(in_fp8) == "");
-  CHECK_THAT(why(in_fp8 + R"(, "dp": 2, "zero": 3)"),
-             Contains("adapter lora:4 with precision.fp8_parameters and zero 3, which shards weights, is not built"));
+  CHECK(why(in_fp8 + R"(, "dp": 2, "zero": 3)") == "");
   CHECK_THAT(why(lora + R"(, "dp": 2, "zero": 1, "offload": "optimizer")"), Contains("with offload optimizer"));
   CHECK_THAT(why(lora + R"(, "dp": 2, "replicas": "single_process")"), Contains("with replicas single_process"));
   CHECK_THAT(why(lora + R"(, "optimizer": "muon")"), Contains("with optimizer muon"));
@@ -65,8 +72,8 @@ TEST_CASE("adapters: what they go with, and for what they do not, what would do"
   const char* experts = R"("mixtral-bytes-4m")";
   CHECK(why(lora, experts) == "");
   CHECK(why(R"("adapter": "lora:4,targets=qkv+proj")", experts) == "");
-  CHECK_THAT(why(R"("adapter": "lora:4,targets=qkv", "precision": "fp8")", experts),
-             Contains("with experts in precision fp8"));
+  CHECK(why(R"("adapter": "lora:4", "precision": {"preset": "fp8", "fp8_parameters": true}, "dp": 2, "zero": 3)",
+            experts) == "");
   const char* grouped =
       R"({"family": "llama", "layers": 2, "hidden": 32, "heads": 8, "kv_heads": 2, "ffn": 64, "vocab": 64, "positions": 64})";
   CHECK_THAT(why(lora + R"(, "tp": 4)", grouped),

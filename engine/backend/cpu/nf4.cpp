@@ -93,7 +93,7 @@ void compute(CpuOps&, const ops::DequantiseScales& op) {
   float* scales = op.scales.as<float>();
   parallel_tiles(op.scales.numel(), [&](std::int64_t begin, std::int64_t n) {
     for (std::int64_t i = begin; i < begin + n; ++i)
-      scales[i] = ops::kSignedMap.values[codes[i]] * most[i / ops::kScalesBlock] + mean;
+      scales[i] = ops::kSignedMap.values[codes[i]] * most[op.block_of(i)] + mean;
   });
 }
 

@@ -85,6 +85,20 @@ TEST_CASE("what a framework runs by several kernels is as many calls of the host
   CHECK(std::llround((with_all - seconds(p, framework)) * ideal_machine().host.speed) == 8 * (2 * 8 + 1));
 }
 
+TEST_CASE("a scan that is several kernels keeps the time of its GEMMs, and its calls are the host's") {
+  Point p = gpt();
+  p.model.family = "mamba2", p.model.hybrid_pattern = "MMMMMMMM";
+  p.model.state_heads = 8, p.model.state_head_dim = 64, p.model.state_groups = 2, p.model.state_dim = 32;
+  Framework framework = ideal_framework();
+  const double one = seconds(p, framework);
+  framework.unfused = {{"state_scan", {.calls = 1}}, {"state_scan_grad", {.calls = 1}}};
+  CHECK(seconds(p, framework) == one);
+  framework.host.work[HostWork::call] = 1;
+  framework.unfused = {{"state_scan", {.calls = 4}}, {"state_scan_grad", {.calls = 3}}};
+  // Backward runs the scan's forward again.
+  CHECK(std::llround((seconds(p, framework) - one) * ideal_machine().host.speed) == 8 * 8 * (2 * 3 + 2));
+}
+
 TEST_CASE(
     "a mixture of experts is charged in each layer of each micro batch, forward and backward, and recomputed once "
     "more") {

@@ -121,10 +121,12 @@ struct DequantiseScalesEach {
   const std::uint8_t* codes;
   const float *most, *mean;
   float* scales;
+  std::int64_t row, stride, first;
   bool aligned() const { return true; }
   template <int V>
   __device__ void apply(std::int64_t i) const {
-    scales[i] = ops::dynamic_value(true, codes[i]) * most[i / ops::kScalesBlock] + *mean;
+    scales[i] =
+        ops::dynamic_value(true, codes[i]) * most[ops::DequantiseScales::block_of(i, row, stride, first)] + *mean;
   }
 };
 
@@ -178,7 +180,7 @@ template <class Stream>
 void enqueue(Stream& stream, const ops::DequantiseScales& op) {
   launch_flat(stream, op.name, op.scales.numel(),
               DequantiseScalesEach{pointer<std::uint8_t>(op.codes), pointer<float>(op.most), pointer<float>(op.mean),
-                                   pointer<float>(op.scales)});
+                                   pointer<float>(op.scales), op.row, op.stride, op.first});
 }
 
 }  // namespace mbench::cuda
