@@ -135,7 +135,8 @@ void print_layout(const Point& p, const Plan& plan) {
     fmt::print("  fp8          {}: weights of layers' GEMMs in FP8 only, of their f32 originals\n",
                name_of(*plan.precision.fp8));
   if (plan.state.optimizer_at == Residence::host)
-    fmt::print("  offload      {}{}{} in host memory, updated there\n",
+    fmt::print("  offload      {}{}{}{} in host memory, updated there\n",
+               plan.state.host_share < 1 ? fmt::format("{:.4g} % of the ", plan.state.host_share * 100) : "",
                plan.state.weights_at == Residence::host ? "weights and " : "",
                plan.state.main_on_device ? "moments and a copy of the f32 weights" : "optimizer state",
                plan.state.gradients_at == Residence::host ? ", and gradients in f32," : "");

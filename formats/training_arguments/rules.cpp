@@ -35,9 +35,23 @@ void read_named_model(Reading& r) {
   r.set("model.preset", model->name);
   if (const auto seq = r.get("seq"); seq && seq->is_number() && *seq > model->positions) r.set("model.positions", *seq);
   r.set("dropout", 0);
-  r.note(
-      "trained by transformers, forecast as mbench's own engine, which keeps less and has a faster host; --set "
-      "framework=torch-ddp is nearer, with FSDP torch-eager, with DeepSpeed deepspeed");
+}
+
+// What runs the step under transformers' Trainer. Layouts that none of its frameworks has are forecast as mbench's own engine.
+void read_arguments_framework(Reading& r) {
+  const bool liger = r.flag("use_liger_kernel") || r.flag("enable_liger_kernel");
+  for (const char* field : {"tp", "cp"})
+    if (const auto ranks = r.get(field); ranks && *ranks != 1)
+      return r.note(fmt::format("{} {} is forecast as mbench's own engine, which keeps less and has a faster host", field,
+                                ranks->dump()));
+  const auto zero = r.get("zero");
+  const bool deepspeed = !r.value("deepspeed").is_null(), fsdp = zero && *zero != 0,
+             autocast = !r.get("precision.main_weights");
+  const std::string preset = deepspeed ? "deepspeed" : fsdp || !autocast ? "torch-eager" : "torch-ddp";
+  r.set("framework.preset", preset);
+  r.set("framework.trainer", "hugging_face");
+  if (liger) r.set("framework.liger_kernel", true);
+  if (fsdp && r.value("fsdp_version") == 2) r.set("framework.fsdp", "per_parameter");
 }
 
 void read_arguments_precision(Reading& r) {
@@ -103,6 +117,7 @@ const std::vector<Rule>& training_arguments_rules() {
                                           {"arguments_attention", read_arguments_attention, write_nothing},
                                           {"arguments_recompute", read_arguments_recompute, write_nothing},
                                           {"arguments_state", read_arguments_state, write_nothing},
+                                          {"arguments_framework", read_arguments_framework, write_nothing},
                                           {"arguments_batch", read_arguments_batch, write_nothing}};
   return rules;
 }
