@@ -127,8 +127,7 @@ MaybeFault why_not_chosen(const Point& p, const Framework& framework) {
 // Logits of some positions at a time need all columns of the table, and what is left of them is only the weight's gradient.
 MaybeFault why_not_in_chunks(const Point& p) {
   const Way whole = one_of("framework.cross_entropy_fusion", "te|torch");
-  if (p.tp > 1)
-    return not_built_in({exactly("tp", 1), whole}, "cross_entropy_fusion liger with tp {}", p.tp);
+  if (p.tp > 1) return not_built_in({exactly("tp", 1), whole}, "cross_entropy_fusion liger with tp {}", p.tp);
   if (p.replicas == Replicas::single_process)
     return infeasible({one_of("replicas", "ranks"), whole},
                       "cross_entropy_fusion liger with replicas single_process, whose first replica has all logits");

@@ -32,7 +32,8 @@ void ChunkedLoss::forward(Context& c, const CrossEntropy::Targets& words, const 
   const std::int64_t rows = x.shape().rows(), hidden = x.shape().cols();
   saved.dx = c.activation(x.shape(), "gradient of the head's input");
   if (logits_.trains())
-    saved.dweight = c.device.empty(logits_.weight_shape(), c.dtype(), Category::activations, "gradient of logits' weight");
+    saved.dweight =
+        c.device.empty(logits_.weight_shape(), c.dtype(), Category::activations, "gradient of logits' weight");
   const Tensor all = x.view({rows, 1, hidden}), dall = saved.dx.view({rows, 1, hidden});
   const std::int64_t most = rows_of_chunk(rows, hidden, logits_.weight_shape()[0]);
   const Tensor part = c.device.empty({1}, DType::f32, Category::activations, "loss of a chunk");

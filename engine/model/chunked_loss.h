@@ -1,6 +1,6 @@
 // Logits, their loss and all gradients that follow, of some positions at a time and in forward (Liger-Kernel's
-// LigerFusedLinearCrossEntropy). Logits of all positions never exist. From forward to backward there are the gradient of the head's
-// input and that of its weight. Where every rank has the whole vocabulary.
+// LigerFusedLinearCrossEntropy). Logits of all positions never exist. From forward to backward there are the gradients of the head's
+// input and of its weight. Where every rank has the whole vocabulary.
 #pragma once
 #include "engine/nn/cross_entropy.h"
 #include "engine/nn/linear.h"

@@ -45,7 +45,8 @@ WordHead::WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec
 
 void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
                        Saved& saved) const {
-  if (c.keeps().chunked_loss) return ChunkedLoss(logits_, loss_, scale_, cap_).forward(c, words, loss, x, saved.chunked);
+  if (c.keeps().chunked_loss)
+    return ChunkedLoss(logits_, loss_, scale_, cap_).forward(c, words, loss, x, saved.chunked);
   Tensor logits;
   if (transform_) {
     const Tensor active = transform_->activation.forward(c, transform_->dense, x, saved.dense, saved.activation);

@@ -19,7 +19,7 @@ class WordHead {
     ActivationFunction::Saved activation;
     Norm::Saved norm;
     CrossEntropy::Saved loss;
-    Tensor uncapped;  // logits before their cap
+    Tensor uncapped;             // logits before their cap
     ChunkedLoss::Saved chunked;  // where the framework makes logits of some positions at a time (Keeps::chunked_loss)
   };
   // `word`: the embedding's table, which a tied head shares; null for one that has its own.

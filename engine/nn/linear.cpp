@@ -254,7 +254,8 @@ void Linear::make_deferred(Context& c, std::vector<DeferredGemm> gemms) {
 }
 
 Tensor Linear::rows_forward(Context& c, const Tensor& x) const {
-  check(!bias_ && !fp8_ && !adapter_ && count_ == 0, "linear", "rows of a layer with more than a weight in 16 or 32 bits");
+  check(!bias_ && !fp8_ && !adapter_ && count_ == 0, "linear",
+        "rows of a layer with more than a weight in 16 or 32 bits");
   const Tensor w = weight(c), y = c.activation({x.shape()[0], x.shape()[1], w.shape()[0]}, "linear output");
   run(c.device, ops::Matmul{ops::Matrix(x), ops::Matrix(w).t(), ops::Matrix(y)});
   return y;

@@ -280,7 +280,8 @@ void ParameterStore::allocate_and_initialise() {
   Shape main = elements(main_placement());
   host_elements_ = share_on_host(state(), layout_.owned());
   if (host_elements_ > 0) main = Shape{host_elements_};
-  main_ = main_separate() ? optimizer_home.empty(main, precision.main, Category::optimizer, "f32 main weights") : weights_;
+  main_ =
+      main_separate() ? optimizer_home.empty(main, precision.main, Category::optimizer, "f32 main weights") : weights_;
   const std::int64_t beside = layout_.owned() - host_elements_;
   if (host_elements_ > 0 && beside > 0 && precision.main_weights() && !state().main_on_device)
     main_beside_ = device_.empty({beside}, precision.main, Category::optimizer, "f32 main weights");

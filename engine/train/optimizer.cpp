@@ -344,7 +344,8 @@ void Optimizer::update_on_host(const std::vector<Tensor>& gradients, const Updat
     return c.converted ? c.converted : adam.param;
   });
   for (const Piece& piece : pieces_)
-    if (piece.on_host && piece.main_on_device && piece.model) run(device_, ops::Copy{piece.main_on_device, piece.model});
+    if (piece.on_host && piece.main_on_device && piece.model)
+      run(device_, ops::Copy{piece.main_on_device, piece.model});
 }
 
 void Optimizer::update(const Piece& piece, const Tensor& gradients, const Update& how) {

@@ -42,8 +42,8 @@ void read_arguments_framework(Reading& r) {
   const bool liger = r.flag("use_liger_kernel") || r.flag("enable_liger_kernel");
   for (const char* field : {"tp", "cp"})
     if (const auto ranks = r.get(field); ranks && *ranks != 1)
-      return r.note(fmt::format("{} {} is forecast as mbench's own engine, which keeps less and has a faster host", field,
-                                ranks->dump()));
+      return r.note(fmt::format("{} {} is forecast as mbench's own engine, which keeps less and has a faster host",
+                                field, ranks->dump()));
   const auto zero = r.get("zero");
   const bool deepspeed = !r.value("deepspeed").is_null(), fsdp = zero && *zero != 0,
              autocast = !r.get("precision.main_weights");
