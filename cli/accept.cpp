@@ -30,18 +30,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kAbout =
+constexpr const char* kAcceptAbout =
     "Says whether a machine does what it should: PASS or FAIL. Checks every rank and link, trains the points of SPEC, "
     "soaks\n"
     "them, checks again, and holds all of it against peers, a machine's file and simulated steps. Writes one page.";
 
-constexpr const char* kFooter =
+constexpr const char* kAcceptFooter =
     "In DIR: accept.html, accept.json, check-before.json, check-after.json, and the folder of the sweep.\n"
     "Example:\n"
     "  mbench accept configs/llama8b.json --expect H100-SXM5-80GB --soak 8h --out acceptance\n"
     "Exit codes: 0 PASS; 1 FAIL; 2 bad usage or bad input; 3 ranks could not be started, or it was interrupted.";
 
-struct Options {
+struct AcceptOptions {
   sweeps::SpecOptions spec;
   std::string device, machine, out, soak = "10min", peers = "10%", data_sheet = "15%", largest;
   int repeat = 3;
@@ -50,7 +50,7 @@ struct Options {
   LaunchOptions launch;
 };
 
-void say(const Options& options, const std::string& text) {
+void say(const AcceptOptions& options, const std::string& text) {
   if (!options.quiet) fmt::print(stderr, "accept: {}\n", text);
 }
 
@@ -58,7 +58,8 @@ void write_json(const fs::path& path, const nlohmann::ordered_json& json) {
   write_file_atomically(path.string(), dump_json(json) + "\n");
 }
 
-health::Health check(const Options& options, const CheckRequest& request, Interrupt& interrupt, const char* name) {
+health::Health check(const AcceptOptions& options, const CheckRequest& request, Interrupt& interrupt,
+                     const char* name) {
   say(options, fmt::format("{} rank{} and {} links, {} time{}", request.ranks, request.ranks == 1 ? "" : "s",
                            request.ranks == 1 ? "its" : "their", request.repeat, request.repeat == 1 ? "" : "s"));
   health::Health found = check_ranks(request, find_launcher(options.launch), &interrupt);
@@ -69,7 +70,7 @@ health::Health check(const Options& options, const CheckRequest& request, Interr
 }
 
 // The rows of the sweep that trains the points.
-ResultFile train(const Options& options, Interrupt& interrupt) {
+ResultFile train(const AcceptOptions& options, Interrupt& interrupt) {
   const std::string folder = (fs::path(options.out) / "sweep").string();
   ProcessRequest sweep;
   sweep.argv = {this_program(), "sweep", options.spec.path, "--on", options.device, "--out", folder, "--quiet"};
@@ -94,7 +95,7 @@ PointResult simulated_on(api::PointSimulator& simulator, Point point, const std:
   return simulator.run(point);
 }
 
-int run(Options options) {
+int run(AcceptOptions options) {
   Interrupt interrupt;
   if (options.device.empty()) options.device = gpus().empty() ? "cpu" : "cuda";
   if (const auto why = why_not_built(options.device))
@@ -159,9 +160,9 @@ int run(Options options) {
 }  // namespace
 
 void add_accept(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("accept", kAbout);
-  command->footer(kFooter);
+  auto options = std::make_shared<AcceptOptions>();
+  CLI::App* command = app.add_subcommand("accept", kAcceptAbout);
+  command->footer(kAcceptFooter);
   command->add_option("SPEC", options->spec.path, "What is trained: a spec, as of mbench sweep")->required();
   command
       ->add_option("--expect", options->machine,

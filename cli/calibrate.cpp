@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr const char* kHelp =
+constexpr const char* kCalibrateHelp =
     "Measures this machine and writes it to FILE (default machine.json), which can be simulated: --on sim:<N>xFILE.\n"
     "GEMMs by shape, memory, the engine's ops, launches, and communication by size are measured.\n"
     "It runs as many ranks as the machine has cores or GPUs, and fewer. About a minute, in which nothing else should "
@@ -37,7 +37,7 @@ constexpr const char* kHelp =
 
 constexpr const char* kInterrupted = "interrupted, need it to go on to the end: nothing was written";
 
-struct Options {
+struct CalibrateOptions {
   std::string file = "machine.json", device, end_with;
   int ranks = 0;
   double timeout = 1200;
@@ -53,7 +53,7 @@ std::string where_of(const std::string& device, int cores) {
 }
 
 // One rank of a job that this program started: rank 0 tells what all have measured.
-void measure(const Options& options) {
+void measure(const CalibrateOptions& options) {
   if (!options.end_with.empty()) sweeps::end_with(options.end_with);
   const auto job = join_job(300);
   const MeasuredTables tables = measure_tables(*job, {options.device, options.quick});
@@ -67,7 +67,7 @@ struct Part {
   double host_speed = 0;
 };
 
-Part measure_with(int ranks, const Options& options, const sweeps::Launcher& launcher, Interrupt& interrupt) {
+Part measure_with(int ranks, const CalibrateOptions& options, const sweeps::Launcher& launcher, Interrupt& interrupt) {
   RankJob job;
   job.command = "calibrate";
   job.arguments = {"--reported", "--on", options.device};
@@ -96,7 +96,7 @@ void check_replaceable(const std::string& file) {
   }
 }
 
-int calibrate(Options options) {
+int calibrate(CalibrateOptions options) {
   const auto folder = fs::path(options.file).parent_path();
   if (!folder.empty() && !fs::is_directory(folder))
     fail(ErrorKind::bad_input, "calibrate " + options.file, "no such folder, got \"{}\", need one that is there",
@@ -159,8 +159,8 @@ int calibrate(Options options) {
 }  // namespace
 
 void add_calibrate(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("calibrate", kHelp);
+  auto options = std::make_shared<CalibrateOptions>();
+  CLI::App* command = app.add_subcommand("calibrate", kCalibrateHelp);
   command->add_option("FILE", options->file, "The machine file that is written");
   command->add_option("--on", options->device, "cpu or cuda; default cuda where there is a GPU")
       ->type_name("DEVICE")

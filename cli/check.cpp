@@ -35,13 +35,13 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kCheckHelp =
     "Measures every rank (GEMMs by precision, memory bandwidth, what a launch costs) and collectives between them.\n"
     "Looks at their data, and names by host, device and rank what is worse than its peers:\n"
     "  mpirun -np 8 mbench check   or   mbench check --ranks 8   or   mbench check quickstart --ranks 4\n"
     "With a spec, collectives are measured over the axes of its points too.";
 
-constexpr const char* kFooter =
+constexpr const char* kCheckFooter =
     "Bandwidths are counted as nccl-tests counts them. Peers are the other ranks, or the other groups of a scope that "
     "lie\n"
     "over as many hosts; they are compared at the largest size.\n"
@@ -49,7 +49,7 @@ constexpr const char* kFooter =
     "not be\n"
     "started, hung or crashed.";
 
-struct Options {
+struct CheckOptions {
   std::string spec, device, tolerance = "10%", machine, format = "md", result, largest, end_with;
   std::vector<std::string> meshes, fleet, rules;
   int ranks = 0, repeat = 1;
@@ -100,7 +100,7 @@ Mesh read_mesh(const std::string& text) {
   return mesh;
 }
 
-std::vector<Mesh> wanted_meshes(const Options& options) {
+std::vector<Mesh> wanted_meshes(const CheckOptions& options) {
   std::vector<Mesh> meshes;
   for (const std::string& text : options.meshes) meshes.push_back(read_mesh(text));
   if (options.spec.empty()) return meshes;
@@ -115,7 +115,7 @@ std::vector<Mesh> wanted_meshes(const Options& options) {
   return meshes;
 }
 
-std::int64_t largest_of(const Options& options) {
+std::int64_t largest_of(const CheckOptions& options) {
   if (options.largest.empty()) return options.device == "cuda" ? std::int64_t{256} << 20 : std::int64_t{16} << 20;
   const std::uint64_t bytes = parse_bytes(options.largest, "--largest");
   if (bytes < 4 || bytes > std::uint64_t{1} << 40)
@@ -132,13 +132,13 @@ std::vector<std::string> devices_of(const std::vector<Host>& hosts, const std::s
   return devices;
 }
 
-FleetRequest fleet_of(const Options& options) {
+FleetRequest fleet_of(const CheckOptions& options) {
   return {options.fleet, options.rules, read_tolerance(options.tolerance, "--tolerance"), options.format,
           options.result};
 }
 
 // What the ranks of this job find; complete on rank 0.
-health::Health check_here(const Options& options, Job& job) {
+health::Health check_here(const CheckOptions& options, Job& job) {
   health::Health health;
   const JobHosts where = gather_hosts(job, options.device);
   health.device = options.device;
@@ -170,7 +170,7 @@ health::Health check_here(const Options& options, Job& job) {
 }
 
 // Prints what was found; the exit code.
-int report(const Options& options, health::Health health) {
+int report(const CheckOptions& options, health::Health health) {
   if (!options.machine.empty()) health::expect(health, options.machine, "--expect");
   const double tolerance = read_tolerance(options.tolerance, "--tolerance");
   const std::string json = dump_json(health::to_json(health, tolerance)) + "\n";
@@ -192,7 +192,7 @@ int report(const Options& options, health::Health health) {
 }
 
 // As a rank of a job.
-int run_as_rank(const Options& options) {
+int run_as_rank(const CheckOptions& options) {
   if (!options.end_with.empty()) sweeps::end_with(options.end_with);
   const auto job = join_job(300);
   const bool first = job->world().rank() == 0;
@@ -211,7 +211,7 @@ int run_as_rank(const Options& options) {
   }
 }
 
-int run(Options options) {
+int run(CheckOptions options) {
   if (options.fleet.empty() && !options.rules.empty())
     fail(ErrorKind::bad_input, "--rule", "is of a fleet, got no --fleet, need --fleet FILE");
   if (!options.fleet.empty() && makes_fleet(fleet_of(options))) return run_fleet(fleet_of(options));
@@ -286,9 +286,9 @@ double read_tolerance(const std::string& text, const std::string& where) {
 }
 
 void add_check(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("check", kHelp);
-  command->footer(kFooter);
+  auto options = std::make_shared<CheckOptions>();
+  CLI::App* command = app.add_subcommand("check", kCheckHelp);
+  command->footer(kCheckFooter);
   command->add_option("SPEC", options->spec, "A sweep: collectives are measured over the axes of its points too");
   command
       ->add_option("--ranks", options->ranks,

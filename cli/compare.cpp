@@ -113,7 +113,7 @@ void check_allowed(const std::vector<std::string>& fields) {
   }
 }
 
-constexpr const char* kFooter =
+constexpr const char* kCompareFooter =
     "Time, by the ratio of mean steps and the ratio of medians, each with its 99 % interval and a test:\n"
     "  same       both intervals exclude a change as large as the threshold\n"
     "  slower     an interval excludes no change, and holds the threshold or lies beyond it; its test agrees "
@@ -265,7 +265,7 @@ void add_compare(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command->add_option("--on", args->memories.on, "Of --memory: the device of specs; default cpu")->type_name("DEVICE");
   command->add_option("--format", args->format, "md (for a pull request), json or junit")->capture_default_str();
-  command->footer(kFooter);
+  command->footer(kCompareFooter);
   command->callback([args, &exit] {
     if (!args->memory.empty()) return print_memory(*args);
     if (compare(*args)) exit.code = Exit::kRegression;

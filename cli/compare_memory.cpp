@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/find_spec.h"
+#include "cli/mebibyte.h"
 #include "cli/plan_memory.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
@@ -27,7 +28,6 @@ using nlohmann::ordered_json;
 using sim::PeakByTensor;
 using sim::TensorsAtPeak;
 
-constexpr double kMib = 1048576;
 constexpr std::string_view kOption = "--memory";
 const std::string kOthers = "all others";  // of a row: the sum of what it does not name
 

@@ -23,14 +23,14 @@ using nlohmann::ordered_json;
 using reports::Quantity;
 using reports::Range;
 
-constexpr const char* kAbout =
+constexpr const char* kCostAbout =
     "Prints what training to a number of tokens takes: time, device hours, money, energy, the best interval between "
     "checkpoints, and\n"
     "goodput, the share of the time that is training. Steps are those of a result file, or of a spec simulated --on a "
     "machine.\n"
     "A figure may be a range, LOW..HIGH; then so is what follows from it. What is not given stays unknown.";
 
-constexpr const char* kFooter =
+constexpr const char* kCostFooter =
     "Examples:\n"
     "  mbench cost out/llama-3-70b --tokens 15T --price 2.10 --mtbf 50000h --restart 10min --checkpoint-bandwidth "
     "40GB/s\n"
@@ -38,7 +38,7 @@ constexpr const char* kFooter =
 
 constexpr double kHardly = 0.01;  // of the time is training
 
-struct Options {
+struct CostOptions {
   sweeps::SpecOptions spec;
   std::string on, tokens, price, mtbf, restart, bandwidth, watts;
   bool json = false;
@@ -63,7 +63,7 @@ std::vector<std::string> labels_of_results(const ResultFile& results) {
 }
 
 // Of a spec, simulated, or as a result file has them.
-std::vector<Row> rows_of(const Options& options) {
+std::vector<Row> rows_of(const CostOptions& options) {
   sweeps::SpecOptions spec = options.spec;
   spec.path = find_spec(spec.path);
   const std::string file = sweeps::results_file(spec.path);
@@ -90,7 +90,7 @@ std::vector<Row> rows_of(const Options& options) {
   return rows;
 }
 
-reports::RunAsked asked_of(const Options& o) {
+reports::RunAsked asked_of(const CostOptions& o) {
   const auto optional = [](const std::string& text, Quantity q, const char* where) {
     return text.empty() ? std::nullopt : std::optional(reports::read_range(text, q, where));
   };
@@ -207,7 +207,7 @@ ordered_json json_of(const Row& row, const reports::StepFacts& step, const repor
           {"includes_failures", cost.goodput.has_value()}};
 }
 
-void run(const Options& options, Exit& exit) {
+void run(const CostOptions& options, Exit& exit) {
   const reports::RunAsked asked = asked_of(options);
   ordered_json all = ordered_json::array();
   for (const Row& row : rows_of(options)) {
@@ -232,9 +232,9 @@ void run(const Options& options, Exit& exit) {
 }  // namespace
 
 void add_cost(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("cost", kAbout);
-  command->footer(kFooter);
+  auto options = std::make_shared<CostOptions>();
+  CLI::App* command = app.add_subcommand("cost", kCostAbout);
+  command->footer(kCostFooter);
   command
       ->add_option("SPEC", options->spec.path,
                    "A results.json, or the folder of a sweep or search that has one; or a spec, with --on")

@@ -20,7 +20,7 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kDevicesHelp =
     "Lists the devices of this machine, their measured peak, the libraries in use, and the machines that "
     "can\n"
     "be simulated (--on sim:<N>x<MACHINE>).";
@@ -133,7 +133,7 @@ void print_simulated(const std::string& device) {
 }  // namespace
 
 void add_devices(CLI::App& app, Exit&) {
-  CLI::App* command = app.add_subcommand("devices", kHelp);
+  CLI::App* command = app.add_subcommand("devices", kDevicesHelp);
   auto file = std::make_shared<std::string>(), on = std::make_shared<std::string>();
   CLI::Option* gone = command->add_option("--calibrate", *file, "")->expected(0, 1)->group("");  // in no help
   CLI::Option* simulated =

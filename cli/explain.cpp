@@ -19,7 +19,7 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kExplainAbout =
     "Is a measured step as fast as it should be, and where is the rest? Simulates the same step and prints measured, "
     "expected with its interval, the gap, and\n"
     "what could hold it, most likely first, each with what would confirm it. RUN is a result file (of mbench run, "
@@ -27,14 +27,14 @@ constexpr const char* kAbout =
     "the log of a trainer. SPEC says what was trained, where RUN does not or says it wrongly: a spec, or the run's own "
     "script, TOML or config.json.";
 
-constexpr const char* kFooter =
+constexpr const char* kExplainFooter =
     "Examples:\n"
     "  mbench explain train.log --on sim:64xH100-SXM5-80GB\n"
     "  mbench explain titan.log llama3_8b.toml --set dp=8 --set global_batch=8 --on sim:8xH100-SXM5-80GB\n"
     "  mbench explain results.json --on sim:8xA100-SXM4-80GB --trace rank0.pt.trace.json\n"
     "  zcat rank0.json.gz | mbench explain train.log --on sim:8xH100-SXM5-80GB --trace -";
 
-struct Options {
+struct ExplainOptions {
   std::string run, on, trainer, trace, out;
   int steps = 0;
   sweeps::SpecOptions spec;
@@ -52,7 +52,7 @@ bool is_results(const std::string& path) {
 }
 
 // As its spec says it, where there is one, or as the file has it.
-Point point_of(const Options& options, const Point& measured) {
+Point point_of(const ExplainOptions& options, const Point& measured) {
   if (options.spec.path.empty() && options.spec.set.empty()) return measured;
   sweeps::SpecOptions spec = options.spec;
   if (spec.path.empty()) {
@@ -71,7 +71,7 @@ Point point_of(const Options& options, const Point& measured) {
 }
 
 // The one row of a result file, or that which --filter leaves.
-PointResult row_of(const Options& options) {
+PointResult row_of(const ExplainOptions& options) {
   const std::string file = sweeps::results_file(options.run);
   std::vector<PointResult> rows;
   for (PointResult& row : read_result_file(file).points) {
@@ -93,7 +93,7 @@ PointResult row_of(const Options& options) {
   return rows[0];
 }
 
-PointResult measured_run(const Options& options, std::string& where) {
+PointResult measured_run(const ExplainOptions& options, std::string& where) {
   if (is_results(options.run)) {
     PointResult row = row_of(options);
     where =
@@ -106,7 +106,7 @@ PointResult measured_run(const Options& options, std::string& where) {
   return std::move(run.result);
 }
 
-std::optional<explain::MeasuredParts> parts_of(const Options& options, const PointResult& measured) {
+std::optional<explain::MeasuredParts> parts_of(const ExplainOptions& options, const PointResult& measured) {
   if (options.trace.empty()) return explain::parts_of(measured);
   const explain::TraceOptions how{options.steps, measured.point.pp > 1};
   if (options.trace == "-") return explain::read_trace(std::cin, "standard input", how);
@@ -115,7 +115,7 @@ std::optional<explain::MeasuredParts> parts_of(const Options& options, const Poi
   return explain::read_trace(in, options.trace, how);
 }
 
-void run(Options& options, Exit& exit) {
+void run(ExplainOptions& options, Exit& exit) {
   if (!options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--on", "is the simulated machine, got \"{}\", need sim:<N>x<MACHINE>", options.on);
   const std::string device = device_asked(options.on);
@@ -146,9 +146,9 @@ void run(Options& options, Exit& exit) {
 }  // namespace
 
 void add_explain(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("explain", kAbout);
-  command->footer(kFooter);
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App* command = app.add_subcommand("explain", kExplainAbout);
+  command->footer(kExplainFooter);
   command
       ->add_option("RUN", options->run,
                    "A result file or its folder, or the log of a trainer; - is a log on standard input")

@@ -16,7 +16,7 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kExportAbout =
     "Writes what a trainer is given to run a point, by --to:\n"
     "  megatron         a script of Megatron-LM\n"
     "  megatron-bridge  a ConfigContainer of Megatron-Bridge, in YAML\n"
@@ -26,12 +26,12 @@ constexpr const char* kAbout =
     "What the trainer cannot say is an error that names it. What is written is read again first, and is the same "
     "point.";
 
-constexpr const char* kFooter =
+constexpr const char* kExportFooter =
     "Examples:\n"
     "  mbench export spec.json --to megatron -o train.sh\n"
     "  mbench export out/llama-3-70b-64-search-DATE-TIME --layout 2 --to megatron";
 
-struct Options {
+struct ExportOptions {
   sweeps::SpecOptions spec;
   std::string to, out;
   int layout = 0;  // 0: not said
@@ -75,9 +75,9 @@ void check_feasible(const Point& point) {
 }  // namespace
 
 void add_export(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("export", kAbout);
-  command->footer(kFooter);
+  auto options = std::make_shared<ExportOptions>();
+  CLI::App* command = app.add_subcommand("export", kExportAbout);
+  command->footer(kExportFooter);
   command
       ->add_option("SPEC", options->spec.path,
                    "A spec; or a results.json, or the folder of a sweep or search that has one")

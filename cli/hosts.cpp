@@ -17,7 +17,7 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kHostsHelp =
     "Prints the hosts of this MPI job, their hardware and the ranks on each, and what of them is not alike:\n"
     "  mpirun -np 8 mbench hosts   or   srun -N 2 mbench hosts";
 
@@ -62,12 +62,12 @@ void print_table(const JobHosts& all) {
   for (const std::string& line : differences_of(all.hosts)) fmt::print("not alike: {}\n", line);
 }
 
-struct Options {
+struct HostsOptions {
   std::string device;
   bool json = false;
 };
 
-void run(Options options) {
+void run(HostsOptions options) {
   const auto job = join_job(300);
   if (options.device.empty()) options.device = gpus().empty() ? "cpu" : "cuda";
   const JobHosts all = gather_hosts(*job, options.device);
@@ -111,8 +111,8 @@ void check_ranks_per_node(const std::vector<Host>& hosts, std::int64_t asked) {
 }
 
 void add_hosts(CLI::App& app, Exit&) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("hosts", kHelp);
+  auto options = std::make_shared<HostsOptions>();
+  CLI::App* command = app.add_subcommand("hosts", kHostsHelp);
   command
       ->add_option("--on", options->device,
                    "cpu or cuda: the devices that are listed; default cuda where there is a GPU")

@@ -11,7 +11,7 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kImportAbout =
     "Writes a spec from what you have. Several files are merged. The same file can stand wherever a SPEC does.\n"
     "  Hugging Face     the config.json of a model, or TrainingArguments (also axolotl's and LLaMA-Factory's YAML)\n"
     "  Megatron-LM      a script, which is not run, a list of arguments, or a YAML\n"
@@ -22,7 +22,7 @@ constexpr const char* kAbout =
     "on\n"
     "standard error.";
 
-constexpr const char* kFooter =
+constexpr const char* kImportFooter =
     "Examples:\n"
     "  mbench import config.json -o spec.json\n"
     "  mbench import config.json ds_config.json -o spec.json\n"
@@ -33,14 +33,14 @@ constexpr const char* kFooter =
 }  // namespace
 
 void add_import(CLI::App& app, Exit& exit) {
-  struct Options {
+  struct ImportCommandOptions {
     std::vector<std::string> files;
     std::string out;
     formats::ImportOptions how;
   };
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("import", kAbout);
-  command->footer(kFooter);
+  auto options = std::make_shared<ImportCommandOptions>();
+  CLI::App* command = app.add_subcommand("import", kImportAbout);
+  command->footer(kImportFooter);
   command->add_option("FILE", options->files, "What there is")->required();
   command->add_option("-o,--out", options->out, "Where the spec is written; default standard output")
       ->type_name("FILE");

@@ -19,7 +19,7 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kImportLogAbout =
     "Writes a result file from the log of a run. Its row says who measured it; report, compare, baseline and trend "
     "take it.\n"
     "The log is of Megatron-LM (also of NeMo and Megatron-Bridge), torchtitan or DeepSpeed, has MLPerf's :::MLLOG "
@@ -28,14 +28,14 @@ constexpr const char* kAbout =
     "SPEC says what was trained: a spec, or the script, TOML or config.json of the run; a log of Megatron-LM says it "
     "itself. The log is read line by line, - is standard input.";
 
-constexpr const char* kFooter =
+constexpr const char* kImportLogFooter =
     "Examples:\n"
     "  mbench import-log train.log train.sh -o results.json && mbench report results.json\n"
     "  mbench import-log titan.log llama3_8b.toml --set dp=8 --set global_batch=8 --on H100-SXM5-80GB -o new.json\n"
     "  mbench import-log all_reduce.log --on H100-SXM5-80GB -o check.json\n"
     "  zcat train.log.gz | mbench import-log - spec.json --revision abc123 -o new.json && mbench baseline add new.json";
 
-struct Options {
+struct ImportLogOptions {
   std::string log, out, trainer, machine, revision, collective;
   sweeps::SpecOptions spec;
   formats::LogOptions how;
@@ -47,7 +47,7 @@ std::time_t time_of(const std::string& log) {
   return log != "-" && stat(log.c_str(), &about) == 0 ? about.st_mtime : std::time(nullptr);
 }
 
-nlohmann::ordered_json environment_of(const Options& options, const PointResult& result) {
+nlohmann::ordered_json environment_of(const ImportLogOptions& options, const PointResult& result) {
   nlohmann::ordered_json e = {{"device", result.device}};
   if (!options.revision.empty()) e["git_revision"] = options.revision;
   e["mbench_version"] = MBENCH_VERSION;
@@ -57,7 +57,7 @@ nlohmann::ordered_json environment_of(const Options& options, const PointResult&
   return e;
 }
 
-void add_utilisation(const Options& options, PointResult& r) {
+void add_utilisation(const ImportLogOptions& options, PointResult& r) {
   if (!r.iteration_ms) return;
   const double seconds = r.iteration_ms->mean * 1e-3 * static_cast<double>(r.world);
   r.tflops_per_device = model_flops(r.point) / seconds * 1e-12;
@@ -72,7 +72,7 @@ void add_utilisation(const Options& options, PointResult& r) {
 }
 
 // A check file in the place of a result file.
-void import_nccl(const Options& options, Exit& exit) {
+void import_nccl(const ImportLogOptions& options, Exit& exit) {
   constexpr double kTolerance = 0.1;
   const health::Health health = health_of_nccl_log(options.log, options.collective, options.machine);
   for (const health::Finding& finding : health::judge(health, kTolerance))
@@ -84,7 +84,7 @@ void import_nccl(const Options& options, Exit& exit) {
     exit.code = Exit::kFailed;
 }
 
-void run(Options& options, Exit& exit) {
+void run(ImportLogOptions& options, Exit& exit) {
   if (options.trainer == "nccl-tests" || (options.trainer.empty() && is_nccl_log(options.log)))
     return import_nccl(options, exit);
   if (options.how.device.empty() && !options.machine.empty())
@@ -109,9 +109,9 @@ void run(Options& options, Exit& exit) {
 }  // namespace
 
 void add_import_log(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("import-log", kAbout);
-  command->footer(kFooter);
+  auto options = std::make_shared<ImportLogOptions>();
+  CLI::App* command = app.add_subcommand("import-log", kImportLogAbout);
+  command->footer(kImportLogFooter);
   command->add_option("LOG", options->log, "What the trainer wrote; - is standard input")->required();
   command->add_option(
       "SPEC", options->spec.path,

@@ -52,11 +52,11 @@ bool write_or_print(const std::string& path, const std::string& text, bool print
 
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kMainAbout =
     "mbench measures what a training step of a transformer costs on this machine: time, peak memory and throughput,\n"
     "for every way of cutting the model up. It proves that each of them computes the same step.";
 
-constexpr const char* kFooter =
+constexpr const char* kMainFooter =
     "Exit codes: 0 done; 1 regression found (compare) or outlier (check); 2 bad usage or bad input; 3 a crash, a "
     "hang,\n"
     "a wrong loss or an interrupted sweep. An OOM or an infeasible layout is an outcome, not a failure.\n"
@@ -87,8 +87,8 @@ int run(int argc, char** argv) {
   // A file size limit shall fail the write, which is then reported, not kill the program.
   std::signal(SIGXFSZ, SIG_IGN);
   Exit exit;
-  CLI::App app(kAbout, "mbench");
-  app.footer(kFooter);
+  CLI::App app(kMainAbout, "mbench");
+  app.footer(kMainFooter);
   app.set_version_flag("--version", describe_version,
                        "Print the version, its revision, compiler and libraries, and exit");
   app.require_subcommand(1);

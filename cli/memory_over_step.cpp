@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/mebibyte.h"
 #include "cli/plan_memory.h"
 #include "engine/base/text.h"
 #include "engine/point/result_file.h"
@@ -18,7 +19,6 @@ namespace mbench::cli {
 namespace {
 
 constexpr std::size_t kMost = 4;  // of a file: each is a broad plot
-constexpr double kMib = 1048576;
 
 // Against the time of the simulated step. Nothing where that does not end.
 std::optional<sim::MemoryOverTime> in_time(const Point& point, const sim::MemoryOverStep& step, int rank,

@@ -24,12 +24,12 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kPlanHelp =
     "Prints each point's plan: ranks, placements and collectives, schedule, parameters and predicted memory.\n"
     "Memory is counted by running the engine without computing: it is what a run allocates, to the byte. With\n"
     "--on sim:<N>x<MACHINE> the step runs on that machine's model: its memory limit holds, and its time is printed.";
 
-struct Options {
+struct PlanOptions {
   sweeps::SpecOptions spec;
   std::string on = "cpu";
   bool schedule = false, sensitivities = false, advice = false, memory = false;
@@ -135,7 +135,8 @@ void print_layout(const Point& p, const Plan& plan) {
     fmt::print("  fp8          {}: weights of layers' GEMMs in FP8 only, of their f32 originals\n",
                name_of(*plan.precision.fp8));
   if (plan.state.optimizer_at == Residence::host)
-    fmt::print("  offload      {}{}{} in host memory, updated there\n",
+    fmt::print("  offload      {}{}{}{} in host memory, updated there\n",
+               plan.state.host_share < 1 ? fmt::format("{:.4g} % of the ", plan.state.host_share * 100) : "",
                plan.state.weights_at == Residence::host ? "weights and " : "",
                plan.state.main_on_device ? "moments and a copy of the f32 weights" : "optimizer state",
                plan.state.gradients_at == Residence::host ? ", and gradients in f32," : "");
@@ -206,7 +207,7 @@ std::uint64_t reserved_together(const MemoryForecast& f, int world) {
   return bytes;
 }
 
-void print_forecast(const Point& point, const Plan& plan, api::PointSimulator& simulator, const Options& options) {
+void print_forecast(const Point& point, const Plan& plan, api::PointSimulator& simulator, const PlanOptions& options) {
   if (!point.simulated()) {
     const MemoryForecast f = forecast_memory(plan, point.memory_limit);
     print_memory(f.peak_by_stage, f.reserved_by_stage, plan.mesh.world());
@@ -249,7 +250,7 @@ void print_forecast(const Point& point, const Plan& plan, api::PointSimulator& s
 }
 
 // Whether there is a plan, or a reason why there can be none; false if something went wrong on the way.
-bool print_point(const sweeps::SpecPoint& point, const sweeps::Spec& spec, const Options& options,
+bool print_point(const sweeps::SpecPoint& point, const sweeps::Spec& spec, const PlanOptions& options,
                  api::PointSimulator& simulator) {
   bool good = true;
   fmt::print("{}  {}\n", point.id, printable(point.label));
@@ -280,8 +281,8 @@ bool print_point(const sweeps::SpecPoint& point, const sweeps::Spec& spec, const
 }  // namespace
 
 void add_plan(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("plan", kHelp);
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand("plan", kPlanHelp);
   command
       ->add_option("SPEC", options->spec.path,
                    "The sweep's spec; or a results.json or the folder of a sweep or search, whose points are planned")

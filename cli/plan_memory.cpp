@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/mebibyte.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/pickle.h"
 #include "engine/base/text.h"
@@ -15,7 +16,6 @@
 namespace mbench::cli {
 namespace {
 
-constexpr double kMib = 1048576;
 constexpr std::size_t kTensors = 15;  // that are printed; the others are summed
 
 std::string mib(double bytes) {

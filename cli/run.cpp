@@ -35,13 +35,13 @@
 namespace mbench::cli {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kRunHelp =
     "Trains one point in this MPI job and prints what it cost. Start it with as many ranks as the point's tp x pp x "
     "dp:\n"
     "  mpirun -np 8 mbench run point.json   or   srun -n 8 mbench run point.json\n"
     "A simulated point (device sim:<N>x<MACHINE>) needs no ranks.";
 
-struct Options {
+struct RunCommandOptions {
   std::string point;
   std::string result;
   std::string trace;
@@ -64,7 +64,7 @@ void print_line(const nlohmann::ordered_json& json) {
   std::fflush(stdout);
 }
 
-void print_progress(const Options& options, const Progress& p) {
+void print_progress(const RunCommandOptions& options, const Progress& p) {
   const char* phase = p.warmup ? "warmup" : p.of > 0 ? "iteration" : "soak";
   if (options.progress) {
     print_line(
@@ -110,7 +110,7 @@ void add_quota(PointResult& r) {
 }
 
 // The exit code.
-int hand_over(const Options& options, const PointResult& r, std::string unwritten = "") {
+int hand_over(const RunCommandOptions& options, const PointResult& r, std::string unwritten = "") {
   if (options.result.empty()) {
     print_report(r);
   } else if (options.result == "-") {
@@ -135,7 +135,7 @@ int hand_over(const Options& options, const PointResult& r, std::string unwritte
 }
 
 // Before anything is trained, not when it is done.
-void check_paths(const Options& options) {
+void check_paths(const RunCommandOptions& options) {
   for (const std::string& path : {options.result, options.trace})
     if (!path.empty() && path != "-") check_writable(path);
 }
@@ -154,7 +154,7 @@ void set_peak(const Point& point, const Device& device, RunOptions& options) {
 }
 
 // The windows of a soak are told as they end; a GPU has sensors of its own.
-void set_soak(const Options& options, const Point& point, RunOptions& run) {
+void set_soak(const RunCommandOptions& options, const Point& point, RunOptions& run) {
   if (options.soak == 0) return;
   run.soak_s = options.soak;
   if (point.device == "cpu")
@@ -166,7 +166,7 @@ void set_soak(const Options& options, const Point& point, RunOptions& run) {
 }
 
 // A simulated point needs no ranks.
-int simulate(const Options& options, const Point& point) {
+int simulate(const RunCommandOptions& options, const Point& point) {
   if (options.soak > 0)
     fail(ErrorKind::bad_input, "--soak", "is of real time, got it for a simulated machine, need cpu or cuda");
   api::PointSimulator simulator;
@@ -178,7 +178,8 @@ int simulate(const Options& options, const Point& point) {
 }
 
 // All ranks as threads of this process. `unwritten`: why a trace could not be.
-PointResult run_in_process(const Options& options, const Point& point, const Plan& plan, std::string& unwritten) {
+PointResult run_in_process(const RunCommandOptions& options, const Point& point, const Plan& plan,
+                           std::string& unwritten) {
   PointResult result;
   run_replicas(static_cast<int>(point.world()), [&](World& world) {
     try {
@@ -213,7 +214,7 @@ std::string reason_of_hang(int rank, const std::string& in, double limit_s) {
 }
 
 // From another thread than the one that hangs: ends this rank, and by that the job.
-[[noreturn]] void give_up(const Options& options, const PointResult& r, bool first) {
+[[noreturn]] void give_up(const RunCommandOptions& options, const PointResult& r, bool first) {
   if (first)
     hand_over(options, r);
   else
@@ -222,7 +223,7 @@ std::string reason_of_hang(int rank, const std::string& in, double limit_s) {
   std::_Exit(Exit::kFailed);
 }
 
-int run(const Options& options) {
+int run(const RunCommandOptions& options) {
   if (const Point point = read_point(options.point); point.simulated()) return simulate(options, point);
   if (!options.end_with.empty()) sweeps::end_with(options.end_with);
   Heartbeat heartbeat;  // ends after the job, whose end can hang too
@@ -326,8 +327,8 @@ int run(const Options& options) {
 }  // namespace
 
 void add_run(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", kHelp);
+  auto options = std::make_shared<RunCommandOptions>();
+  CLI::App* command = app.add_subcommand("run", kRunHelp);
   command
       ->add_option("POINT", options->point,
                    "The point: a file with a JSON object of the fields of a spec, or that object itself")

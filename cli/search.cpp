@@ -41,7 +41,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kAbout =
+constexpr const char* kSearchAbout =
     "Finds the best layouts of SPEC on a simulated machine: which TP, PP, CP, EP, ZeRO, micro batch, recompute and "
     "schedule.\n"
     "Fields of SPEC that are \"any\", a list, or named in \"search\" are free; what each can be is the strategies' "
@@ -50,7 +50,7 @@ constexpr const char* kAbout =
     "compared.\n"
     "Layouts that cannot be, that do not fit and that cannot be better than those found are counted with the reason.";
 
-constexpr const char* kFooter =
+constexpr const char* kSearchFooter =
     "Objectives: time (of a step, the default), memory (of the fullest rank), tokens_per_device (a second, layouts "
     "may\n"
     "leave devices idle), devices (the fewest that reach --rate). Ctrl-C keeps the best so far (exit code 3).\n"
@@ -60,7 +60,7 @@ constexpr const char* kFooter =
     "  mbench search search/llama-3-8b-8 --on sim:8xH100-SXM5-80GB --why tp=8,pp=1\n"
     "  mbench search search/llama-3-8b-8 --on sim:8xH100-SXM5-80GB --set machine.node.p2p_gbps=600";
 
-struct Options {
+struct SearchCommandOptions {
   search::SpaceOptions space;
   std::string out, objective = "time", why, memory_margin;
   double rate = 0, front_within = 1.5;
@@ -236,7 +236,7 @@ std::string own_layout_text(const search::SpaceOptions& options, const api::Free
 }
 
 // The options that the library's search has too.
-search::SearchOptions search_options(const Options& options, Interrupt& interrupt, Line& line) {
+search::SearchOptions search_options(const SearchCommandOptions& options, Interrupt& interrupt, Line& line) {
   search::SearchOptions how;
   how.objective = search::read_objective(options.objective, "--objective");
   how.rate = options.rate;
@@ -254,7 +254,7 @@ search::SearchOptions search_options(const Options& options, Interrupt& interrup
   return how;
 }
 
-int run(Options options) {
+int run(SearchCommandOptions options) {
   options.space.device = device_asked(options.space.device);
   options.space.path = find_spec(options.space.path);
   bool of_trainer = false;
@@ -336,9 +336,9 @@ int run(Options options) {
 }  // namespace
 
 void add_search(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("search", kAbout);
-  command->footer(kFooter);
+  auto options = std::make_shared<SearchCommandOptions>();
+  CLI::App* command = app.add_subcommand("search", kSearchAbout);
+  command->footer(kSearchFooter);
   command
       ->add_option("SPEC", options->space.path,
                    "A spec with free fields: a JSON file, or the name of one that comes with mbench")

@@ -42,12 +42,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kAbout =
+constexpr const char* kSweepAbout =
     "Expands SPEC into points, runs each in an MPI job of its own and writes results.json and results.md.\n"
     "Where gnuplot is installed, plots of the results are drawn next to them.\n"
     "A point that runs out of memory, hangs or crashes is a row of the table, not the end of the sweep.";
 
-constexpr const char* kFooter =
+constexpr const char* kSweepFooter =
     "DIR holds results.json, results.md, plots, and the folder points: of each point its JSON "
     "(ID.point.json),\n"
     "its result (ID.json) and what it printed (ID.log).\n"
@@ -64,7 +64,7 @@ constexpr const char* kFooter =
     "  mbench sweep gpt345m --dry-run\n"
     "  mbench sweep gpt345m --on sim:8xV100-SXM2-16GB";
 
-struct Options {
+struct SweepOptions {
   sweeps::SpecOptions spec;
   std::string on;  // empty: default_device()
   std::string out;
@@ -133,7 +133,7 @@ std::string newest_folder(const std::string& name) {
   return newest;
 }
 
-std::string folder_of(const Options& options, const sweeps::Spec& spec) {
+std::string folder_of(const SweepOptions& options, const sweeps::Spec& spec) {
   if (!options.out.empty()) return options.out;
   if (options.resume) {
     const std::string newest = newest_folder(spec.name);
@@ -144,7 +144,7 @@ std::string folder_of(const Options& options, const sweeps::Spec& spec) {
 }
 
 // What to type to go on with this sweep.
-std::string resume_command(const Options& options, const std::string& out) {
+std::string resume_command(const SweepOptions& options, const std::string& out) {
   sweeps::Command command;
   command.argv = {"mbench", "sweep", options.spec.path, "--on", options.on, "--out", out, "--resume"};
   for (const std::string& text : options.spec.set) command.argv.insert(command.argv.end(), {"--set", text});
@@ -180,7 +180,7 @@ void add_plots(const ResultFile& file, const std::string& out, Interrupt& interr
 }
 
 // --check: the ranks of the largest point and the axes of all of them, into check.json in `out`. Whether nothing stands out.
-bool is_healthy(const Options& options, const sweeps::Spec& spec, sweeps::RunnerOptions& runner) {
+bool is_healthy(const SweepOptions& options, const sweeps::Spec& spec, sweeps::RunnerOptions& runner) {
   const double tolerance = read_tolerance(options.check_tolerance, "--check-tolerance");
   CheckRequest request;
   request.device = options.on;
@@ -228,7 +228,7 @@ void check_turns(const Request& request, const std::string& device) {
 }
 
 // Settles options.on, too.
-Request read_request(Options& options) {
+Request read_request(SweepOptions& options) {
   Request request;
   options.spec.path = find_spec(options.spec.path);
   options.spec.json = imported_spec(options.spec.path);
@@ -269,7 +269,8 @@ void check_points(const sweeps::Spec& spec, api::PointSimulator& simulator) {
   }
 }
 
-nlohmann::ordered_json environment_of(const Options& options, const Request& request, api::PointSimulator& simulator) {
+nlohmann::ordered_json environment_of(const SweepOptions& options, const Request& request,
+                                      api::PointSimulator& simulator) {
   nlohmann::ordered_json environment = describe_environment(options.on);
   if (request.hosts)
     for (const auto& [key, value] : request.hosts->environment.items())
@@ -295,7 +296,7 @@ nlohmann::ordered_json environment_of(const Options& options, const Request& req
   return environment;
 }
 
-sweeps::RunnerOptions runner_of(const Options& options, const Request& request) {
+sweeps::RunnerOptions runner_of(const SweepOptions& options, const Request& request) {
   sweeps::RunnerOptions runner;
   runner.program = this_program();
   runner.out = folder_of(options, request.spec);
@@ -318,8 +319,8 @@ sweeps::RunnerOptions runner_of(const Options& options, const Request& request) 
 }
 
 // `unwritten` becomes true where the trace of a simulated point could not be written.
-void add_simulation(const Options& options, const sweeps::Spec& spec, api::PointSimulator& simulator, bool& unwritten,
-                    sweeps::RunnerOptions& runner) {
+void add_simulation(const SweepOptions& options, const sweeps::Spec& spec, api::PointSimulator& simulator,
+                    bool& unwritten, sweeps::RunnerOptions& runner) {
   runner.simulate = [&](const Point& point) {
     if (options.trace.empty()) return simulator.run(point);
     TracedResult traced = simulate_with_trace(simulator, point, trace_path(options.trace, spec, point));
@@ -334,7 +335,7 @@ void add_simulation(const Options& options, const sweeps::Spec& spec, api::Point
   };
 }
 
-int run(Options options) {
+int run(SweepOptions options) {
   const Request request = read_request(options);
   const sweeps::Spec& spec = request.spec;
   sweeps::RunnerOptions runner = runner_of(options, request);
@@ -369,7 +370,7 @@ int run(Options options) {
 }
 
 // How it runs, and what is kept of it.
-void add_run_options(CLI::App* command, const std::shared_ptr<Options>& options) {
+void add_run_options(CLI::App* command, const std::shared_ptr<SweepOptions>& options) {
   command->add_flag("--resume", options->resume, "Go on with the sweep in --out");
   command->add_flag("--dry-run", options->dry_run, "List the points and their commands; run and write nothing");
   options->launch.add_to(*command);
@@ -423,9 +424,9 @@ void add_run_options(CLI::App* command, const std::shared_ptr<Options>& options)
 }  // namespace
 
 void add_sweep(CLI::App& app, Exit& exit) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("sweep", kAbout);
-  command->footer(kFooter);
+  auto options = std::make_shared<SweepOptions>();
+  CLI::App* command = app.add_subcommand("sweep", kSweepAbout);
+  command->footer(kSweepFooter);
   command
       ->add_option("SPEC", options->spec.path,
                    "The sweep: a JSON file, or the name of one that comes with mbench; or a results.json or the folder "

@@ -65,6 +65,8 @@ void add_trend(CLI::App& app, Exit&) {
     }
     const auto stored = reports::select_baselines(reports::read_baselines(args->folder), args->machine, args->point);
     const std::vector<reports::Trend> trends = reports::trends_of(stored, args->metric);
+    if (trends.empty() && stored.empty() && !check_trends(args->folder, args->format).empty())
+      fail(ErrorKind::bad_input, args->folder, "has stored checks only, need --metric checks");
     if (trends.empty())
       fail(ErrorKind::bad_input, args->folder, "no stored point has {} to show, need mbench baseline add",
            args->metric);

@@ -350,7 +350,7 @@ CloseBounds::~CloseBounds() = default;
 
 double CloseBounds::actions(const Point& point) const {
   Point p = point;
-  p.offload = Offload::none;
+  p.offload = Offload::none, p.offload_fraction = 1;
   const bool sharded = p.zero == Zero::stage_3 || p.zero == Zero::fsdp;
   return memo_->closer(p, {}, sharded && memo_->layers_alone(p), false).seconds;
 }

@@ -45,7 +45,11 @@ std::vector<Saving> changes_of(const Point& p) {
       instead_of_dp(fmt::format("cp {} with dp {}", p.cp * 2, p.dp / 2), &Point::cp)};
   for (const auto& choice : choices_of<Offload>())
     if (choice.value != Offload::none)
-      all.push_back(setting(fmt::format("offload {}", choice.name), &Point::offload, choice.value));
+      all.push_back({fmt::format("offload {}", choice.name), [offload = choice.value](Point& q) {
+                       q.offload_fraction = 1;
+                       return std::exchange(q.offload, offload) != offload;
+                     }});
+  if (p.offload_fraction != 1) all.push_back(setting("offload_fraction 1", &Point::offload_fraction, 1.0));
   for (const auto& choice : strategies::activation_offload().choices(p, 0))
     for (const nlohmann::json& value : choice.values)
       if (value != "none")

@@ -124,7 +124,25 @@ MaybeFault why_not_chosen(const Point& p, const Framework& framework) {
                     "{} {} with framework {}", chosen.option, chosen.value, p.framework.preset);
 }
 
+// Logits of some positions at a time need all columns of the table, and what is left of them is only the weight's gradient.
+MaybeFault why_not_in_chunks(const Point& p) {
+  const Way whole = one_of("framework.cross_entropy_fusion", "te|torch");
+  if (p.tp > 1) return not_built_in({exactly("tp", 1), whole}, "cross_entropy_fusion liger with tp {}", p.tp);
+  if (p.replicas == Replicas::single_process)
+    return infeasible({one_of("replicas", "ranks"), whole},
+                      "cross_entropy_fusion liger with replicas single_process, whose first replica has all logits");
+  const HeadSpec head = head_of(p.model, p.model.vocab);
+  if (head.transform || head.logits.bias)
+    return not_built_in({whole}, "cross_entropy_fusion liger with {}, whose logits have a bias or a layer before them",
+                        p.model.name);
+  if (p.defer_embedding_wgrad)
+    return infeasible({one_of("defer_embedding_wgrad", "false"), whole},
+                      "cross_entropy_fusion liger with defer_embedding_wgrad true: it is made in forward");
+  return std::nullopt;
+}
+
 MaybeFault why_not_that_loss(const Point& p, const Keeps& keeps) {
+  if (keeps.chunked_loss) return why_not_in_chunks(p);
   if (keeps.logits_gradient != LogitsGradient::gradients_in_16_bits) return std::nullopt;
   if (p.precision == Precision::f32 || p.precision == Precision::tf32)
     return infeasible({one_of("framework.cross_entropy_fusion", "torch"), one_of("precision", "bf16|fp16")},

@@ -46,7 +46,8 @@ std::int64_t ranks_of_experts(const Point& p) {
   return stage % experts == 0 ? stage / experts : 0;
 }
 
-constexpr Way kOneCopy = exactly("optimizer_instances", 1), kNotOffloaded = one_of("offload", "none");
+constexpr Way kOneCopy = exactly("optimizer_instances", 1), kNotOffloaded = one_of("offload", "none"),
+              kAllOfIt = exactly("offload_fraction", 1);
 
 MaybeFault refuse_instances(const Point& p) {
   const std::int64_t n = p.optimizer_instances, edp = ranks_of_experts(p);
@@ -105,6 +106,11 @@ MaybeFault refuse_offload(const Point& p) {
   if (p.optimizer != OptimizerKind::adamw)
     return not_built_in({one_of("optimizer", "adamw"), kNotOffloaded}, "offload {} with optimizer {}", offload,
                         name_of(p.optimizer));
+  if (p.offload_fraction != 1 && (offloads_gradients(p.offload) || offloads_weights(p.offload)))
+    return not_built_in({one_of("offload", "optimizer|moments"), kAllOfIt}, "offload_fraction {} with offload {}",
+                        p.offload_fraction, offload);
+  if (p.offload_fraction == 0)
+    return infeasible({kNotOffloaded, kAllOfIt}, "offload_fraction 0 with offload {}", offload);
   if (p.offload == Offload::moments && !precision_plan(p).main_weights())
     return infeasible({one_of("precision", "bf16|fp16"), one_of("offload", "optimizer")},
                       "offload moments with precision {}, whose weights have no f32 originals", name_of(p.precision));
@@ -125,11 +131,21 @@ MaybeFault refuse(const Point& p) {
     return infeasible({one_of("zero", "1|2|oss|oss+sdp"), one_of("overlap_param_gather", "true")},
                       "overlap_param_gather false with zero {}, which fetches no updated weights for a step",
                       name_of(p.zero));
+  if (p.offload == Offload::none && p.offload_fraction != 1)
+    return infeasible({one_of("offload", "optimizer|moments"), kAllOfIt}, "offload_fraction {} with offload none",
+                      p.offload_fraction);
   return p.offload == Offload::none ? std::nullopt : refuse_offload(p);
 }
 
-// Least in host memory first.
+// Least in host memory first. A share that is not all goes with what it may be of.
 Choice offloads(const Point& p) {
+  using nlohmann::json;
+  if (p.offload_fraction != 1) {
+    Choice part{"offload,offload_fraction", {json::array({"none", 1})}};
+    if (precision_plan(p).main_weights()) part.values.push_back(json::array({"moments", p.offload_fraction}));
+    part.values.push_back(json::array({"optimizer", p.offload_fraction}));
+    return part;
+  }
   Choice offload{"offload", {"none"}};
   if (precision_plan(p).main_weights()) offload.values.push_back("moments");
   offload.values.push_back("optimizer");
@@ -173,6 +189,7 @@ void write(const Point& p, Plan& plan) {
   plan.state = plan_of(p);
   if (p.offload != Offload::none) plan.state.optimizer_at = Residence::host;
   plan.state.main_on_device = p.offload == Offload::moments;
+  plan.state.host_share = p.offload_fraction;
   if (offloads_weights(p.offload)) plan.state.weights_at = Residence::host;
   if (offloads_gradients(p.offload)) plan.state.gradients_at = Residence::host;
 }
@@ -181,7 +198,8 @@ void write(const Point& p, Plan& plan) {
 
 Strategy sharded_state() {
   return {"sharded state",
-          {"zero", "optimizer_instances", "overlap_grad_reduce", "overlap_param_gather", "fsdp_no_sync", "offload"},
+          {"zero", "optimizer_instances", "overlap_grad_reduce", "overlap_param_gather", "fsdp_no_sync", "offload",
+           "offload_fraction"},
           refuse,
           choices,
           write};

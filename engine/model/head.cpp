@@ -45,6 +45,8 @@ WordHead::WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec
 
 void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
                        Saved& saved) const {
+  if (c.keeps().chunked_loss)
+    return ChunkedLoss(logits_, loss_, scale_, cap_).forward(c, words, loss, x, saved.chunked);
   Tensor logits;
   if (transform_) {
     const Tensor active = transform_->activation.forward(c, transform_->dense, x, saved.dense, saved.activation);
@@ -63,6 +65,7 @@ void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Ten
 }
 
 Tensor WordHead::backward(Context& c, const CrossEntropy::Targets& words, Saved& saved) const {
+  if (saved.chunked.dx) return ChunkedLoss(logits_, loss_, scale_, cap_).backward(c, saved.chunked);
   const Tensor dlogits = loss_.backward(c, words, saved.loss);
   if (cap_ != 0) run(c.device, ops::SoftcapGrad{dlogits, std::exchange(saved.uncapped, Tensor()), dlogits, cap_});
   if (scale_ != 1) run(c.device, ops::Scale{dlogits, dlogits, scale_});

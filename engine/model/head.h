@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "engine/model/chunked_loss.h"
 #include "engine/nn/activation.h"
 #include "engine/nn/cross_entropy.h"
 #include "engine/nn/norm.h"
@@ -18,7 +19,8 @@ class WordHead {
     ActivationFunction::Saved activation;
     Norm::Saved norm;
     CrossEntropy::Saved loss;
-    Tensor uncapped;  // logits before their cap
+    Tensor uncapped;             // logits before their cap
+    ChunkedLoss::Saved chunked;  // where the framework makes logits of some positions at a time (Keeps::chunked_loss)
   };
   // `word`: the embedding's table, which a tied head shares; null for one that has its own.
   WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word);

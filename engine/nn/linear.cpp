@@ -7,6 +7,7 @@
 #include "engine/nn/nf4_weights.h"
 #include "engine/nn/tensor_overlap.h"
 #include "engine/nn/weight_gradient.h"
+#include "engine/ops/add.h"
 #include "engine/ops/bias_add.h"
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/matmul.h"
@@ -250,6 +251,28 @@ void Linear::make_deferred(Context& c, std::vector<DeferredGemm> gemms) {
     gemms[i].layer->add_weight_gradient(c, gemms[i].gradient, x, false);
     gemms[i].gradient.reset();
   }
+}
+
+Tensor Linear::rows_forward(Context& c, const Tensor& x) const {
+  check(!bias_ && !fp8_ && !adapter_ && count_ == 0, "linear",
+        "rows of a layer with more than a weight in 16 or 32 bits");
+  const Tensor w = weight(c), y = c.activation({x.shape()[0], x.shape()[1], w.shape()[0]}, "linear output");
+  run(c.device, ops::Matmul{ops::Matrix(x), ops::Matrix(w).t(), ops::Matrix(y)});
+  return y;
+}
+
+void Linear::rows_backward(Context& c, const Tensor& dy, const Tensor& x, const Tensor& dx, const Tensor& dweight,
+                           bool first) const {
+  run(c.device, ops::Matmul{ops::Matrix(dy), ops::Matrix(weight(c)), ops::Matrix(dx)});
+  if (!dweight) return;
+  ops::Matmul gemm{ops::Matrix(dy).t(), ops::Matrix(x), ops::Matrix(dweight)};
+  gemm.beta = first ? 0.0f : 1.0f;
+  run(c.device, gemm);
+}
+
+void Linear::add_gradient(Context& c, const Tensor& dweight) const {
+  zero_if_stale(c.device, *weight_);
+  run(c.device, ops::Add{weight_->gradient, dweight, weight_->gradient});
 }
 
 Tensor Linear::weight(Context& c) const {

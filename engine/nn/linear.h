@@ -68,6 +68,16 @@ class Linear {
   // used.
   static void make_deferred(Context& context, std::vector<DeferredGemm> gemms);
 
+  // For a loss of some rows at a time: [rows, 1, in] -> [rows, 1, out] with all outputs here, without a bias, and the gradients. `first`:
+  // `dweight` is written, else added to.
+  Tensor rows_forward(Context& context, const Tensor& x) const;
+  void rows_backward(Context& context, const Tensor& dy, const Tensor& x, const Tensor& dx, const Tensor& dweight,
+                     bool first) const;
+  // Adds a gradient of the whole weight that is there already.
+  void add_gradient(Context& context, const Tensor& dweight) const;
+  bool trains() const { return weight_->trains; }
+  const Shape& weight_shape() const { return weight_->local; }
+
   // Marks a linear part of a layer, not a router or what makes logits. It computes in FP8, and overlaps its exchanges
   // over tp with its GEMMs, if the plan says so. `keep_input`: the input is kept as it arrives, since it is dropped and
   // recomputed next to the layer (Transformer Engine's save_original_input). In FP8 backward quantises it again, and

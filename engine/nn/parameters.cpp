@@ -1,6 +1,7 @@
 #include "engine/nn/parameters.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -13,6 +14,14 @@ namespace {
 // Elements of a weight from which its gradient is not set to zero with all others but made by its first product: fewer are
 // written sooner than another launch begins.
 constexpr std::int64_t kWorthMultiplying = std::int64_t{1} << 18;
+
+// Of what a rank owns, the elements whose optimizer state is in host memory: the first ones, in whole cache lines.
+std::int64_t share_on_host(const StatePlan& state, std::int64_t owned) {
+  if (state.optimizer_at == Residence::device) return 0;
+  constexpr std::int64_t kLine = 64;
+  const auto share = static_cast<std::int64_t>(std::ceil(static_cast<double>(owned) * state.host_share));
+  return std::min(owned, (share + kLine - 1) / kLine * kLine);
+}
 
 }  // namespace
 
@@ -268,14 +277,20 @@ void ParameterStore::allocate_and_initialise() {
   gradients_ = at(state().gradients_at)
                    .empty(elements(state().gradients), gradients_on_host ? DType::f32 : precision.gradients,
                           Category::gradients, "gradients");
-  main_ = main_separate() ? optimizer_home.empty(elements(main_placement()), precision.main, Category::optimizer,
-                                                 "f32 main weights")
-                          : weights_;
+  Shape main = elements(main_placement());
+  host_elements_ = share_on_host(state(), layout_.owned());
+  if (host_elements_ > 0) main = Shape{host_elements_};
+  main_ =
+      main_separate() ? optimizer_home.empty(main, precision.main, Category::optimizer, "f32 main weights") : weights_;
+  const std::int64_t beside = layout_.owned() - host_elements_;
+  if (host_elements_ > 0 && beside > 0 && precision.main_weights() && !state().main_on_device)
+    main_beside_ = device_.empty({beside}, precision.main, Category::optimizer, "f32 main weights");
   if (state().main_on_device)
     main_on_device_ =
         device_.empty(elements(state().optimizer), precision.main, Category::optimizer, "f32 main weights");
   fp8_.allocate(device_, plan_, layout_, main_, scales_);
   run(optimizer_home, ops::Fill{main_, 0});
+  if (main_beside_) run(device_, ops::Fill{main_beside_, 0});
   if (main_on_device_) run(device_, ops::Fill{main_on_device_, 0});
   run(at(state().gradients_at), ops::Fill{gradients_, 0});
   // Where the f32 originals are all on the device, and in one place, values are drawn there.
@@ -318,11 +333,21 @@ void ParameterStore::keep_block(const Tensor& block, const Parameter& p, std::in
     if (main_on_device_) run(device_, ops::Copy{values, place(main_on_device_)});
     if (state().weights.sharded() && on_device && !in_fp8) run(device_, ops::Copy{values, place(weights_)});
     if (state().optimizer_at == Residence::host)
-      device_.start_copy(CopyWay::to_host, values, place(main_))->wait_on_host();
+      keep_main(values, own.at + from - own.begin);
     else if (main_separate())
       run(device_, ops::Copy{values, place(main_)});
     if (!on_device && main_separate()) run(device_.host(), ops::Copy{place(main_), place(weights_)});
   }
+}
+
+// Originals that stand from `at` on among what this rank owns: the host's, and behind them the device's.
+void ParameterStore::keep_main(const Tensor& values, std::int64_t at) {
+  const std::int64_t on_host = std::clamp<std::int64_t>(host_elements_ - at, 0, values.numel());
+  const std::int64_t beside = values.numel() - on_host;
+  if (on_host > 0)
+    device_.start_copy(CopyWay::to_host, values.part(0, {on_host}), main_.part(at, {on_host}))->wait_on_host();
+  if (beside > 0 && main_beside_)
+    run(device_, ops::Copy{values.part(on_host, {beside}), main_beside_.part(at + on_host - host_elements_, {beside})});
 }
 
 }  // namespace mbench

@@ -204,6 +204,7 @@ class ParameterStore {
   void initialise(const Parameter& p);
   void initialise_by_blocks(const Parameter& p);
   void keep_block(const Tensor& block, const Parameter& p, std::int64_t begin);
+  void keep_main(const Tensor& values, std::int64_t at);
 
   Device& device_;
   const Plan& plan_;

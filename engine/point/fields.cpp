@@ -208,6 +208,9 @@ std::vector<Field> make_table() {
           "PyTorch's `no_sync()`."),
       row("offload", layout, {state}, &P::offload, choice<Offload>(), "",
           "What lives in [host memory](../spec.md#offload)."),
+      row("offload_fraction", layout, {state}, &P::offload_fraction, number(0, 1), "",
+          "With `offload: moments` or `optimizer`: the share of it that lives there. The device keeps and updates the "
+          "rest (`--optimizer-offload-fraction`)."),
       row("offload_activations", layout, {micro_batch}, &P::offload_activations,
           FieldValues{read_offloaded_activations, offloaded_activations_schema(), offloaded_activations_choices()}, "",
           "Which kept activations lie in [host memory](../spec.md#activations-in-host-memory) until their backward: "

@@ -255,8 +255,10 @@ void read_host_memory(Figures& f, Machine& m) {
 }  // namespace
 
 const AttentionSpeed* Machine::attention_on(AttentionKernels kernels) const {
-  const auto &first = attention.flash_attention_1, &second = attention.flash_attention_2;
+  const auto &first = attention.flash_attention_1, &second = attention.flash_attention_2,
+             &third = attention.flash_attention_3;
   if (kernels == AttentionKernels::flash_attention_1) return first ? &*first : nullptr;
+  if (kernels == AttentionKernels::flash_attention_3 && third) return &*third;
   return kernels == AttentionKernels::flash_attention_2 && second ? &*second : &attention;
 }
 
@@ -292,11 +294,15 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
       return by_shape ? sim::AttentionRates::from_json(*by_shape, f.path(key)) : sim::AttentionRates();
     };
     static_cast<AttentionSpeed&>(m.attention) = {f.share("forward"), f.share("backward"), curves("by_shape")};
-    if (f.object().find("forward_flash_attention_2") || f.object().find("backward_flash_attention_2") ||
-        f.object().find("by_shape_flash_attention_2"))
-      m.attention.flash_attention_2 =
-          AttentionSpeed{f.share("forward_flash_attention_2"), f.share("backward_flash_attention_2"),
-                         curves("by_shape_flash_attention_2")};
+    const auto generation = [&](const char* which) -> std::optional<AttentionSpeed> {
+      const auto key = [&](const char* of) { return fmt::format("{}_flash_attention_{}", of, which); };
+      const auto has = [&](const char* of) { return f.object().find(key(of)) != nullptr; };
+      if (!has("forward") && !has("backward") && !has("by_shape")) return std::nullopt;
+      return AttentionSpeed{f.share(key("forward").c_str()), f.share(key("backward").c_str()),
+                            curves(key("by_shape").c_str())};
+    };
+    m.attention.flash_attention_2 = generation("2");
+    m.attention.flash_attention_3 = generation("3");
     if (f.object().find("forward_flash_attention_1") || f.object().find("backward_flash_attention_1"))
       m.attention.flash_attention_1 =
           AttentionSpeed{f.share("forward_flash_attention_1"), f.share("backward_flash_attention_1"), {}};

@@ -68,9 +68,9 @@ struct MachineGemm {
 };
 
 // The best kernels for the device, and older ones where they differ. Without figures of its own FlashAttention-2 has those of
-// the best kernels, and FlashAttention-1 has none.
+// the best kernels, so does FlashAttention-3, and FlashAttention-1 has none.
 struct MachineAttention : AttentionSpeed {
-  std::optional<AttentionSpeed> flash_attention_1, flash_attention_2;
+  std::optional<AttentionSpeed> flash_attention_1, flash_attention_2, flash_attention_3;
 };
 
 struct MachineHost {

@@ -69,15 +69,21 @@ std::int64_t Optimizer::own_tensors(const Parameter& p) const {
 // What is not read before it is written, the codes of blocks whose scale is zero, stays as it is.
 void Optimizer::allocate_states() {
   const OptimizerPlan& plan = plan_.optimizer;
-  const std::int64_t owned = store_.layout().owned();
+  const std::int64_t owned = store_.layout().owned(), on_host = store_.host_elements();
   Device& home = store_.at(plan_.state.optimizer_at);
+  const auto make = [&](Device& device, std::int64_t elements, const OptimizerState& state) {
+    const Tensor made = device.empty({elements}, state.dtype, Category::optimizer, state.name);
+    if (is_float(state.dtype)) run(device, ops::Fill{made, 0});
+    return made;
+  };
   for (const OptimizerState& state : plan.states) {
     const bool of_all = state.of == StateOf::all;
     const std::int64_t elements = of_all && state.extent == StateExtent::element ? owned
                                   : of_all && state.extent == StateExtent::block ? owned / kStateBlock
                                                                                  : most_owned(state);
-    states_.push_back(home.empty({elements}, state.dtype, Category::optimizer, state.name));
-    if (is_float(state.dtype)) run(home, ops::Fill{states_.back(), 0});
+    const bool shared = on_host > 0 && on_host < owned;
+    states_.push_back(make(home, shared ? on_host : elements, state));
+    if (shared) states_beside_.push_back(make(device_, owned - on_host, state));
   }
 }
 
@@ -91,8 +97,12 @@ Optimizer::Piece Optimizer::piece_at(std::int64_t at, std::int64_t begin, std::i
   piece.gradients = part_of(store_.gradients(), state.gradients);
   // What lives in FP8 has originals alone, of which a step makes it (Fp8Parameters).
   if (begin < store_.layout().fp8_begin()) piece.main = part_of(store_.weights(), state.weights);
-  if (store_.main_separate()) piece.model = std::exchange(piece.main, part_of(store_.main(), store_.main_placement()));
   if (store_.main_on_device()) piece.main_on_device = part_of(store_.main_on_device(), state.optimizer);
+  if (beside_host(at)) {
+    keep_beside(piece, at - store_.host_elements(), size);
+    return piece;
+  }
+  if (store_.main_separate()) piece.model = std::exchange(piece.main, part_of(store_.main(), store_.main_placement()));
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const StateExtent extent = plan_.optimizer.states[i].extent;
     if (plan_.optimizer.states[i].of != StateOf::all) continue;
@@ -103,8 +113,32 @@ Optimizer::Piece Optimizer::piece_at(std::int64_t at, std::int64_t begin, std::i
   return piece;
 }
 
+// A piece that the device updates though the host has the state of others: from `at` on among those.
+void Optimizer::keep_beside(Piece& piece, std::int64_t at, std::int64_t size) const {
+  piece.on_host = false;
+  const Tensor main = store_.main_beside() ? store_.main_beside().part(at, {size}) : piece.main_on_device;
+  if (main) piece.model = std::exchange(piece.main, main);
+  piece.main_on_device = Tensor();
+  for (const Tensor& state : states_beside_) piece.states.push_back(state.part(at, {size}));
+}
+
+// What this rank owns; a range of which the host has the state in part is two.
+std::vector<StateLayout::Own> Optimizer::owned_ranges() const {
+  std::vector<StateLayout::Own> all;
+  for (const StateLayout::Own& own : store_.layout().own()) {
+    const std::int64_t on_host = store_.host_elements() - own.at;
+    if (store_.host_elements() == 0 || on_host <= 0 || on_host >= own.size()) {
+      all.push_back(own);
+      continue;
+    }
+    all.push_back({{own.begin, own.begin + on_host}, own.bucket, own.at});
+    all.push_back({{own.begin + on_host, own.end}, own.bucket, own.at + on_host});
+  }
+  return all;
+}
+
 void Optimizer::make_pieces() {
-  const std::vector<StateLayout::Own>& all = store_.layout().own();
+  const std::vector<StateLayout::Own> all = owned_ranges();
   const StatePlan& state = store_.state();
   const bool everywhere_sharded = state.weights.sharded() && state.gradients.sharded();
   for (std::size_t i = 0; i < all.size();) {
@@ -112,7 +146,8 @@ void Optimizer::make_pieces() {
     std::size_t next = i + 1;
     const bool in_fp8 = all[i].begin >= store_.layout().fp8_begin();
     while (next < all.size() && (everywhere_sharded || all[next].begin == all[next - 1].end) &&
-           (all[next].begin >= store_.layout().fp8_begin()) == in_fp8)
+           (all[next].begin >= store_.layout().fp8_begin()) == in_fp8 &&
+           beside_host(all[next].at) == beside_host(all[i].at))
       ++next;
     const StateLayout::Own &first = all[i], &last = all[next - 1];
     Piece piece = piece_at(first.at, first.begin, last.at + last.size() - first.at);
@@ -258,6 +293,9 @@ Optimizer::Outcome Optimizer::step() {
   ++steps_taken_;
   const Update how{lr, static_cast<float>(p.weight_decay), scale, steps_taken_};
   if (host_update_) {
+    // The device updates its own while gradients travel.
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+      if (!pieces_[i].on_host) update(pieces_[i], gradients[i], how);
     update_on_host(gradients, how);
   } else if (plan_.optimizer.kind == OptimizerKind::adafactor) {
     update_matrices(gradients, how);
@@ -276,20 +314,23 @@ void Optimizer::open_host_update() {
   std::optional<DType> come;
   if (plan_.state.gradients_at == Residence::device)
     come = copies_gradients() ? DType::f32 : store_.gradients().dtype();
-  host_update_.emplace(device_, store_.layout().owned(), come,
+  host_update_.emplace(device_, store_.host_elements(), come,
                        converted ? std::optional(plan_.precision.model) : std::nullopt);
 }
 
 void Optimizer::update_on_host(const std::vector<Tensor>& gradients, const Update& how) {
   const bool weights_on_host = plan_.state.weights_at == Residence::host;
   std::vector<HostUpdate::Piece> pieces;
+  std::vector<std::size_t> numbers;  // of them, in pieces_
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
+    if (!piece.on_host) continue;
+    numbers.push_back(i);
     const Tensor& to = piece.main_on_device ? piece.main_on_device : piece.model;
     pieces.push_back({gradients[i], weights_on_host ? Tensor() : to});
   }
   host_update_->run(pieces, [&](const HostUpdate::Chunk& c) {
-    const Piece& piece = pieces_[c.piece];
+    const Piece& piece = pieces_[numbers[c.piece]];
     const auto part = [&](const Tensor& all) { return all ? all.part(c.begin, {c.size}) : Tensor(); };
     const auto undecayed = ops::ranges_within(piece.undecayed, c.begin, c.begin + c.size);
     ops::Adam adam{part(piece.main), c.gradients, part(piece.states[0]), part(piece.states[1]),
@@ -303,7 +344,8 @@ void Optimizer::update_on_host(const std::vector<Tensor>& gradients, const Updat
     return c.converted ? c.converted : adam.param;
   });
   for (const Piece& piece : pieces_)
-    if (piece.main_on_device && piece.model) run(device_, ops::Copy{piece.main_on_device, piece.model});
+    if (piece.on_host && piece.main_on_device && piece.model)
+      run(device_, ops::Copy{piece.main_on_device, piece.model});
 }
 
 void Optimizer::update(const Piece& piece, const Tensor& gradients, const Update& how) {

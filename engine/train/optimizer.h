@@ -54,6 +54,7 @@ class Optimizer {
     std::vector<ops::ElementRange> counted;    // what this rank counts in the norm
     std::vector<ops::ElementRange> undecayed;  // by weight decay
     const Parameter* parameter = nullptr;      // the one parameter, if it is of one
+    bool on_host = true;                       // is updated there, where the host updates any
   };
   // How a step updates every piece.
   struct Update {
@@ -65,6 +66,10 @@ class Optimizer {
   std::int64_t room_of(const OptimizerState& state, const Parameter& p) const;
   void make_pieces();
   void make_pieces_of_parameters();
+  // Whether the device has the state of what is owned there, though the host has some too.
+  bool beside_host(std::int64_t at) const { return store_.host_elements() > 0 && at >= store_.host_elements(); }
+  void keep_beside(Piece& piece, std::int64_t at, std::int64_t size) const;
+  std::vector<StateLayout::Own> owned_ranges() const;
   Piece piece_at(std::int64_t at, std::int64_t begin, std::int64_t size) const;
   bool counts(const Parameter& p) const;
   void mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const;
@@ -86,9 +91,9 @@ class Optimizer {
   bool everyone_;      // whether any rank may own what no other does: state is sharded, or there are experts
   Group& norm_group_;  // the ranks that together own every gradient once
   LossScaler scaler_;
-  std::vector<Tensor> states_;
-  Tensor norm_, norm_on_host_;  // the latter where gradients are there
-  Tensor by_step_;              // ops::AdamStep, where steps are replayed
+  std::vector<Tensor> states_, states_beside_;  // the latter on the device, of what follows the host's part
+  Tensor norm_, norm_on_host_;                  // the latter where gradients are there
+  Tensor by_step_;                              // ops::AdamStep, where steps are replayed
   std::vector<Piece> pieces_;
   std::optional<HostUpdate> host_update_;  // where state lives in host memory
   std::int64_t own_tensors_ = 0;           // weight tensors that this rank updates, whole or in part

@@ -351,7 +351,10 @@ void read_state(Reading& r) {
   if (sharded) r.set("overlap_param_gather", fetched);
   // Only the precision-aware optimizer leaves the f32 main weights to the one that is offloaded. Else the device has them too.
   const bool sixteen = r.flag("--bf16") || r.flag("--fp16"), precise = r.flag("--use-precision-aware-optimizer");
-  r.set("offload", !r.flag("--optimizer-cpu-offload") ? "none" : sixteen && !precise ? "moments" : "optimizer");
+  const double share = r.number("--optimizer-offload-fraction", 1);
+  const bool offloaded = r.flag("--optimizer-cpu-offload") && share > 0;
+  r.set("offload", !offloaded ? "none" : sixteen && !precise ? "moments" : "optimizer");
+  if (offloaded && share != 1) r.set("offload_fraction", share);
 }
 void write_offload(Writing& w, bool sharded) {
   const json what = w.at("offload");
@@ -362,7 +365,7 @@ void write_offload(Writing& w, bool sharded) {
     return w.cannot("offload", "with moments in bf16 the device keeps no f32 main weights");
   if (what == "optimizer" && !sharded) return w.cannot("offload", "that takes the distributed optimizer, zero 1");
   w.put("--optimizer-cpu-offload", true);
-  w.put("--optimizer-offload-fraction", 1);
+  w.put("--optimizer-offload-fraction", w.at("offload_fraction"));
   if (what == "optimizer" && !precise) w.put("--use-precision-aware-optimizer", true);
 }
 void write_state(Writing& w) {

@@ -145,7 +145,7 @@ std::vector<std::string> labels_of(const std::vector<StoredBaseline>& stored) {
 std::vector<Trend> trends_of(const std::vector<StoredBaseline>& stored, const std::string& metric) {
   if (metric != "time" && metric != "median" && metric != "memory" && metric != "energy")
     fail(ErrorKind::bad_input, "--metric", "unknown metric, got \"{}\", {}", metric,
-         nearest_choice(metric, {"time", "median", "memory", "energy"}));
+         nearest_choice(metric, {"time", "median", "memory", "energy", "checks"}));
   const char* unit = metric == "memory" ? "MiB" : metric == "energy" ? "J" : "ms";
   const std::vector<std::string> labels = labels_of(stored);
   std::vector<Trend> trends;

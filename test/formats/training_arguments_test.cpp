@@ -64,8 +64,43 @@ TEST_CASE("LLaMA-Factory's YAML recomputes by default, and names a DeepSpeed con
   CHECK(point_of(import("model_name_or_path: meta-llama/Meta-Llama-3-8B\nfinetuning_type: "
                         "full\ndisable_gradient_checkpointing: true\nper_device_train_batch_size: 1\n"))
             .recompute == Recompute::none);
-  CHECK_THROWS_WITH(import("model_name_or_path: a/b\nfinetuning_type: lora\nper_device_train_batch_size: 1\n"),
-                    Contains("finetuning_type \"lora\" (a.yaml:2): LoRA") && Contains("--without"));
+  CHECK(name_of(p.framework) == "deepspeed, trainer hugging_face");
+  CHECK_THROWS_WITH(import("model_name_or_path: a/b\nfinetuning_type: freeze\nper_device_train_batch_size: 1\n"),
+                    Contains("finetuning_type \"freeze\" (a.yaml:2): layers that are frozen") && Contains("--without"));
+}
+
+TEST_CASE("LoRA and QLoRA, as LLaMA-Factory and axolotl say them") {
+  const std::string model =
+      "model_name_or_path: meta-llama/Meta-Llama-3-8B\nper_device_train_batch_size: 1\nbf16: true\n";
+  const auto adapter = [&](const std::string& text) { return str(point_of(import(model + text)).adapter); };
+  CHECK(adapter("finetuning_type: lora\n") == "lora:8,alpha=16");
+  CHECK(adapter(
+            "finetuning_type: lora\nlora_rank: 16\nlora_target: q_proj,k_proj,v_proj,o_proj\nquantization_bit: 4\n") ==
+        "lora:16,alpha=32,targets=qkv+proj,base=nf4-double");
+  CHECK(adapter("adapter: qlora\nload_in_4bit: true\nlora_r: 32\nlora_alpha: 16\nlora_target_linear: true\n") ==
+        "lora:32,alpha=16,base=nf4-double");
+  CHECK(adapter("adapter: lora\nlora_r: 8\nlora_target_modules: [gate_proj, up_proj, down_proj]\n") ==
+        "lora:8,targets=fc1+fc2");
+  CHECK(name_of(point_of(import(model + "finetuning_type: lora\n")).framework) == "torch-eager, trainer hugging_face");
+  CHECK_THAT(
+      notes_of(import(model + "adapter: lora\nlora_r: 8\nlora_dropout: 0.05\nlora_target_modules: [q_proj, v_proj]\n")),
+      Contains("forecast as without lora_dropout 0.05") &&
+          Contains("lora_target_modules is forecast as one adapter of all of qkv or fc1: q_proj, v_proj"));
+  CHECK_THROWS_WITH(import(model + "adapter: lora\nlora_r: 8\nlora_target_modules: [lm_head]\n"),
+                    Contains("an adapter of lm_head"));
+  CHECK_THROWS_WITH(import(model + "load_in_4bit: true\n"), Contains("weights in 4 bits without an adapter"));
+}
+
+TEST_CASE("TrainingArguments: what runs the step") {
+  const std::string model =
+      "model_name_or_path: meta-llama/Meta-Llama-3-8B\nper_device_train_batch_size: 1\nbf16: true\n";
+  const auto framework = [&](const std::string& text) { return name_of(point_of(import(model + text)).framework); };
+  CHECK(framework("") == "torch-ddp, trainer hugging_face");
+  CHECK(framework("use_liger_kernel: true\n") == "torch-ddp, liger_kernel true, trainer hugging_face");
+  CHECK(framework("fsdp: full_shard\nfsdp_version: 2\n") == "torch-eager, fsdp per_parameter, trainer hugging_face");
+  const Imported split = import(model + "tensor_parallel_size: 2\n");
+  CHECK(name_of(point_of(split).framework) == "mbench");
+  CHECK_THAT(notes_of(split), Contains("tp 2 is forecast as mbench's own engine"));
 }
 
 TEST_CASE("TrainingArguments with a DeepSpeed config within: its state is the run's") {

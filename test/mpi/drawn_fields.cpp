@@ -110,6 +110,10 @@ bool fetches_once(const json& d) {
 bool may_offload(const json& d) {
   return adam(d) && processes(d) && !on(d, "fp8_parameters") && !on(d, "main_weights_in_bf16");
 }
+bool may_offload_a_part(const json& d) {
+  const std::string offload = text(d, "offload", "none");
+  return offload == "moments" || offload == "optimizer";
+}
 bool whole_weights(const json& d) {
   return text(d, "offload", "none") == "none";
 }
@@ -236,6 +240,7 @@ const std::vector<DrawnField>& drawn_fields() {
         "expert_fc1+moe_act", "attn_norm+qkv_linear+core_attn+attn_proj+mlp_norm+expert_fc1+moe_act"},
        may_offload_activations},
       {"min_offloaded_tensor_size", {0, 0, 700}, offloads_activations},
+      {"offload_fraction", {1, 0.3, 0.7}, may_offload_a_part},
   };
   return all;
 }

@@ -101,6 +101,14 @@ TEST_CASE("offload: weights only where they are sharded, and nothing that a devi
   };
   for (const char* zero : {"0", "1", "2", "3", R"("oss")", R"("oss+sdp")", R"("fsdp")"})
     CHECK(why(fmt::format(R"("offload": "optimizer", "zero": {})", zero)) == "");
+  CHECK(why(R"("offload": "optimizer", "offload_fraction": 0.5)") == "");
+  CHECK_THAT(why(R"("offload_fraction": 0.5)"),
+             Contains("offload_fraction 0.5 with offload none, need offload optimizer or offload_fraction 1"));
+  CHECK_THAT(why(R"("offload": "optimizer", "offload_fraction": 0)"),
+             Contains("offload_fraction 0 with offload optimizer, need offload none or offload_fraction 1"));
+  const auto part = strategies::why_not(point_of(
+      R"({"model": "gpt-bytes-tiny", "seq": 64, "offload": "all+gradients", "zero": 3, "offload_fraction": 0.5})"));
+  CHECK_THAT(part.value().reason, Contains("offload_fraction 0.5 with offload all+gradients is not built into"));
   CHECK(why(R"("offload": "all", "zero": 3)") == "");
   CHECK(why(R"("offload": "all", "zero": "fsdp")") == "");
   CHECK_THAT(

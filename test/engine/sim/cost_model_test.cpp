@@ -222,6 +222,8 @@ TEST_CASE("attention of a framework that runs FlashAttention-2 takes that one's 
   const Machine h100 = find_machine("H100-SXM5-80GB", "test");
   CHECK(h100.attention_on(AttentionKernels::flash_attention_2)->forward < h100.attention.forward);
   CHECK(h100.attention_on(AttentionKernels::cudnn) == &h100.attention);
+  CHECK(h100.attention_on(AttentionKernels::flash_attention_3)->forward > h100.attention.forward);
+  CHECK(v100.attention_on(AttentionKernels::flash_attention_3) == &v100.attention);
 }
 
 TEST_CASE(
