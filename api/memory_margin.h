@@ -3,7 +3,7 @@
 #include <string>
 
 #include "engine/point/point.h"
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 
 namespace mbench::api {
 

@@ -5,7 +5,7 @@
 #include "engine/plan/adapter_placement.h"
 #include "engine/plan/plan.h"
 #include "engine/point/adapter_weights.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "strategies/strategies.h"
 
 namespace mbench {

@@ -1,7 +1,7 @@
 #include "api/point_simulator.h"
 
 #include "engine/base/error.h"
-#include "engine/sim/what_if.h"
+#include "engine/sim/machine/what_if.h"
 #include "explain/peers.h"
 #include "search/advice.h"
 #include "strategies/strategies.h"

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "engine/point/result.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/simulate.h"
 
 namespace mbench::api {
 

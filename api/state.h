@@ -8,7 +8,7 @@
 #include "formats/formats.h"
 #include "include/mbench/result.h"
 #include "include/mbench/spec.h"
-#include "sweeps/spec.h"
+#include "sweeps/spec/spec.h"
 
 namespace mbench {
 

@@ -17,7 +17,7 @@
 
 #include "bench/raw_launch.h"
 #include "engine/platform/registry.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"

@@ -2,8 +2,8 @@
 // shapes.
 #include <benchmark/benchmark.h>
 
-#include "engine/sim/recordings.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/recording/recordings.h"
+#include "engine/sim/run/simulate.h"
 #include "search/bounds.h"
 #include "strategies/strategies.h"
 

@@ -3,8 +3,8 @@
 #include <benchmark/benchmark.h>
 
 #include "engine/platform/registry.h"
-#include "engine/sim/counting.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/counting.h"
+#include "engine/sim/run/simulate.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 

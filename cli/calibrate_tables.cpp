@@ -14,7 +14,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/run.h"
 #include "engine/run/run_point.h"
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {

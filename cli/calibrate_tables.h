@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/platform/registry.h"
-#include "engine/sim/measured.h"
+#include "engine/sim/machine/measured.h"
 
 namespace mbench::cli {
 

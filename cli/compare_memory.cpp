@@ -16,8 +16,8 @@
 #include "engine/point/result_file.h"
 #include "explain/tensor_changes.h"
 #include "strategies/strategies.h"
-#include "sweeps/options.h"
-#include "sweeps/spec.h"
+#include "sweeps/spec/options.h"
+#include "sweeps/spec/spec.h"
 
 namespace mbench::cli {
 namespace {

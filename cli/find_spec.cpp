@@ -7,7 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 #include "formats/formats.h"
 
 namespace mbench::cli {

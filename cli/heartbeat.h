@@ -4,7 +4,7 @@
 //   {"alive": {"rank": 3, "turn": 812, "in": "all_reduce of dp"}}      "in" is missing outside communication
 //   {"alive": {"rank": 3, "ends": true}}                               the last one
 //
-// A rank that was stopped, or whose host or link is gone, gives none. sweeps/rank_watch.h reads them.
+// A rank that was stopped, or whose host or link is gone, gives none. sweeps/run/rank_watch.h reads them.
 #pragma once
 #include <functional>
 #include <memory>

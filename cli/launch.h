@@ -3,8 +3,8 @@
 #include <string>
 
 #include "cli/cli.h"
-#include "sweeps/launcher.h"
-#include "sweeps/probe.h"
+#include "sweeps/launch/launcher.h"
+#include "sweeps/launch/probe.h"
 
 namespace mbench::cli {
 

@@ -6,7 +6,7 @@
 
 #include "engine/point/result.h"
 #include "formats/logs/read_log.h"
-#include "sweeps/spec.h"
+#include "sweeps/spec/spec.h"
 
 namespace mbench::cli {
 

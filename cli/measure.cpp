@@ -15,7 +15,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/process/process.h"
 #include "reports/tables/report.h"
-#include "sweeps/runner.h"
+#include "sweeps/run/runner.h"
 
 namespace mbench::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "engine/base/atomic_file.h"
 #include "engine/base/pickle.h"
 #include "engine/base/text.h"
-#include "engine/sim/cluster.h"
-#include "engine/sim/memory_log.h"
+#include "engine/sim/recording/memory_log.h"
+#include "engine/sim/run/cluster.h"
 #include "search/less_memory.h"
 
 namespace mbench::cli {

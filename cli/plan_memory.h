@@ -5,7 +5,7 @@
 
 #include "api/point_simulator.h"
 #include "engine/plan/plan.h"
-#include "engine/sim/recorder.h"
+#include "engine/sim/recording/recorder.h"
 
 namespace mbench::cli {
 

@@ -16,10 +16,10 @@
 #include "engine/platform/registry.h"
 #include "engine/run/gpu_peaks.h"
 #include "engine/run/run_point.h"
-#include "engine/sim/counting.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/counting.h"
+#include "engine/sim/run/simulate.h"
 #include "strategies/strategies.h"
-#include "sweeps/launcher.h"
+#include "sweeps/launch/launcher.h"
 
 namespace mbench::cli {
 namespace {

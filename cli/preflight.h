@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "sweeps/forecast.h"
+#include "sweeps/run/forecast.h"
 
 namespace mbench {
 struct Point;

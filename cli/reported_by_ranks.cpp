@@ -11,9 +11,9 @@
 #include "engine/point/outcome.h"
 #include "engine/point/point.h"
 #include "engine/process/process.h"
-#include "sweeps/failure.h"
-#include "sweeps/hopeless_launch.h"
-#include "sweeps/session_folder.h"
+#include "sweeps/launch/hopeless_launch.h"
+#include "sweeps/run/failure.h"
+#include "sweeps/store/session_folder.h"
 
 namespace mbench::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sweeps/launcher.h"
+#include "sweeps/launch/launcher.h"
 
 namespace mbench {
 class Interrupt;

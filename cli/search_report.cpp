@@ -12,7 +12,7 @@
 #include "engine/point/result_file.h"
 #include "reports/tables/report.h"
 #include "strategies/strategies.h"
-#include "sweeps/options.h"
+#include "sweeps/spec/options.h"
 
 namespace mbench::cli {
 namespace {

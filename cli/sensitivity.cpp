@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/sim/what_if.h"
+#include "engine/sim/machine/what_if.h"
 
 namespace mbench::cli {
 

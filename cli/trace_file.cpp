@@ -12,7 +12,7 @@
 #include "engine/base/thinned.h"
 #include "engine/comm/gather.h"
 #include "engine/run/trace.h"
-#include "engine/sim/memory_over_time.h"
+#include "engine/sim/play/memory_over_time.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {

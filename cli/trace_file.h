@@ -4,7 +4,7 @@
 
 #include "api/point_simulator.h"
 #include "engine/comm/group.h"
-#include "sweeps/spec.h"
+#include "sweeps/spec/spec.h"
 
 namespace mbench::cli {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 #include "explain/peers.h"
 #include "explain/suspects.h"
 

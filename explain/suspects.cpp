@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/point/point_builder.h"
-#include "engine/sim/what_if.h"
+#include "engine/sim/machine/what_if.h"
 #include "explain/changes.h"
 #include "reports/records/slow_steps.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/sim/memory_log.h"
+#include "engine/sim/recording/memory_log.h"
 
 namespace mbench::explain {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "engine/sim/links.h"
+#include "engine/sim/cost/links.h"
 #include "health/collectives.h"
 
 namespace mbench::health {

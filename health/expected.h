@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 #include "health/figures.h"
 
 namespace mbench::health {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/sim/machine.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/machine/machine.h"
+#include "engine/sim/run/simulate.h"
 
 namespace mbench::search {
 

@@ -9,9 +9,9 @@
 
 #include "engine/device/arena.h"
 #include "engine/point/fields.h"
-#include "engine/sim/cluster.h"
-#include "engine/sim/counting.h"
-#include "engine/sim/recorder.h"
+#include "engine/sim/recording/recorder.h"
+#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/counting.h"
 #include "search/chunk_work.h"
 #include "search/ideal_machine.h"
 #include "search/recorded_stage.h"

@@ -1,6 +1,6 @@
 // Lower bounds of the time and the memory of a layout, from a few recorded layers instead of a simulated step.
 //
-// The engine's own code is recorded (engine/sim/recorder.h) on models of two and of four layers in two stages. In all that a micro
+// The engine's own code is recorded (engine/sim/recording/recorder.h) on models of two and of four layers in two stages. In all that a micro
 // batch meets, they are like the layout. What two more layers add is what every layer of their kind takes. It is measured for forward
 // and backward of a micro batch, for the memory that its forward keeps, and for the state of a rank. From these follow
 //
@@ -21,7 +21,7 @@
 
 #include "engine/base/category.h"
 #include "engine/plan/plan.h"
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 
 namespace mbench {
 struct Point;

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "engine/framework/framework.h"
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 
 namespace mbench::search {
 

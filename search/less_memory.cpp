@@ -5,7 +5,7 @@
 
 #include "engine/base/error.h"
 #include "engine/point/abilities.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {

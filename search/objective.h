@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 
 namespace mbench::search {
 

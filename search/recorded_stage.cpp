@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "engine/sim/player.h"
+#include "engine/sim/play/player.h"
 
 namespace mbench::search {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "engine/base/category.h"
 #include "engine/point/power_curve.h"
-#include "engine/sim/clock.h"
-#include "engine/sim/step_events.h"
+#include "engine/sim/play/clock.h"
+#include "engine/sim/recording/step_events.h"
 
 namespace mbench::search {
 

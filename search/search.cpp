@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "engine/base/text.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/simulate.h"
 #include "search/close_bounds.h"
 #include "search/mesh_bounds.h"
 #include "search/parallel.h"

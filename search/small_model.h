@@ -8,7 +8,7 @@
 #include "engine/plan/plan.h"
 #include "engine/point/fields.h"
 #include "engine/point/point.h"
-#include "engine/sim/links.h"
+#include "engine/sim/cost/links.h"
 
 namespace mbench::search {
 

@@ -12,7 +12,7 @@
 #include "engine/point/point_builder.h"
 #include "strategies/advice.h"
 #include "strategies/stages.h"
-#include "sweeps/options.h"
+#include "sweeps/spec/options.h"
 
 namespace mbench::search {
 

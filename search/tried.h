@@ -1,8 +1,8 @@
 // A layout that was simulated, as `mbench sweep` would.
 #pragma once
 #include "engine/point/result.h"
-#include "engine/sim/machine.h"
-#include "engine/sim/recordings.h"
+#include "engine/sim/machine/machine.h"
+#include "engine/sim/recording/recordings.h"
 #include "search/close_bounds.h"
 #include "search/objective.h"
 
@@ -27,7 +27,7 @@ struct Tried {
 
 Costs costs_of(const Tried& tried);
 
-// The figures that such a layout needs and the machine's file lacks (engine/sim/cluster.h); nothing if it has all.
+// The figures that such a layout needs and the machine's file lacks (engine/sim/run/cluster.h); nothing if it has all.
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine);
 
 // Leaves `lower_bound` empty. `may_fit`: false where it is known not to.

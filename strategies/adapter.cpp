@@ -1,5 +1,5 @@
 // Low-rank adapters (engine/point/adapter.h): which weights are trained. How an adapter is cut follows from the layer that it belongs to
-// (engine/nn/adapter.h).
+// (engine/nn/linear/adapter.h).
 #include <algorithm>
 
 #include "strategies/stages.h"

@@ -19,7 +19,7 @@ std::int64_t parts(const Point& p) {
   return p.cp_communication == CpCommunication::all_to_all ? p.cp : 2 * p.cp;
 }
 
-// Ranks divide the heads of a state mixer, by whole groups of them or within each group (engine/nn/scan_share.h).
+// Ranks divide the heads of a state mixer, by whole groups of them or within each group (engine/nn/layers/scan_share.h).
 MaybeFault refuse_state_mixers(const Point& p) {
   const ModelSpec& m = p.model;
   if (!m.has_state_mixers() || m.state_groups % p.tp != 0) return std::nullopt;

@@ -1,5 +1,5 @@
 // Products in FP8: whether those of a rank are as cuBLASLt's want them, and whether their weights can live in FP8 alone. What the
-// recipes mean stands in engine/nn/fp8.h; which recipe, and where weights live, is part of the precision (plan.cpp).
+// recipes mean stands in engine/nn/linear/fp8.h; which recipe, and where weights live, is part of the precision (plan.cpp).
 #include <cmath>
 
 #include "strategies/routing.h"

@@ -1,6 +1,6 @@
 // The free blocks of an arena: best fit, the lowest of those of one size, neighbours merged. A few dozen to a few
 // hundred of them lie in one array by offset, which is faster than the nodes of a tree. A replay of a large step
-// (engine/sim/replay_memory.h) spends most of its time here. What is taken fits exactly more often than not, and a
+// (engine/sim/play/replay_memory.h) spends most of its time here. What is taken fits exactly more often than not, and a
 // search that branches is mispredicted at every other comparison.
 #pragma once
 #include <cstddef>

@@ -2,8 +2,8 @@
 // LigerFusedLinearCrossEntropy). Logits of all positions never exist. From forward to backward there are the gradients of the head's
 // input and of its weight. Where every rank has the whole vocabulary.
 #pragma once
-#include "engine/nn/cross_entropy.h"
-#include "engine/nn/linear.h"
+#include "engine/nn/layers/cross_entropy.h"
+#include "engine/nn/linear/linear.h"
 
 namespace mbench {
 

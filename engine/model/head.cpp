@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "engine/nn/communicate.h"
-#include "engine/nn/embedding.h"
+#include "engine/nn/layers/embedding.h"
+#include "engine/nn/runtime/communicate.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"

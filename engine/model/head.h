@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "engine/model/chunked_loss.h"
-#include "engine/nn/activation.h"
-#include "engine/nn/cross_entropy.h"
-#include "engine/nn/norm.h"
+#include "engine/nn/layers/activation.h"
+#include "engine/nn/layers/cross_entropy.h"
+#include "engine/nn/layers/norm.h"
 
 namespace mbench {
 

@@ -9,8 +9,8 @@
 
 #include "engine/model/head.h"
 #include "engine/model/multi_token.h"
-#include "engine/nn/embedding.h"
-#include "engine/nn/layer.h"
+#include "engine/nn/layers/embedding.h"
+#include "engine/nn/layers/layer.h"
 
 namespace mbench {
 

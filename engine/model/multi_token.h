@@ -4,8 +4,8 @@
 // and a projection.
 #pragma once
 #include "engine/model/head.h"
-#include "engine/nn/embedding.h"
-#include "engine/nn/layer.h"
+#include "engine/nn/layers/embedding.h"
+#include "engine/nn/layers/layer.h"
 
 namespace mbench {
 

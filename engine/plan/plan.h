@@ -116,7 +116,7 @@ struct Plan {
   // What of the rest lies in host memory until its backward, and how many elements a tensor has at least that goes there.
   OffloadedActivations offloaded;
   std::int64_t min_offloaded_elements = 0;
-  // What layers exchange over tp is sent in parts, overlapped with the GEMMs that consume or produce it (engine/nn/tensor_overlap.h).
+  // What layers exchange over tp is sent in parts, overlapped with the GEMMs that consume or produce it (engine/nn/runtime/tensor_overlap.h).
   bool tp_comm_overlap = false;
   TpGathers tp_gathers = TpGathers::block;
 

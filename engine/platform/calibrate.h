@@ -19,7 +19,7 @@ struct CalibrationOptions {
   std::function<void()> between;   // called before each measurement; what it throws ends them
 };
 
-// A machine file, as engine/sim/machine.h reads it.
+// A machine file, as engine/sim/machine/machine.h reads it.
 nlohmann::ordered_json calibrate_cpu(const CalibrationOptions& options);
 // The same for the first GPU. `peak`: its dense peak by datasheet in FLOP/s for a precision, 0 where none is known. In that case the rate
 // of a large GEMM replaces it.

@@ -12,7 +12,7 @@ namespace mbench {
 
 struct Point;
 
-// What a field of a point is about. This decides what must agree between two points (sweeps/consistency.h).
+// What a field of a point is about. This decides what must agree between two points (sweeps/run/consistency.h).
 enum class FieldKind {
   model,     // what is trained
   training,  // how: what changes the computed numbers

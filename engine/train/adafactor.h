@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "engine/nn/groups.h"
-#include "engine/nn/parameters.h"
+#include "engine/nn/runtime/groups.h"
+#include "engine/nn/state/parameters.h"
 
 namespace mbench {
 

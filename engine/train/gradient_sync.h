@@ -22,8 +22,8 @@
 #include <optional>
 #include <vector>
 
-#include "engine/nn/context.h"
-#include "engine/nn/parameters.h"
+#include "engine/nn/runtime/context.h"
+#include "engine/nn/state/parameters.h"
 
 namespace mbench {
 

@@ -1,6 +1,6 @@
 #include "engine/train/inputs.h"
 
-#include "engine/nn/replicas.h"
+#include "engine/nn/runtime/replicas.h"
 #include "engine/ops/attention_mask.h"
 #include "engine/ops/run.h"
 

@@ -8,8 +8,8 @@
 #pragma once
 #include <vector>
 
-#include "engine/nn/groups.h"
-#include "engine/nn/parameters.h"
+#include "engine/nn/runtime/groups.h"
+#include "engine/nn/state/parameters.h"
 
 namespace mbench {
 

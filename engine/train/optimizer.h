@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "engine/nn/context.h"
-#include "engine/nn/parameters.h"
+#include "engine/nn/runtime/context.h"
+#include "engine/nn/state/parameters.h"
 #include "engine/ops/ranges.h"
 #include "engine/train/host_update.h"
 

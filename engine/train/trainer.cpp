@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "engine/comm/gather.h"
-#include "engine/nn/router.h"
+#include "engine/nn/moe/router.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 

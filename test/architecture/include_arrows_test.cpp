@@ -171,34 +171,34 @@ bool is_header(const Source& source) {
 }  // namespace
 
 TEST_CASE("the rules themselves: what they allow and what they refuse") {
-  CHECK(why_forbidden("cli/run.cpp", "engine/run/run_point.h") == "");
-  CHECK(why_forbidden("engine/nn/linear.cpp", "engine/ops/matmul.h") == "");
-  CHECK(why_forbidden("engine/nn/linear.cpp", "engine/comm/group.h") == "");
+  CHECK(why_forbidden("cli/commands/run.cpp", "engine/run/run_point.h") == "");
+  CHECK(why_forbidden("engine/nn/linear/linear.cpp", "engine/ops/matmul.h") == "");
+  CHECK(why_forbidden("engine/nn/linear/linear.cpp", "engine/comm/group.h") == "");
   CHECK(why_forbidden("engine/platform/registry.cpp", "engine/backend/cpu/cpu_device.h") == "");
   CHECK(why_forbidden("engine/backend/cpu/matmul.cpp", "engine/backend/cpu/scratch.h") == "");
-  CHECK(why_forbidden("engine/nn/linear.cpp", "engine/backend/cpu/cpu_ops.h") != "");
+  CHECK(why_forbidden("engine/nn/linear/linear.cpp", "engine/backend/cpu/cpu_ops.h") != "");
   CHECK(why_forbidden("engine/backend/cpu/matmul.cpp", "engine/backend/cuda/cuda.h") != "");
   CHECK(why_forbidden("engine/comm/group.cpp", "engine/comm/mpi/mpi_world.h") != "");
-  CHECK(why_forbidden("cli/run.cpp", "engine/comm/mpi/mpi_world.h") != "");
+  CHECK(why_forbidden("cli/commands/run.cpp", "engine/comm/mpi/mpi_world.h") != "");
   CHECK(why_forbidden("engine/train/trainer.cpp", "strategies/strategies.h") != "");
   CHECK(why_forbidden("engine/point/point.cpp", "engine/ops/ops.h") != "");
-  CHECK(why_forbidden("engine/ops/matmul.cpp", "engine/nn/linear.h") != "");
-  CHECK(why_forbidden("sweeps/runner.cpp", "engine/plan/plan.h") != "");
-  CHECK(why_forbidden("reports/tables/report.cpp", "sweeps/store.h") != "");
+  CHECK(why_forbidden("engine/ops/matmul.cpp", "engine/nn/linear/linear.h") != "");
+  CHECK(why_forbidden("sweeps/run/runner.cpp", "engine/plan/plan.h") != "");
+  CHECK(why_forbidden("reports/tables/report.cpp", "sweeps/store/store.h") != "");
   CHECK(why_forbidden("reports/baselines/trend.cpp", "reports/gate/comparable.h") == "");
   CHECK(why_forbidden("reports/tables/report.cpp", "reports/plots/gnuplot.h") != "");
   CHECK(why_forbidden("reports/plots/gnuplot.cpp", "engine/process/process.h") == "");
   CHECK(why_forbidden("reports/tables/report.cpp", "engine/process/process.h") != "");
-  CHECK(why_forbidden("strategies/tensor.cpp", "engine/nn/linear.h") != "");
-  CHECK(why_forbidden("search/search.cpp", "engine/sim/simulate.h") == "");
+  CHECK(why_forbidden("strategies/tensor.cpp", "engine/nn/linear/linear.h") != "");
+  CHECK(why_forbidden("search/search.cpp", "engine/sim/run/simulate.h") == "");
   CHECK(why_forbidden("search/search.cpp", "reports/tables/report.h") != "");
-  CHECK(why_forbidden("sweeps/runner.cpp", "search/search.h") != "");
-  CHECK(why_forbidden("sweeps/spec.cpp", "formats/formats.h") != "");
+  CHECK(why_forbidden("sweeps/run/runner.cpp", "search/search.h") != "");
+  CHECK(why_forbidden("sweeps/spec/spec.cpp", "formats/formats.h") != "");
   CHECK(why_forbidden("formats/formats.cpp", "strategies/strategies.h") != "");
-  CHECK(why_forbidden("api/simulator.cpp", "engine/sim/simulate.h") == "");
+  CHECK(why_forbidden("api/simulator.cpp", "engine/sim/run/simulate.h") == "");
   CHECK(why_forbidden("api/simulator.cpp", "engine/platform/registry.h") != "");
   CHECK(why_forbidden("api/simulator.cpp", "cli/cli.h") != "");
-  CHECK(why_forbidden("include/mbench/simulator.h", "engine/sim/simulate.h") != "");
+  CHECK(why_forbidden("include/mbench/simulator.h", "engine/sim/run/simulate.h") != "");
   CHECK(why_forbidden("engine/novel/thing.cpp", "engine/base/error.h") != "");
   CHECK(why_foreign_forbidden("engine/train/trainer.cpp", "mpi.h") != "");
   CHECK(why_foreign_forbidden("engine/comm/mpi/mpi_world.h", "mpi.h") == "");

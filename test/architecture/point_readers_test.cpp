@@ -92,7 +92,7 @@ TEST_CASE(
   Seeing sees(sources);
   std::size_t others = 0;
   for (const auto& [path, source] : sources) {
-    if (!path.starts_with("engine/sim/") || path.starts_with("engine/sim/simulate.")) continue;
+    if (!path.starts_with("engine/sim/") || path.starts_with("engine/sim/run/simulate.")) continue;
     ++others;
     INFO(path);
     CHECK_FALSE(sees(path));

@@ -7,7 +7,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/point/result_file.h"
 #include "engine/process/process_tree.h"
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 #include "test/catch.h"
 #include "test/cli/room.h"
 

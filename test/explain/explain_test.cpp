@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "engine/base/error.h"
-#include "engine/sim/machine.h"
-#include "engine/sim/what_if.h"
+#include "engine/sim/machine/machine.h"
+#include "engine/sim/machine/what_if.h"
 #include "explain/changes.h"
 #include "explain/trace.h"
 #include "test/catch.h"

@@ -1,7 +1,7 @@
 // A layout of a small model: the strategies refuse it, or there is a plan, whose memory can be counted.
 #include "engine/base/json_reader.h"
 #include "engine/point/point.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "strategies/strategies.h"
 #include "test/fuzz/target.h"
 

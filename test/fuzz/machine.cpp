@@ -1,8 +1,8 @@
 // A machine's file, and what can be set in it; a framework's file.
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 
 #include "engine/base/json_reader.h"
-#include "engine/sim/what_if.h"
+#include "engine/sim/machine/what_if.h"
 #include "test/fuzz/target.h"
 
 void mbench::fuzz::read(const std::string& text) {

@@ -9,8 +9,8 @@
 #include <valijson/validator.hpp>
 
 #include "engine/base/json_reader.h"
-#include "sweeps/schema.h"
-#include "sweeps/spec.h"
+#include "sweeps/spec/schema.h"
+#include "sweeps/spec/spec.h"
 #include "test/fuzz/target.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // A sweep's spec, with its tables and published figures.
-#include "sweeps/spec.h"
+#include "sweeps/spec/spec.h"
 
 #include "reports/tables/report.h"
 #include "test/fuzz/target.h"

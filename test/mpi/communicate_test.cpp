@@ -1,5 +1,5 @@
 // Exchanges along every dim of a tensor, against what each rank must hold, and their conjugates.
-#include "engine/nn/communicate.h"
+#include "engine/nn/runtime/communicate.h"
 
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/comm/mpi/mpi_world.h"

@@ -1,12 +1,12 @@
 // Attention over a sequence that is split over ranks: outputs and gradients are those of the serial core, which
 // test/engine/nn/attention_core_test.cpp differences.
-#include "engine/nn/context_attention.h"
+#include "engine/nn/attention/context_attention.h"
 
 #include <cmath>
 
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/comm/mpi/mpi_world.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
 

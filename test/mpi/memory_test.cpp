@@ -5,9 +5,9 @@
 #include <mutex>
 #include <optional>
 
-#include "engine/sim/counting.h"
-#include "engine/sim/rank_classes.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/counting.h"
+#include "engine/sim/run/rank_classes.h"
+#include "engine/sim/run/simulate.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 #include "strategies/routing.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
 

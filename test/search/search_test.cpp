@@ -7,8 +7,8 @@
 #include <fstream>
 #include <set>
 
-#include "engine/sim/simulate.h"
-#include "engine/sim/what_if.h"
+#include "engine/sim/machine/what_if.h"
+#include "engine/sim/run/simulate.h"
 #include "search/mesh_bounds.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"

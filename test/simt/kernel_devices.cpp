@@ -5,8 +5,8 @@
 #include "all_kernels.h"  // written by test/CMakeLists.txt: every .cuh of the backend
 #include "engine/backend/cpu/cpu_device.h"
 #include "engine/ops/ops.h"
-#include "engine/sim/counting.h"
-#include "engine/sim/device.h"
+#include "engine/sim/cost/device.h"
+#include "engine/sim/run/counting.h"
 
 namespace mbench::cuda {
 

@@ -7,8 +7,8 @@
 #include "engine/platform/registry.h"
 #include "engine/point/fields.h"
 #include "strategies/strategies.h"
-#include "sweeps/options.h"
-#include "sweeps/spec.h"
+#include "sweeps/spec/options.h"
+#include "sweeps/spec/spec.h"
 #include "test/catch.h"
 
 using namespace mbench;

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "strategies/strategies.h"
-#include "sweeps/options.h"
+#include "sweeps/spec/options.h"
 #include "test/catch.h"
 
 using namespace mbench;

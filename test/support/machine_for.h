@@ -1,7 +1,7 @@
 // The machine on which tests simulate a layout: one that multiplies in its precision.
 #pragma once
 #include "engine/point/point.h"
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 
 namespace mbench::test {
 

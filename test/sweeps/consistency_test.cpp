@@ -1,9 +1,9 @@
-#include "sweeps/consistency.h"
+#include "sweeps/run/consistency.h"
 
 #include <cmath>
 #include <functional>
 
-#include "sweeps/progress.h"
+#include "sweeps/run/progress.h"
 #include "test/catch.h"
 #include "test/graphs.h"
 

@@ -10,8 +10,8 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
-#include "sweeps/launcher.h"
-#include "sweeps/spec.h"
+#include "sweeps/launch/launcher.h"
+#include "sweeps/spec/spec.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"
 

@@ -1,9 +1,9 @@
 // The result of a search as a spec.
-#include "sweeps/found_layouts.h"
+#include "sweeps/spec/found_layouts.h"
 
 #include "engine/base/json_reader.h"
 #include "engine/point/result_file.h"
-#include "sweeps/spec.h"
+#include "sweeps/spec/spec.h"
 #include "test/sweeps/fixture.h"
 
 using namespace mbench;

@@ -1,8 +1,8 @@
-#include "sweeps/gates.h"
+#include "sweeps/spec/gates.h"
 
 #include "engine/base/json_reader.h"
 #include "engine/point/gates.h"
-#include "sweeps/spec.h"
+#include "sweeps/spec/spec.h"
 #include "test/catch.h"
 
 using Catch::Contains;

@@ -1,5 +1,5 @@
 // What the ranks say of their hosts stands in the results, instead of what the sweep knows of its own.
-#include "sweeps/probe.h"
+#include "sweeps/launch/probe.h"
 #include "test/sweeps/runner_fixture.h"
 
 using namespace mbench;

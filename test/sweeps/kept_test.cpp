@@ -1,7 +1,7 @@
 // What was measured is kept where a point is cut short, its files cannot be written, or the folder goes.
 #include <sys/stat.h>
 
-#include "sweeps/point_run.h"
+#include "sweeps/run/point_run.h"
 #include "test/sweeps/runner_fixture.h"
 
 using namespace mbench;

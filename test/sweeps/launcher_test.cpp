@@ -1,7 +1,7 @@
-#include "sweeps/launcher.h"
+#include "sweeps/launch/launcher.h"
 
 #include "engine/point/outcome.h"
-#include "sweeps/failure.h"
+#include "sweeps/run/failure.h"
 #include "test/sweeps/fixture.h"
 
 using namespace mbench;

@@ -2,8 +2,8 @@
 #include <cstdlib>
 
 #include "engine/point/outcome.h"
-#include "sweeps/failure.h"
-#include "sweeps/probe.h"
+#include "sweeps/launch/probe.h"
+#include "sweeps/run/failure.h"
 #include "test/sweeps/fixture.h"
 
 using namespace mbench;

@@ -1,4 +1,4 @@
-#include "sweeps/metrics_file.h"
+#include "sweeps/run/metrics_file.h"
 
 #include "test/catch.h"
 #include "test/support/open_metrics.h"

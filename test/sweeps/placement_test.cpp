@@ -1,9 +1,9 @@
 // Where ranks go: what batch systems and host files say, and what launchers are told.
 #include <filesystem>
 
-#include "sweeps/allocation.h"
-#include "sweeps/host_lines.h"
-#include "sweeps/launcher.h"
+#include "sweeps/launch/allocation.h"
+#include "sweeps/launch/host_lines.h"
+#include "sweeps/launch/launcher.h"
 #include "test/sweeps/fixture.h"
 
 using namespace mbench;

@@ -1,6 +1,6 @@
-#include "sweeps/rank_watch.h"
+#include "sweeps/run/rank_watch.h"
 
-#include "sweeps/lost_hosts.h"
+#include "sweeps/launch/lost_hosts.h"
 #include "test/catch.h"
 
 using namespace mbench;

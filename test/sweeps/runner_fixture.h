@@ -2,7 +2,7 @@
 #pragma once
 #include <sstream>
 
-#include "sweeps/runner.h"
+#include "sweeps/run/runner.h"
 #include "test/sweeps/fixture.h"
 
 namespace sweeps_test {

@@ -1,4 +1,4 @@
-#include "sweeps/runner.h"
+#include "sweeps/run/runner.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "sweeps/write_schedule.h"
+#include "sweeps/store/write_schedule.h"
 #include "test/support/pace.h"
 #include "test/sweeps/runner_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "sweeps/spec.h"
+#include "sweeps/spec/spec.h"
 
 #include "test/sweeps/fixture.h"
 

@@ -1,7 +1,7 @@
 // The ends of the models, from the last layer's output to the loss, by differences.
 #include "engine/model/head.h"
 
-#include "engine/nn/embedding.h"
+#include "engine/nn/layers/embedding.h"
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"
 

@@ -1,4 +1,4 @@
-#include "engine/nn/attention_core.h"
+#include "engine/nn/attention/attention_core.h"
 
 #include "engine/point/statistics.h"
 #include "test/engine/nn/module_test.h"

@@ -1,4 +1,4 @@
-#include "engine/nn/cross_entropy.h"
+#include "engine/nn/layers/cross_entropy.h"
 
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"

@@ -1,4 +1,4 @@
-#include "engine/nn/embedding.h"
+#include "engine/nn/layers/embedding.h"
 
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"

@@ -1,10 +1,10 @@
-#include "engine/nn/layer.h"
+#include "engine/nn/layers/layer.h"
 
 #include <nlohmann/json.hpp>
 
-#include "engine/nn/attention.h"
-#include "engine/nn/latent_attention.h"
-#include "engine/nn/mlp.h"
+#include "engine/nn/attention/attention.h"
+#include "engine/nn/attention/latent_attention.h"
+#include "engine/nn/layers/mlp.h"
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"
 

@@ -1,8 +1,8 @@
-#include "engine/nn/linear.h"
+#include "engine/nn/linear/linear.h"
 
-#include "engine/nn/activation.h"
-#include "engine/nn/embedding.h"
-#include "engine/nn/nf4_weights.h"
+#include "engine/nn/layers/activation.h"
+#include "engine/nn/layers/embedding.h"
+#include "engine/nn/state/nf4_weights.h"
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"
 

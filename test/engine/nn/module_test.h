@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/nn/context.h"
-#include "engine/nn/parameters.h"
+#include "engine/nn/runtime/context.h"
+#include "engine/nn/state/parameters.h"
 #include "engine/ops/ops.h"
 #include "engine/platform/registry.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
 #include "test/graphs.h"

@@ -1,4 +1,4 @@
-#include "engine/nn/moe.h"
+#include "engine/nn/moe/moe.h"
 
 #include <map>
 #include <tuple>

@@ -1,4 +1,4 @@
-#include "engine/nn/norm.h"
+#include "engine/nn/layers/norm.h"
 
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"

@@ -1,4 +1,4 @@
-#include "engine/nn/residual.h"
+#include "engine/nn/layers/residual.h"
 
 #include "test/engine/nn/module_test.h"
 #include "test/graphs.h"

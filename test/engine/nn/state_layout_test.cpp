@@ -1,5 +1,5 @@
 // How parameters lie in flat tensors and which part is a rank's own, for every rank of a group.
-#include "engine/nn/state_layout.h"
+#include "engine/nn/state/state_layout.h"
 
 #include <algorithm>
 

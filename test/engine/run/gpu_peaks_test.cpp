@@ -2,7 +2,7 @@
 // the GPUs.
 #include "engine/run/gpu_peaks.h"
 
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 #include "test/catch.h"
 
 using namespace mbench;

@@ -3,8 +3,8 @@
 
 #include "engine/point/model_spec.h"
 #include "engine/point/point.h"
-#include "engine/sim/cluster.h"
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
+#include "engine/sim/run/cluster.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
 

@@ -1,5 +1,5 @@
 // The two clocks of a simulated rank: what the host pays, when the stream runs, and who waits for whom.
-#include "engine/sim/clock.h"
+#include "engine/sim/play/clock.h"
 
 #include "test/catch.h"
 

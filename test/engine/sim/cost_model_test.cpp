@@ -1,10 +1,10 @@
 // What kernels of a simulated device cost: the rules of the model, on a machine with round figures.
-#include "engine/sim/cost_model.h"
+#include "engine/sim/cost/cost_model.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "engine/sim/cluster.h"
+#include "engine/sim/run/cluster.h"
 #include "test/catch.h"
 
 using namespace mbench;

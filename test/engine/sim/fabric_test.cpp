@@ -1,10 +1,10 @@
 // What crosses the spine of a network with tiers: closed formulas on a machine with round figures, and what holds for whole steps.
-#include "engine/sim/fabric.h"
+#include "engine/sim/cost/fabric.h"
 
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "engine/sim/links.h"
+#include "engine/sim/cost/links.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 

@@ -1,5 +1,5 @@
 // How long communication takes: closed formulas on a machine with round figures.
-#include "engine/sim/links.h"
+#include "engine/sim/cost/links.h"
 
 #include "test/catch.h"
 

@@ -1,5 +1,5 @@
 // Machine and framework files: what is built in reads, and what is broken is refused where it is broken.
-#include "engine/sim/machine.h"
+#include "engine/sim/machine/machine.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Tables of a machine file: what lies between their points and beyond them, and what is refused.
-#include "engine/sim/measured.h"
+#include "engine/sim/machine/measured.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // What a rank holds, tensor by tensor: sums against the allocator's own, the snapshot against the row's figures.
-#include "engine/sim/memory_log.h"
+#include "engine/sim/recording/memory_log.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 
 #include "engine/base/pickle.h"
 #include "engine/point/fields.h"
-#include "engine/sim/cluster.h"
+#include "engine/sim/run/cluster.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 

@@ -1,11 +1,11 @@
 // Memory over a step against time: the moments of the recording at the times of the simulated step.
-#include "engine/sim/memory_over_time.h"
+#include "engine/sim/play/memory_over_time.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "engine/run/trace.h"
-#include "engine/sim/cluster.h"
+#include "engine/sim/run/cluster.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 

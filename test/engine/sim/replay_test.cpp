@@ -1,5 +1,5 @@
 // A replay of recorded micro batches gives what running every op gives, to the last bit.
-#include "engine/sim/replay.h"
+#include "engine/sim/play/replay.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,10 +7,10 @@
 #include "engine/plan/framework.h"
 #include "engine/point/result.h"
 #include "engine/run/trace.h"
-#include "engine/sim/counting.h"
-#include "engine/sim/recordings.h"
-#include "engine/sim/replay_memory.h"
-#include "sweeps/spec.h"
+#include "engine/sim/play/replay_memory.h"
+#include "engine/sim/recording/recordings.h"
+#include "engine/sim/run/counting.h"
+#include "sweeps/spec/spec.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/graphs.h"

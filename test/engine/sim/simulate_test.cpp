@@ -1,5 +1,5 @@
 // A simulated step: the same in every run, refused where it cannot be, and slower where it has to be.
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/simulate.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "engine/base/text.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
-#include "engine/sim/cluster.h"
+#include "engine/sim/run/cluster.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/graphs.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/json_reader.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/simulate.h"
 #include "strategies/strategies.h"
 
 namespace mbench::test {

@@ -1,4 +1,4 @@
-#include "engine/sim/straggler.h"
+#include "engine/sim/machine/straggler.h"
 
 #include "test/catch.h"
 

@@ -1,5 +1,5 @@
 // A machine with figures other than in its file.
-#include "engine/sim/what_if.h"
+#include "engine/sim/machine/what_if.h"
 
 #include "engine/base/error.h"
 #include "test/catch.h"

@@ -1,6 +1,6 @@
 // Groups of simulated ranks: when a collective or a message ends on the virtual clock, and what a group of
 // one costs.
-#include "engine/sim/world.h"
+#include "engine/sim/play/world.h"
 
 #include <functional>
 #include <thread>
@@ -8,8 +8,8 @@
 #include "engine/comm/gather.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
-#include "engine/sim/counting.h"
-#include "engine/sim/device.h"
+#include "engine/sim/cost/device.h"
+#include "engine/sim/run/counting.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 

@@ -1,8 +1,8 @@
 // Kept activations in host memory: how many bytes lie there and go over, in closed form; that they change no bit; what they free.
 #include <nlohmann/json.hpp>
 
-#include "engine/sim/counting.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/counting.h"
+#include "engine/sim/run/simulate.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/engine/train/serial_run.h"

@@ -1,8 +1,8 @@
 // What context parallelism takes and sends, to the byte: activations by the number of ranks, and the closed forms of the three
 // ways of communicating.
 #include "engine/point/architecture.h"
-#include "engine/sim/counting.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/counting.h"
+#include "engine/sim/run/simulate.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"

@@ -1,5 +1,5 @@
 // Training with products in FP8: close to bf16, the same bits where a region is computed again, and what is kept.
-#include "engine/nn/fp8.h"
+#include "engine/nn/linear/fp8.h"
 
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"

@@ -3,7 +3,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/text.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 #include "test/graphs.h"

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/point/architecture.h"
-#include "engine/sim/counting.h"
-#include "engine/sim/simulate.h"
+#include "engine/sim/run/counting.h"
+#include "engine/sim/run/simulate.h"
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
 #include "test/graphs.h"

@@ -1,7 +1,7 @@
 // The optimizers beside AdamW: against the libraries that people train with, launch by launch against themselves, and the
 // bytes that each keeps.
 #include "engine/ops/adam_blockwise.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "engine/train/optimizer.h"
 #include "test/engine/nn/module_test.h"
 #include "test/engine/ops/fixture.h"

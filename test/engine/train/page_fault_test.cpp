@@ -2,7 +2,7 @@
 #include <sys/resource.h>
 
 #include "engine/platform/registry.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"

@@ -5,7 +5,7 @@
 
 #include "engine/platform/registry.h"
 #include "engine/run/run_point.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "engine/train/data.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"

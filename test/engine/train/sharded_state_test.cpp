@@ -1,7 +1,7 @@
 // What sharded state takes and sends: the ZeRO paper's formulas (Rajbhandari et al. 2020, sections 5 and 7), to the byte.
 #include "engine/base/json_reader.h"
 #include "engine/point/architecture.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"

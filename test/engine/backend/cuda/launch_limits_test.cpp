@@ -1,7 +1,7 @@
 // Every launch of whole training steps of large models, against the limits of every GPU that we compile for.
 // The engine runs as it does on a GPU, on memory that nobody follows; the kernels themselves do not run.
 #include "engine/platform/registry.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "engine/train/trainer.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"

@@ -4,8 +4,8 @@
 #include <unordered_map>
 
 #include "engine/point/fields.h"
-#include "engine/sim/counting.h"
-#include "engine/sim/replay_memory.h"
+#include "engine/sim/play/replay_memory.h"
+#include "engine/sim/run/counting.h"
 #include "engine/train/trainer.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"

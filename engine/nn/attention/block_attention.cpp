@@ -1,0 +1,222 @@
+#include <utility>
+
+#include "engine/nn/attention/context_attention.h"
+#include "engine/nn/attention/shared_keys.h"
+#include "engine/ops/add.h"
+#include "engine/ops/attention_merge.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/copy_blocks.h"
+#include "engine/ops/run.h"
+
+namespace mbench {
+namespace {
+
+// A chunk of this rank's queries and one of the keys of a share.
+struct Block {
+  int queries = 0, keys = 0;          // which chunks, of this rank and of the share
+  std::int64_t query0 = 0, key0 = 0;  // where they stand in the sequence, in chunks
+  bool first = false;                 // of those queries
+};
+
+// Whether a query of a chunk sees a key of another. The chunk sees itself in any case.
+bool sees(const AttentionSizes& n, std::int64_t length, std::int64_t query0, std::int64_t key0) {
+  if (!n.causal) return true;
+  if (key0 > query0) return false;
+  return n.window == 0 || key0 == query0 || (query0 - key0) * length - (length - 1) < n.window;
+}
+
+// f(block) for all that the queries of `rank` see, where the keys are those of the rank `step` places before it. The first step's
+// are its own, so that there is a first block of each chunk of queries.
+template <class F>
+void for_blocks(const SequenceShare& share, int rank, int step, const AttentionSizes& n, const F& f) {
+  const int owner = (rank + share.ranks() - step) % share.ranks();
+  for (int q = 0; q < share.chunks(); ++q) {
+    bool first = step == 0;
+    for (int k = 0; k < share.chunks(); ++k) {
+      const Block block{q, k, share.chunk(rank, q), share.chunk(owner, k), first};
+      if (!sees(n, share.length(), block.query0, block.key0)) continue;
+      f(block);
+      first = false;
+    }
+  }
+}
+
+// Without a window all ranks have as many blocks. With one those at the ends of the sequence have fewer: where one rank stands for all,
+// it is one that has the most.
+int rank_of_blocks(Context& c, const SequenceShare& share, const AttentionSizes& n) {
+  const int own = c.groups.over({Axis::cp}).rank();
+  if (c.device.real() || n.window == 0) return own;
+  int fullest = own, most = 0;
+  for (int rank = 0; rank < share.ranks(); ++rank) {
+    int blocks = 0;
+    for (int step = 0; step < share.ranks(); ++step) for_blocks(share, rank, step, n, [&](const Block&) { ++blocks; });
+    if (blocks > most) fullest = rank, most = blocks;
+  }
+  return fullest;
+}
+
+// What all blocks of one call have in common.
+class Blocks {
+ public:
+  Blocks(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n, const AttentionParts& parts)
+      : c_(c),
+        batch_(batch),
+        site_(site),
+        n_(n),
+        parts_(parts),
+        share_(c.share()),
+        length_(share_.length()),
+        rank_(rank_of_blocks(c, share_, n)) {}
+
+  const SequenceShare& share() const { return share_; }
+  int rank() const { return rank_; }
+  std::int64_t key_width() const { return n_.qk_dim + n_.v_dim; }
+  Shape keys_shape() const { return {n_.seq, n_.groups(), key_width()}; }
+  Shape lse_shape() const { return {n_.batch, n_.local_heads, length_}; }
+  Shape rows_shape(std::int64_t width) const { return {length_, n_.batch, n_.local_heads * width}; }
+
+  // Keys and values of this rank side by side.
+  Tensor own_keys() const {
+    const Tensor own = c_.activation(keys_shape(), "keys and values to share");
+    run(c_.device, ops::CopyBlocks{parts_.k, keys_in(own, n_.seq), n_.groups()});
+    run(c_.device, ops::CopyBlocks{parts_.v, values_in(own, n_.seq), n_.groups()});
+    return own;
+  }
+  ops::Matrix keys_in(const Tensor& t, std::int64_t rows) const { return columns(t, rows, 0, n_.qk_dim); }
+  ops::Matrix values_in(const Tensor& t, std::int64_t rows) const { return columns(t, rows, n_.qk_dim, n_.v_dim); }
+  ops::Matrix queries(int chunk) const {
+    ops::Matrix q = parts_.q;
+    q.rows = length_;
+    q.offset += chunk * length_ * q.ld;
+    return q;
+  }
+  // A chunk of rows, and of statistics.
+  Tensor chunk(const Tensor& t, int i) const { return t.slice(i * length_, length_); }
+  Tensor statistics(const Tensor& lse, int i) const { return lse.slice(i, 1).view(lse_shape()); }
+  ops::Matrix heads(const Tensor& rows, std::int64_t width) const { return heads_of(rows, n_, length_, width); }
+
+  ops::AttentionShape shape(const Block& b) const {
+    const ops::HeadMap map{n_.heads, n_.head0, batch_.sample0, c_.training().seq, b.query0 * length_, b.key0 * length_};
+    return {n_.batch,
+            n_.local_heads,
+            length_,
+            n_.qk_dim,
+            n_.scale(),
+            n_.causal && b.query0 == b.key0,
+            n_.causal ? Tensor() : keys_of(batch_, b.key0),
+            dropout_at(c_, site_),
+            map,
+            n_.group,
+            n_.v_dim,
+            n_.window,
+            n_.softcap,
+            n_.alibi};
+  }
+
+ private:
+  ops::Matrix columns(const Tensor& t, std::int64_t rows, std::int64_t first, std::int64_t dim) const {
+    return {t, rows, dim, n_.groups() * key_width(), first, key_width()};
+  }
+
+  Context& c_;
+  const MicroBatch& batch_;
+  std::uint64_t site_;
+  const AttentionSizes& n_;
+  const AttentionParts& parts_;
+  SequenceShare share_;
+  std::int64_t length_;
+  int rank_;
+};
+
+class BlockAttention final : public AttentionCore {
+ public:
+  explicit BlockAttention(KeysBy way) : way_(way) {}
+
+  Tensor forward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
+                 const AttentionParts& parts, Saved& saved) const override {
+    const Blocks all(c, batch, site, n, parts);
+    saved.lse = c.device.empty({all.share().chunks(), n.batch, n.local_heads, all.share().length()}, DType::f32,
+                               Category::activations, "attention row statistics");
+    saved.context = c.activation(n.context(), "attention context");
+    // Sums of 16-bit outputs are rounded once, at the end.
+    const bool separate = c.dtype() != DType::f32;
+    const Tensor sum = separate
+                           ? c.device.empty(n.context(), DType::f32, Category::activations, "attention context in f32")
+                           : saved.context;
+    const Tensor part = c.activation(all.rows_shape(n.v_dim), "attention context of a block"),
+                 part_lse = c.device.empty(all.lse_shape(), DType::f32, Category::activations,
+                                           "attention row statistics of a block");
+    SharedKeys keys(c, way_, all.own_keys());
+    for (int step = 0; step < all.share().ranks(); ++step) {
+      const Tensor share = keys.share(step);
+      for_blocks(all.share(), all.rank(), step, n, [&](const Block& b) {
+        const Tensor k = all.chunk(share, b.keys), to = all.chunk(sum, b.queries),
+                     lse = all.statistics(saved.lse, b.queries), out = b.first && !separate ? to : part;
+        run(c.device, ops::Attention{all.shape(b), all.queries(b.queries), all.keys_in(k, k.shape()[0]),
+                                     all.values_in(k, k.shape()[0]), all.heads(out, n.v_dim), b.first ? lse : part_lse,
+                                     Tensor()});
+        const Shape by_head{k.shape()[0], n.batch, n.local_heads, n.v_dim};
+        if (!b.first)
+          run(c.device, ops::AttentionMerge{to.view(by_head), lse, part.view(by_head), part_lse});
+        else if (separate)
+          run(c.device, ops::Copy{part, to});
+      });
+    }
+    for (int i = 0; n.sinks && i < all.share().chunks(); ++i)
+      add_sinks(c, n, all.chunk(sum, i), all.statistics(saved.lse, i));
+    if (separate) run(c.device, ops::Copy{sum, saved.context});
+    return saved.context;
+  }
+
+  // With the outputs and statistics of all keys, every block's gradients are parts of a sum.
+  void backward(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n,
+                const Tensor& dcontext, const AttentionParts& parts, const AttentionParts& gradients,
+                Saved& saved) const override {
+    const Blocks all(c, batch, site, n, parts);
+    const std::int64_t length = all.share().length();
+    const Tensor dq = c.activation({n.seq, n.batch, n.local_heads * n.qk_dim}, "gradient of queries");
+    const Tensor part_dq = c.activation(all.rows_shape(n.qk_dim), "gradient of queries of a block"),
+                 part_dkeys = c.activation({length, n.groups(), all.key_width()}, "gradient of keys of a block");
+    SharedKeys keys(c, way_, all.own_keys());
+    SharedKeyGradients dkeys(c, way_, all.keys_shape());
+    for (int step = 0; step < all.share().ranks(); ++step) {
+      const Tensor share = keys.share(step), place = dkeys.place(step);
+      for_blocks(all.share(), all.rank(), step, n, [&](const Block& b) {
+        const Tensor k = all.chunk(share, b.keys), to = all.chunk(dq, b.queries);
+        run(c.device, ops::AttentionGrad{all.shape(b), all.heads(all.chunk(dcontext, b.queries), n.v_dim),
+                                         all.queries(b.queries), all.keys_in(k, length), all.values_in(k, length),
+                                         all.heads(all.chunk(saved.context, b.queries), n.v_dim),
+                                         all.statistics(saved.lse, b.queries), Tensor(),
+                                         all.heads(b.first ? to : part_dq, n.qk_dim), all.keys_in(part_dkeys, length),
+                                         all.values_in(part_dkeys, length), c.keeps().deterministic_attention});
+        if (!b.first) run(c.device, ops::Add{to, part_dq, to});
+        const Tensor sum = all.chunk(place, b.keys);
+        run(c.device, ops::Add{sum, part_dkeys, sum});
+      });
+      dkeys.added(step);
+    }
+    for (int i = 0; n.sinks && i < all.share().chunks(); ++i)
+      sinks_back(c, n, all.chunk(dcontext, i), all.chunk(saved.context, i), all.statistics(saved.lse, i));
+    saved = {};
+    const Tensor own = dkeys.finish();
+    const auto copy = [&](ops::Matrix from, ops::Matrix to, std::int64_t heads) {
+      from.cols *= heads;
+      to.cols *= heads;
+      run(c.device, ops::CopyBlocks{from, to, n.groups()});
+    };
+    copy(heads_of(dq, n, n.seq, n.qk_dim), gradients.q, n.group);
+    copy(all.keys_in(own, n.seq), gradients.k, 1);
+    copy(all.values_in(own, n.seq), gradients.v, 1);
+  }
+
+ private:
+  KeysBy way_;
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionCore> attention_by_blocks(KeysBy way) {
+  return std::make_unique<BlockAttention>(way);
+}
+
+}  // namespace mbench

@@ -1,0 +1,76 @@
+#include "engine/nn/layers/mlp.h"
+
+#include "engine/ops/run.h"
+#include "engine/ops/swiglu.h"
+
+namespace mbench {
+
+Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
+    : fc1_(store, plan, spec.fc1), fc2_(store, plan, spec.fc2), activation_(spec.activation) {
+  fc1_.in_layer(store, plan, drop.has(Region::norm), is_gated(spec.activation) ? 2 : 1);
+  const bool separate = drop.has(Region::alternate_gemms);
+  fc2_.in_layer(store, plan, separate);
+  if (separate) pairs_ = fc1_.local_outputs() / 2;
+}
+
+Tensor Mlp::half(Context& c, const Linear::Arrived& arrived, std::int64_t which) const {
+  return fc1_.make(c, arrived, {.width = 2 * pairs_, .first = which, .count = pairs_, .step = 2});
+}
+
+Tensor Mlp::gated(Context& c, const Saved& saved) {
+  const Tensor y = c.activation(saved.gate.shape(), "swiglu output");
+  run(c.device, ops::SwiGlu{saved.gate, Tensor(), y, Tensor(), saved.up});
+  return y;
+}
+
+Tensor Mlp::forward(Context& c, const MicroBatch&, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
+  auto owned = std::make_unique<Saved>();
+  Saved& saved = *owned;
+  keep = std::move(owned);
+  if (pairs_ == 0) {
+    const Tensor wide = activation_.forward(c, fc1_, std::move(x), saved.fc1, saved.activation);
+    return fc2_.forward(c, wide, saved.fc2);
+  }
+  {
+    const Linear::Arrived arrived = fc1_.arrive(c, x);
+    saved.gate = half(c, arrived, 0);
+    saved.up = half(c, arrived, 1);
+  }
+  saved.fc1.x = std::move(x);
+  return fc2_.forward(c, gated(c, saved), saved.fc2);
+}
+
+void Mlp::keep_alternate_gemms(Mixer::Saved& kept) const {
+  Saved& saved = static_cast<Saved&>(kept);
+  saved.up.reset();
+  saved.fc1.x.reset();
+  saved.fc2.x.reset();
+}
+
+// The second product of the block is kept, and nobody reads it again.
+Tensor Mlp::make_others(Context& c, const MicroBatch&, Tensor x, Mixer::Saved& kept, bool) const {
+  Saved& saved = static_cast<Saved&>(kept);
+  saved.up = half(c, fc1_.arrive(c, x), 1);
+  saved.fc1.x = std::move(x);
+  saved.fc2.x = gated(c, saved);
+  return {};
+}
+
+Tensor Mlp::backward(Context& c, const MicroBatch&, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
+  Saved& saved = static_cast<Saved&>(*kept);
+  Tensor wide;
+  if (pairs_ == 0) {
+    wide = activation_.backward(c, fc1_, fc2_, std::move(dy), saved.fc2, saved.activation);
+  } else {
+    const Tensor dnarrow = fc2_.backward(c, std::move(dy), saved.fc2);
+    Shape pairs = dnarrow.shape();
+    pairs[-1] *= 2;
+    wide = c.activation(pairs, "gradient of gates and ups");
+    run(c.device, ops::SwiGluGrad{dnarrow, saved.gate, Tensor(), wide, Tensor(), Tensor(), saved.up});
+    saved.gate.reset();
+    saved.up.reset();
+  }
+  return fc1_.backward(c, std::move(wide), saved.fc1);
+}
+
+}  // namespace mbench

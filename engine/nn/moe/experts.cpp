@@ -1,0 +1,448 @@
+#include "engine/nn/moe/experts.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "engine/nn/linear/weight_gradient.h"
+#include "engine/nn/state/nf4_weights.h"
+#include "engine/ops/add.h"
+#include "engine/ops/copy_blocks.h"
+#include "engine/ops/dispatch.h"
+#include "engine/ops/grouped_matmul.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/matrix.h"
+#include "engine/ops/run.h"
+#include "engine/ops/scale_rows.h"
+#include "engine/ops/swiglu.h"
+#include "engine/point/adapter_weights.h"
+
+namespace mbench {
+namespace {
+
+using Gemm = ExpertGemm;
+
+Parameter* add(ParameterStore& store, const Plan& plan, const LinearSpec& linear) {
+  return store.add(weight_of(linear), plan.role(linear.role).weight, kTokensOfExperts);
+}
+
+// [experts, out], cut as the weight [experts, out, in] is.
+Parameter* add_bias_of(ParameterStore& store, const Plan& plan, const LinearSpec& linear) {
+  if (!linear.bias) return nullptr;
+  const Spread& weight = plan.role(linear.role).weight;
+  Spread spread;
+  for (int i = 0; i < kAxes; ++i)
+    for (const int dim : {0, 1})
+      if (const Axis axis = static_cast<Axis>(i); weight[axis].sharded(dim)) spread.set(axis, shard(dim));
+  return store.add(bias_of(linear), spread, kTokensOfExperts);
+}
+
+ops::RowsOfExperts rows_of(const ExpertRows& rows) {
+  return {rows.each, rows.offsets};
+}
+
+// [outer, inner, n] -> [inner, outer, n], of blocks of n elements.
+Tensor swapped(Context& c, const Tensor& x, std::int64_t outer, std::int64_t inner) {
+  const Tensor y = c.device.empty(x.shape(), x.dtype(), Category::activations, "rows in another order");
+  const std::int64_t n = x.numel() / (outer * inner);
+  run(c.device,
+      ops::CopyBlocks{ops::Matrix(x, inner, n, n, 0, inner * n), ops::Matrix(y, inner, n, outer * n, 0, n), outer});
+  return y;
+}
+
+// The rows that stand in `order`; zeros for -1.
+Tensor in_order(Context& c, const Tensor& x, const Tensor& order) {
+  Shape shape = x.shape();
+  shape[0] = order.numel();
+  const Tensor y = c.device.empty(shape, x.dtype(), Category::activations, "rows in another order");
+  run(c.device, ops::Dispatch{x, order, 1, y});
+  return y;
+}
+
+}  // namespace
+
+Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
+    : activation_(spec.activation),
+      activation_checkpoint_(drop.has(Region::moe_act)),
+      fc1_piece_(plan, OffloadedPart::expert_fc1),
+      activation_piece_(plan, OffloadedPart::moe_act),
+      fc1_(add(store, plan, spec.fc1)),
+      fc2_(nullptr) {
+  fc1_bias_ = add_bias_of(store, plan, spec.fc1);
+  fc2_ = add(store, plan, spec.fc2);
+  fc2_bias_ = add_bias_of(store, plan, spec.fc2);
+  share_of_bias_ = 1 / static_cast<float>(plan.mesh.size(Axis::etp));
+  if (adapts(plan.adapter, spec.fc1)) adapter_1_.emplace(store, plan, spec.fc1);
+  if (adapts(plan.adapter, spec.fc2)) adapter_2_.emplace(store, plan, spec.fc2);
+  if (plan.adapter.in_4_bits()) {
+    store.keep_in_nf4(*fc1_);
+    store.keep_in_nf4(*fc2_);
+    nf4_ = &store.nf4();
+  }
+  if (!plan.precision.fp8) return;
+  fp8_1_.emplace(store, *fc1_, plan);
+  fp8_2_.emplace(store, *fc2_, plan);
+}
+
+void Experts::multiply(Context& c, Gemm gemm, const Tensor& x, const Parameter& w, const Tensor& y,
+                       const ExpertRows& rows) const {
+  if (!nf4_) return multiply_by_expert(c, gemm, x, w.value, y, rows);
+  if (c.keeps().grouped_experts) return multiply_by_expert(c, gemm, x, nf4_->dequantised(c, w), y, rows);
+  for_each_expert(rows, count(), [&](std::int64_t e, std::int64_t first, std::int64_t n) {
+    multiply_by_expert(c, gemm, x.slice(first, n), nf4_->dequantised(c, w, e), y.slice(first, n), {n, {}});
+  });
+}
+
+void Experts::add_bias(Context& c, const ExpertRows& rows, const Parameter* bias, const Tensor& y,
+                       const Tensor& weights, float share) const {
+  if (bias) run(c.device, ops::ExpertBias{y, bias->value, weights, rows_of(rows), share});
+}
+
+Tensor Experts::bias_gradients(Context& c, const ExpertRows& rows, const Tensor& dy, const Saved& saved) const {
+  if (!fc2_bias_) return {};
+  zero_if_stale(c.device, *fc2_bias_);
+  ops::ExpertBiasGrad grad{dy, fc2_bias_->gradient};
+  grad.rows = rows_of(rows);
+  if (saved.weights) {
+    grad.weights = saved.weights, grad.bias = fc2_bias_->value, grad.share = share_of_bias_;
+    grad.dweights =
+        c.device.empty(saved.weights.shape(), DType::f32, Category::activations, "gradient of rows' weights by biases");
+  }
+  run(c.device, grad);
+  return grad.dweights;
+}
+
+Tensor Experts::activated(Context& c, Saved& saved) const {
+  if (!saved.weights) return activate(c, activation_, saved.wide, Tensor());
+  if (is_gated(activation_)) {
+    Shape shape = saved.wide.shape();
+    shape[-1] /= 2;
+    const Tensor y = c.activation(shape, "weighted swiglu output");
+    run(c.device, ops::SwiGlu{saved.wide, Tensor(), y, saved.weights, Tensor(), gate_of(activation_)});
+    return y;
+  }
+  saved.unweighted = activate(c, activation_, saved.wide, Tensor());
+  const Tensor y = c.activation(saved.unweighted.shape(), "weighted output of the activation");
+  run(c.device, ops::ScaleRows{saved.unweighted, saved.weights, y});
+  return y;
+}
+
+Tensor Experts::activate_once(Context& c, Saved& saved) const {
+  const auto work = [&] {
+    const Tensor y = activated(c, saved);
+    if (activation_checkpoint_.dropped() && activation_piece_.leaves(c)) saved.unweighted.reset();
+    return y;
+  };
+  return activation_piece_.forward(c, saved.activation_group, work,
+                                   [&](const auto& keep) { keep(saved.wide), keep(saved.weights); });
+}
+
+// Before the gradients of the second product, as Megatron-Core's checkpoint that discards its output.
+Tensor Experts::activated_again(Context& c, Saved& saved) const {
+  Tensor narrow = std::exchange(saved.narrow, Tensor());
+  activation_checkpoint_.restore(c, [&] { narrow = activated(c, saved); });
+  return narrow;
+}
+
+Tensor Experts::gradient_of_wide(Context& c, const ExpertRows& rows, Tensor dnarrow, Saved& saved, Tensor& of_bias,
+                                 Tensor& dweights) const {
+  const Tensor dwide = gradient_of_activation(c, std::move(dnarrow), saved, dweights);
+  if (of_bias) run(c.device, ops::Add{dweights, of_bias, dweights});
+  of_bias.reset();
+  if (!fc1_bias_ || !fc1_bias_->trains) return dwide;
+  zero_if_stale(c.device, *fc1_bias_);
+  ops::ExpertBiasGrad grad{dwide, fc1_bias_->gradient};
+  grad.rows = rows_of(rows);
+  run(c.device, grad);
+  return dwide;
+}
+
+Tensor Experts::gradient_of_activation(Context& c, Tensor dnarrow, Saved& saved, Tensor& dweights) const {
+  const Tensor wide = std::exchange(saved.wide, Tensor()), weights = std::exchange(saved.weights, Tensor());
+  if (!weights) return activation_gradient(c, activation_, dnarrow, wide, Tensor());
+  dweights = c.device.empty(weights.shape(), DType::f32, Category::activations, "gradient of rows' weights");
+  if (is_gated(activation_)) {
+    run(c.device, ops::SwiGluGrad{dnarrow, wide, Tensor(), wide, weights, dweights, Tensor(), gate_of(activation_)});
+    return wide;
+  }
+  run(c.device, ops::ScaleRowsGrad{dnarrow, std::exchange(saved.unweighted, Tensor()), weights, dnarrow, dweights});
+  return activation_gradient(c, activation_, dnarrow, wide, Tensor());
+}
+
+Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const {
+  saved.weights = std::move(weights);
+  if (fp8_1_) return forward_in_fp8(c, rows, std::move(x), saved);
+  const std::int64_t n = x.shape()[0];
+  const auto first = [&] {
+    const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
+    multiply(c, Gemm::forward, x, *fc1_, wide, rows);
+    if (adapter_1_) saved.low_1 = adapter_1_->forward(c, rows, x, wide);
+    if (fc1_->trains || adapter_1_) saved.x = x;
+    x.reset();
+    add_bias(c, rows, fc1_bias_, wide, Tensor(), 1);
+    return wide;
+  };
+  saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [&](const auto& keep) { keep(saved.x); });
+  saved.narrow = activate_once(c, saved);
+  const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
+  multiply(c, Gemm::forward, saved.narrow, *fc2_, y, rows);
+  if (adapter_2_) saved.low_2 = adapter_2_->forward(c, rows, saved.narrow, y);
+  add_bias(c, rows, fc2_bias_, y, saved.weights, share_of_bias_);
+  if (activation_checkpoint_.drop(saved.narrow)) saved.unweighted.reset();
+  return y;
+}
+
+Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
+  if (fp8_1_) return backward_in_fp8(c, rows, std::move(dy), saved, dweights);
+  c.offload.bring_back(c.device, saved.activation_group);
+  Tensor dwide, of_bias = bias_gradients(c, rows, dy, saved);
+  {
+    Tensor narrow = activated_again(c, saved);
+    Tensor dnarrow = c.activation(narrow.shape(), "gradient of the activation");
+    multiply(c, Gemm::input_gradient, dnarrow, *fc2_, dy, rows);
+    if (adapter_2_) adapter_2_->backward(c, rows, dy, narrow, std::exchange(saved.low_2, Tensor()), dnarrow);
+    c.weight_gradient([this, &c, rows, narrow, dy] { add_gradient_by_expert(c, narrow, *fc2_, dy, rows); });
+    narrow.reset();
+    dy.reset();
+    dwide = gradient_of_wide(c, rows, std::move(dnarrow), saved, of_bias, dweights);
+  }
+  c.offload.bring_back(c.device, saved.fc1_group);
+  const Tensor dx = c.activation({dwide.shape()[0], fc1_->local[2]}, "gradient of the experts' input");
+  multiply(c, Gemm::input_gradient, dx, *fc1_, dwide, rows);
+  if (adapter_1_) adapter_1_->backward(c, rows, dwide, saved.x, std::exchange(saved.low_1, Tensor()), dx);
+  c.weight_gradient([this, &c, rows, x = saved.x, dwide] { add_gradient_by_expert(c, x, *fc1_, dwide, rows); });
+  saved.x.reset();
+  return dx;
+}
+
+namespace {
+
+// f(expert) of each: where the framework's module takes experts in groups (Transformer Engine's split_quantize and general_grouped_gemm),
+// by one call of its own.
+template <class F>
+void in_one_call(Context& c, std::int64_t experts, const F& f) {
+  std::optional<OneCall> one;
+  if (c.keeps().grouped_experts) one.emplace(c.device, experts);
+  for (std::int64_t e = 0; e < experts; ++e) f(e);
+}
+
+// What each expert multiplies with; quantised by a call each, where they are not kept.
+std::vector<ops::Fp8Operand> weights_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& w, Fp8Ways ways) {
+  const Shape one{w.shape()[1], w.shape()[2]};
+  std::vector<ops::Fp8Operand> made;
+  for (std::int64_t e = 0; e < w.shape()[0]; ++e) {
+    Fp8Tensor weight = gemms.weight(c, w.slice(e, 1).view(one), ways, e);
+    made.push_back(std::move(ways == Fp8Ways::straight ? weight.straight : weight.transposed));
+  }
+  return made;
+}
+
+// y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them, if it is to keep them.
+std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& x, const Tensor& w,
+                                             const Tensor& y, std::int64_t rows, bool keep) {
+  const std::int64_t experts = w.shape()[0];
+  charge_expert_gemms(c, w);
+  std::vector<ops::Fp8Operand> in, kept;
+  in_one_call(c, experts, [&](std::int64_t e) {
+    Fp8Tensor q = gemms.input(c, x.slice(e * rows, rows), keep ? Fp8Ways::both : Fp8Ways::straight);
+    in.push_back(std::move(q.straight));
+    if (keep) kept.push_back(std::move(q.transposed));
+  });
+  const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::straight);
+  in_one_call(c, experts, [&](std::int64_t e) {
+    const auto i = static_cast<std::size_t>(e);
+    Fp8Gemms::multiply(c, std::exchange(in[i], {}), weights[i], y.slice(e * rows, rows));
+  });
+  return kept;
+}
+
+// Inputs that were not kept, as backward wants them.
+std::vector<ops::Fp8Operand> quantised_again(Context& c, const Fp8Gemms& gemms, const Tensor& x, std::int64_t rows) {
+  std::vector<ops::Fp8Operand> made;
+  in_one_call(c, x.shape()[0] / rows, [&](std::int64_t e) {
+    made.push_back(gemms.input(c, x.slice(e * rows, rows), Fp8Ways::transposed).transposed);
+  });
+  return made;
+}
+
+// The weights' gradients of every expert, of the transposed sides of dy and of the inputs; each is given back when it is used.
+void add_gradients_in_fp8(Context& c, WeightGradient& made, std::vector<ops::Fp8Operand> dy,
+                          std::vector<ops::Fp8Operand> inputs) {
+  const Shape& w = made.target().shape();
+  in_one_call(c, w[0], [&](std::int64_t e) {
+    const auto i = static_cast<std::size_t>(e);
+    Fp8Gemms::multiply(c, std::exchange(dy[i], {}), std::exchange(inputs[i], {}),
+                       made.target().slice(e, 1).view({w[1], w[2]}), made.beta());
+  });
+  made.finish();
+}
+
+// The gradients of that: dx, and the weights' where they train.
+void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Parameter& parameter,
+                      std::vector<ops::Fp8Operand> inputs, const Tensor& dx, std::int64_t rows) {
+  const Tensor& w = parameter.value;
+  const std::int64_t experts = w.shape()[0];
+  const bool trains = parameter.trains;
+  std::optional<WeightGradient> made;
+  if (trains && !c.later) made.emplace(c, parameter, parameter.gradient);
+  charge_expert_gemms(c, w, made ? 2 : 1);
+  std::vector<Fp8Tensor> out;
+  in_one_call(c, experts, [&](std::int64_t e) {
+    out.push_back(gemms.gradient(c, dy.slice(e * rows, rows), trains ? Fp8Ways::both : Fp8Ways::straight));
+  });
+  const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::transposed);
+  in_one_call(c, experts, [&](std::int64_t e) {
+    const auto i = static_cast<std::size_t>(e);
+    Fp8Gemms::multiply(c, std::exchange(out[i].straight, {}), weights[i], dx.slice(e * rows, rows));
+  });
+  if (!trains) return;
+  std::vector<ops::Fp8Operand> sides;
+  for (Fp8Tensor& each : out) sides.push_back(std::exchange(each.transposed, {}));
+  if (made) return add_gradients_in_fp8(c, *made, std::move(sides), std::move(inputs));
+  c.leave([&c, &parameter, sides = std::move(sides), inputs = std::move(inputs)] {
+    charge_expert_gemms(c, parameter.value);
+    WeightGradient all(c, parameter, parameter.gradient);
+    add_gradients_in_fp8(c, all, sides, inputs);
+  });
+}
+
+}  // namespace
+
+Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Saved& saved) const {
+  const std::int64_t n = x.shape()[0], rows = all.each;
+  const auto first = [&] {
+    const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
+    saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, wide, rows, fc1_->trains);
+    if (adapter_1_) saved.low_1 = adapter_1_->forward(c, all, x, wide), saved.x = x;
+    x.reset();
+    add_bias(c, all, fc1_bias_, wide, Tensor(), 1);
+    return wide;
+  };
+  saved.wide = fc1_piece_.forward(c, saved.fc1_group, first, [&](const auto& keep) {
+    if (saved.x) keep(saved.x);
+  });
+  Tensor narrow = activate_once(c, saved);
+  const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
+  const bool keeps = fc2_->trains && !activation_checkpoint_.dropped();
+  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows, keeps);
+  if (adapter_2_) saved.low_2 = adapter_2_->forward(c, all, narrow, y);
+  add_bias(c, all, fc2_bias_, y, saved.weights, share_of_bias_);
+  if (activation_checkpoint_.drop(narrow)) saved.unweighted.reset();
+  if (adapter_2_) saved.narrow = narrow;
+  return y;
+}
+
+Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Saved& saved, Tensor& dweights) const {
+  const std::int64_t n = dy.shape()[0], rows = all.each;
+  c.offload.bring_back(c.device, saved.activation_group);
+  Tensor dwide, of_bias = bias_gradients(c, all, dy, saved);
+  {
+    Tensor narrow = activated_again(c, saved);
+    if (narrow && fc2_->trains) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, rows);
+    if (!adapter_2_) narrow.reset();
+    Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
+    gradients_in_fp8(c, *fp8_2_, dy, *fc2_, std::exchange(saved.fp8_narrow, {}), dnarrow, rows);
+    if (adapter_2_) adapter_2_->backward(c, all, dy, narrow, std::exchange(saved.low_2, Tensor()), dnarrow);
+    narrow.reset();
+    dy.reset();
+    dwide = gradient_of_wide(c, all, std::move(dnarrow), saved, of_bias, dweights);
+  }
+  c.offload.bring_back(c.device, saved.fc1_group);
+  const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
+  gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, std::exchange(saved.fp8_x, {}), dx, rows);
+  const Tensor x = std::exchange(saved.x, Tensor());
+  if (adapter_1_) adapter_1_->backward(c, all, dwide, x, std::exchange(saved.low_1, Tensor()), dx);
+  return dx;
+}
+
+ExpertWay way_of(Device& device, const std::vector<std::int64_t>& counts, std::vector<std::int64_t> sent,
+                 ExpertRows& rows) {
+  const std::size_t ranks = sent.size(), experts = counts.size() / ranks;
+  ExpertWay way;
+  way.sent = std::move(sent);
+  way.received.assign(ranks, 0);
+  std::vector<std::int64_t> of_expert(experts, 0);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    way.received[i / experts] += counts[i];
+    of_expert[i % experts] += counts[i];
+  }
+  rows.offsets.assign(1, 0);
+  for (const std::int64_t n : of_expert) rows.offsets.push_back(rows.offsets.back() + n);
+  const auto all = static_cast<std::size_t>(std::max<std::int64_t>(1, rows.offsets.back()));
+  std::vector<std::int64_t> by_expert(all, -1), by_rank(all, -1), next(rows.offsets);
+  std::int64_t arrived = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    for (std::int64_t k = 0; k < counts[i]; ++k) {
+      const std::int64_t place = next[i % experts]++;
+      by_expert[static_cast<std::size_t>(place)] = arrived;
+      by_rank[static_cast<std::size_t>(arrived++)] = place;
+    }
+  const auto put = [&](const std::vector<std::int64_t>& values, std::string_view what) {
+    const Tensor t = device.empty({static_cast<std::int64_t>(all)}, DType::i64, Category::activations, what);
+    if (device.real()) device.write(t, std::as_bytes(std::span(values)));
+    return t;
+  };
+  way.by_expert = put(by_expert, "order of rows by expert");
+  way.by_rank = put(by_rank, "order of rows by rank");
+  return way;
+}
+
+ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows) const {
+  Travelling t;
+  t.context_ = &c;
+  t.in_ = std::move(rows);
+  t.out_ = c.device.empty(t.in_.shape(), t.in_.dtype(), Category::activations, "rows of other ranks");
+  t.pending_ = c.groups.over({Axis::ep}).start(comm::AllToAll{t.in_, t.out_});
+  return t;
+}
+
+ExpertExchange::Travelling ExpertExchange::start(Context& c, Tensor rows, const std::vector<std::int64_t>& sent,
+                                                 const std::vector<std::int64_t>& received) const {
+  const auto sum = [](const std::vector<std::int64_t>& n) {
+    return std::accumulate(n.begin(), n.end(), std::int64_t{0});
+  };
+  Shape shape = rows.shape();
+  shape[0] = std::max<std::int64_t>(1, sum(received));
+  Travelling t;
+  t.context_ = &c;
+  t.in_ = std::move(rows);
+  t.out_ = c.device.empty(shape, t.in_.dtype(), Category::activations, "rows of other ranks");
+  t.pending_ = c.groups.over({Axis::ep})
+                   .start(comm::AllToAll{t.in_.slice(0, sum(sent)), t.out_.slice(0, sum(received)), sent, received});
+  return t;
+}
+
+ExpertExchange::Travelling ExpertExchange::send(Context& c, Tensor rows, std::int64_t experts, const ExpertWay& way,
+                                                Towards towards) const {
+  Travelling t;
+  if (ranks_ == 1) {
+    t.out_ = std::move(rows);
+    return t;
+  }
+  const bool equal = way.sent.empty(), back = towards == Towards::tokens;
+  // By rank while they travel, by expert where their experts are.
+  if (back) rows = equal ? swapped(c, rows, experts, ranks_) : in_order(c, rows, way.by_rank);
+  if (equal)
+    t = start(c, std::move(rows));
+  else
+    t = start(c, std::move(rows), back ? way.received : way.sent, back ? way.sent : way.received);
+  if (back) return t;
+  if (equal)
+    t.ranks_ = ranks_, t.experts_ = experts;
+  else
+    t.order_ = way.by_expert;
+  return t;
+}
+
+Tensor ExpertExchange::Travelling::finish() {
+  if (pending_) pending_->wait();
+  pending_.reset();
+  in_.reset();
+  const Tensor arrived = std::exchange(out_, Tensor());
+  if (order_) return in_order(*context_, arrived, order_);
+  if (experts_ > 0) return swapped(*context_, arrived, ranks_, experts_);
+  return arrived;
+}
+
+}  // namespace mbench

@@ -1,0 +1,90 @@
+#include "engine/nn/runtime/context.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "engine/base/text.h"
+
+namespace mbench {
+namespace {
+
+// Calls f(size, coordinate) for every axis that cuts a share of the sequence further, outermost first.
+template <class F>
+void for_each_cut(const Plan& plan, const Groups& groups, const F& f) {
+  for (int i = kAxes; i-- > 0;) {
+    const Axis axis = static_cast<Axis>(i);
+    if (axis != Axis::cp && plan.hidden.value[axis].sharded(0)) f(plan.mesh.size(axis), groups.coordinate(axis));
+  }
+}
+
+}  // namespace
+
+std::int64_t Context::local_seq() const {
+  std::int64_t n = share().rows();
+  for_each_cut(plan, groups, [&](int size, int) { n /= size; });
+  return n;
+}
+
+std::int64_t Context::first_row() const {
+  std::int64_t n = share().rows(), first = 0;
+  for_each_cut(plan, groups, [&](int size, int coordinate) {
+    n /= size;
+    first += n * coordinate;
+  });
+  return first;
+}
+
+void Context::leave(std::function<void()> gemm) {
+  Allocator& memory = device.memory();
+  later->push_back([&memory, part = memory.part(), gemm = std::move(gemm)] {
+    const InPart here(memory, part);
+    gemm();
+  });
+}
+
+void Context::make_left() {
+  if (!later) return;
+  first_of_part = 0;
+  for (std::function<void()>& gemm : std::exchange(*later, {})) std::exchange(gemm, {})();  // what it held goes with it
+}
+
+void Context::travel(Way own) {
+  if (!fiber || own != way) return;
+  if (own == Way::backward && plan.delay_wgrad) make_left();
+  fiber->pause();
+}
+
+void RouterLoad::add(std::span<const std::int64_t> counts) {
+  const std::int64_t most = *std::max_element(counts.begin(), counts.end()),
+                     all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const double ratio =
+      all == 0 ? 1 : static_cast<double>(most) * static_cast<double>(counts.size()) / static_cast<double>(all);
+  sum += ratio;
+  largest = std::max(largest, ratio);
+  ++count;
+}
+
+Tensor keys_of(const MicroBatch& batch) {
+  if (!batch.keep) return {};
+  check(batch.keep.shape()[0] == 1, "keys", "of the whole sequence, got {} chunks", batch.keep.shape()[0]);
+  return keys_of(batch, 0);
+}
+
+Tensor keys_of(const MicroBatch& batch, std::int64_t chunk) {
+  if (!batch.keep) return {};
+  const Shape& s = batch.keep.shape();
+  return batch.keep.slice(chunk, 1).view({s[1], s[2]});
+}
+
+ops::DropoutSpec dropout_at(const Context& context, std::uint64_t site) {
+  return {context.dropout(),
+          {context.plan.training.seed, site, static_cast<std::uint32_t>(context.step)},
+          context.step_on_device};
+}
+
+std::uint64_t site_of(const std::string& name) {
+  return fnv1a(name);
+}
+
+}  // namespace mbench

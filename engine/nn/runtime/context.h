@@ -1,0 +1,148 @@
+// What modules run in: the device, the plan, the groups, the step; and one micro batch of inputs.
+#pragma once
+#include <functional>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/base/fiber.h"
+#include "engine/base/philox.h"
+#include "engine/nn/attention/rotary.h"
+#include "engine/nn/linear/fp8_tensor.h"
+#include "engine/nn/runtime/activation_offload.h"
+#include "engine/nn/runtime/groups.h"
+#include "engine/nn/runtime/part_graphs.h"
+#include "engine/ops/arguments.h"
+#include "engine/plan/plan.h"
+
+namespace mbench {
+
+// Megatron's global memory buffer: one persistent buffer that only grows, shared by everything that asks for
+// it.
+class GlobalBuffer {
+ public:
+  Tensor get(Device& device, const Shape& shape, DType dtype) {
+    if (!buffer_ || buffer_.numel() < shape.numel() || buffer_.dtype() != dtype) {
+      buffer_.reset();
+      buffer_ = device.empty({shape.numel()}, dtype, Category::workspace, "global memory buffer");
+    }
+    return buffer_.part(0, shape);
+  }
+
+ private:
+  Tensor buffer_;
+};
+
+// How unevenly routers sent tokens, where the data decide: for each layer and micro batch, the largest expert's tokens
+// over the mean.
+struct RouterLoad {
+  double sum = 0, largest = 0;
+  std::int64_t count = 0;
+  // counts: [experts], the tokens of each.
+  void add(std::span<const std::int64_t> counts);
+};
+
+class Linear;
+
+// What makes the gradient of a linear layer's weight after all backwards: the layer's input, as it arrived, and the
+// gradient of its GEMM's output.
+struct DeferredGemm {
+  const Linear* layer;
+  Tensor input, gradient;
+};
+
+struct Context {
+  Device& device;
+  const Plan& plan;
+  const Groups& groups;
+  GlobalBuffer buffer;
+  std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
+  RotaryAngles angles{};
+  std::map<std::pair<std::int64_t, std::int64_t>, Tensor> placeholders{};  // of weights' gradients, by [out, in]
+  Fp8Weights fp8_weights{};
+  RouterLoad router_load{};
+  std::vector<DeferredGemm> deferred{};  // of this step
+  // [1] f32: the routers' losses, summed over the layers and micro batches of a step. Only where something asks for
+  // them.
+  Tensor router_losses{};
+  Tensor step_on_device{};  // [1] i64, where steps or parts of them are replayed: the same as `step`
+  PartGraphs graphs{};
+  ActivationOffload offload{};
+  // Set during a backward that is split: what it leaves to the action that makes the gradients of weights, in order.
+  std::vector<std::function<void()>>* later = nullptr;
+  std::size_t first_of_part = 0;  // in it: what the part of the model that runs has left
+  // Where a forward and a backward take turns (Plan: ChunkPlan::pauses): the one of them that runs.
+  enum class Way { forward, backward } way = Way::forward;
+  Fiber* fiber = nullptr;
+  std::uint64_t roundings = 0;  // operands of NVFP4 that were rounded at random in this step
+
+  const Keeps& keeps() const { return plan.keeps(); }
+  const TrainingPlan& training() const { return plan.training; }
+  float dropout() const { return plan.training.dropout; }
+  DType dtype() const { return plan.precision.model; }
+  // The positions of this rank's part of the sequence along cp: the rows of a micro batch.
+  SequenceShare share() const { return plan.share_of(groups.coordinate(Axis::cp)); }
+  // How many of those rows this rank holds between branches, and the first of them.
+  std::int64_t local_seq() const;
+  std::int64_t first_row() const;
+  Shape hidden_shape() const { return {local_seq(), plan.training.micro_batch, plan.model.hidden}; }
+
+  // The GEMM of a weight's gradient: runs it, or leaves it to a later action, in the same part of the model. What it needs it holds.
+  template <class Gemm>
+  void weight_gradient(Gemm&& gemm) {
+    if (later)
+      leave(std::forward<Gemm>(gemm));
+    else
+      gemm();
+  }
+  void leave(std::function<void()> gemm);
+  // Does what was left so far.
+  void make_left();
+  // While tokens travel: gradients of weights that were put off, and then the forward's or backward's other goes on. Nothing where none
+  // takes turns with it, nor in a forward that a backward runs again.
+  void travel(Way own);
+
+  Tensor activation(const Shape& shape, std::string_view what) {
+    return device.empty(shape, dtype(), Category::activations, what);
+  }
+};
+
+// One micro batch on the device. Ids are [rows, batch], of the positions of this rank's share of the sequence.
+struct MicroBatch {
+  std::int64_t sample0 = 0;  // first sample within the global batch
+  Tensor tokens, labels, positions, weights;
+  float inv_weight_sum = 1;
+  // Where steps are replayed: [losses, 2] f32, for each loss its inv_weight_sum, and that times its gradient's scale.
+  // The losses are words, words further on by depth, and order of sentences. Else empty: the numbers next to it are the
+  // step's.
+  Tensor factors;
+  Tensor token_types, order_labels;  // where the model's parts need them
+  float order_inv_weight_sum = 1;    // of the order of sentences
+  Tensor keep;                       // likewise, [chunks of the sequence, batch, their keys]; see keys_of()
+  Tensor attention_mask;             // where the graph keeps one
+  // For multi-token prediction, by depth: the words that a depth predicts. It reads the words that the depth before
+  // predicts.
+  struct Ahead {
+    Tensor labels, weights;
+    float inv_weight_sum = 1;
+    float gradient_scale = 1;
+    Tensor loss;
+  };
+  std::vector<Ahead> ahead;
+  Tensor loss;               // [1] f32, written by the head
+  float gradient_scale = 1;  // of d(loss): loss scale over the number of micro batches
+
+  Tensor factors_of(std::int64_t loss) const { return factors ? factors.slice(loss, 1).view({2}) : Tensor(); }
+};
+
+// [batch, keys], 1 = a real key: of the whole sequence, or of a chunk of it, counted along the sequence. Empty where
+// the model hides none.
+Tensor keys_of(const MicroBatch& batch);
+Tensor keys_of(const MicroBatch& batch, std::int64_t chunk);
+
+// Dropout at a named site of the model, e.g. "layers.3.attention.dropout".
+ops::DropoutSpec dropout_at(const Context& context, std::uint64_t site);
+std::uint64_t site_of(const std::string& name);
+
+}  // namespace mbench

@@ -1,0 +1,442 @@
+#include "engine/sim/recording/recorder.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <variant>
+
+#include "engine/sim/cost/device.h"
+#include "engine/sim/recording/recorded_blocks.h"
+#include "engine/sim/recording/recording_world.h"
+#include "engine/train/trainer.h"
+
+namespace mbench::sim {
+namespace {
+
+using Kind = ClockEvent::Kind;
+
+// Whether an action's last one of a step makes gradients complete, which are then reduced.
+bool completes_gradients(Action::Kind k) {
+  return k == Action::Kind::backward || k == Action::Kind::weight_gradient;
+}
+
+bool is_send(Action::Kind k) {
+  return k == Action::Kind::send_activation || k == Action::Kind::send_gradient;
+}
+
+std::vector<std::size_t> own_elements(const ParameterStore& store) {
+  std::vector<std::size_t> all;
+  for (const auto& p : store.all()) {
+    const Tensor own = store.own_gradient(*p);
+    if (!own) continue;
+    const std::int64_t experts = p->local.rank() == 3 ? p->local[0] : 1;
+    for (std::int64_t i = 0; i < experts; ++i) all.push_back(static_cast<std::size_t>(own.numel() / experts));
+  }
+  return all;
+}
+
+// The recorded actions: setup, and of a step or two its begin, those of the schedule, its end.
+class Session {
+ public:
+  // `second`: that micro batch is recorded too.
+  Session(const Plan& plan, int stage, bool second)
+      : stage_(static_cast<std::size_t>(stage)),
+        last_(static_cast<int>(plan.training.micro_batches) - 1),
+        second_(second),
+        plan_(plan) {
+    Schedule& mine = plan_.schedule[stage_];
+    std::erase_if(mine,
+                  [&](const Action& a) { return a.micro != 0 && a.micro != last_ && !(second_ && a.micro == 1); });
+    step_events_.resize(1 + 2 * length());
+  }
+
+  void run(int rank, const RankClasses& classes, std::unique_ptr<CostModel> costs, const Links* links, Steps steps) {
+    SimDevice device(std::move(costs), &all_.now);
+    meter_ = &device.meter();
+    blocks_.watch(device.memory(), &device.in_graph());
+    if (plan_.offloaded.any()) host_blocks_.watch(device.host().memory());
+    RecordingWorld world(rank, classes, links, all_);
+    next();
+    Trainer trainer(plan_, device, world, nullptr);
+    own_elements_ = own_elements(trainer.parameters());
+    const Device* host = device.opened_host();
+    const MemoryUse before = host ? host->memory().in_use() : MemoryUse();
+    next();
+    trainer.step([&](const Action*) { next(); });
+    // What the last stage keeps of micro batches until all are done is no recording's, nor is which of them it does so with. What it does
+    // forward and backward is known all the same.
+    if (defers() && steps == Steps::steady) all_.unknown = Unrecorded::deferred_gradients;
+    copies_ = device.copies();
+    pendings_ = all_.pendings;
+    steady_ = steps == Steps::steady && !leaves_memory_as_found(0);
+    if (steady_ && !all_.unknown && !reported_by_last()) {
+      next();
+      trainer.step([&](const Action*) { next(); });
+      two_steps_ = true;
+    }
+    count_sent();
+    blocks_.end();
+    host_blocks_.end();
+    meter_ = nullptr;
+    if (!host) return;
+    host_memory_ = host->memory().peak();
+    host_reserved_ = host->memory().reserved();
+    if (!plan_.offloaded.any() && host_memory_.total != before.total) all_.unknown = Unrecorded::host_blocks;
+  }
+
+  // Whether something was done that no recording has a word for.
+  bool unknown() const { return all_.unknown.has_value(); }
+
+  std::variant<StepEvents, Unrecorded> result() {
+    if (all_.unknown) return *all_.unknown;
+    if (two_steps_ && !leaves_memory_as_found(1)) return Unrecorded::unsteady;
+    if (!write_memory()) return Unrecorded::blocks;
+    if (!write_host_memory()) return Unrecorded::host_blocks;
+    StepEvents out;
+    out.setup = std::move(step_events_.front());
+    write_step(0, out);
+    std::set<std::uint32_t> before;  // what was started before the first action
+    for (const ClockEvent& e : out.begin.clock)
+      if (e.kind == Kind::start) before.insert(e.pending);
+    if (last_ > 0 && !same_memory(out)) return Unrecorded::memory_differs;
+    if (last_ > 0 && !same_times(out, before)) return Unrecorded::times_differ;
+    if (two_steps_) {
+      write_step(1, out.later.emplace());
+      if (last_ > 0 && !same_memory(*out.later)) return Unrecorded::memory_differs;
+    } else if (steady_) {
+      write_as_last(out, out.later.emplace());
+    }
+    for (const Blocks::Block& b : blocks_.blocks())
+      if (b.made_in > 0 && b.freed_in == Blocks::kNever) out.left[static_cast<std::size_t>(b.category)] += b.size;
+    out.groups = std::move(all_.groups);
+    out.names = std::move(blocks_.names);
+    out.own_elements = std::move(own_elements_);
+    out.pendings = pendings_;
+    out.kept = kept_;
+    out.host_kept = host_kept_;
+    out.copies = copies_;
+    out.host_memory = host_memory_;
+    out.host_reserved = host_reserved_;
+    return out;
+  }
+
+ private:
+  const Schedule& schedule() const { return plan_.schedule[stage_]; }
+  void next() {
+    count_sent();
+    all_.now = &step_events_.at(blocks_.events().size());
+    blocks_.next_action();
+    host_blocks_.next_action();
+  }
+
+  // What the recording that ends has handed over.
+  void count_sent() {
+    if (!all_.now) return;
+    const Meter so_far = *meter_;
+    all_.now->sent = so_far.since(counted_).communication_bytes;
+    counted_ = so_far;
+  }
+
+  bool defers() const { return plan_.deferred_gemms > 0; }
+  // Recordings of a step, behind that of the setup; what is deferred has one before the end's.
+  std::size_t length() const { return schedule().size() + 2 + (defers() ? 1 : 0); }
+  bool is_deferred(std::size_t i) const { return defers() && i > 0 && (i + 1) % length() == 0; }
+  std::size_t step_of(std::size_t i) const { return (i - 1) / length(); }
+  bool is_end(std::size_t i) const { return i > 0 && i % length() == 0; }
+  // Null for setup, begin and end.
+  const Action* action(std::size_t i) const {
+    const std::size_t in_step = i == 0 ? 0 : (i - 1) % length();
+    return in_step > 0 && in_step <= schedule().size() ? &schedule()[in_step - 1] : nullptr;
+  }
+
+  // Whether the step gives back all that it makes, and nothing else.
+  bool leaves_memory_as_found(std::size_t step) const {
+    const std::size_t from = 1 + step * length(), to = from + length();
+    return std::all_of(blocks_.blocks().begin(), blocks_.blocks().end(), [&](const Blocks::Block& b) {
+      const auto inside = [&](std::size_t i) { return i >= from && i < to; };
+      return inside(b.made_in) == inside(b.freed_in);
+    });
+  }
+
+  // Whether what lasts comes and goes in actions on the first of several micro batches alone, so that the last one finds it as each
+  // later step does.
+  bool reported_by_last() const {
+    const auto on_first = [&](std::size_t i) { return action(i) && action(i)->micro == 0; };
+    return last_ > 0 && std::all_of(blocks_.blocks().begin(), blocks_.blocks().end(), [&](const Blocks::Block& b) {
+             const bool stays = b.freed_in == Blocks::kNever;
+             if (b.made_in == 0) return stays;
+             if (life_of(b) != Life::kept) return true;
+             return on_first(b.made_in) && (stays || on_first(b.freed_in));
+           });
+  }
+
+  enum class Life { scratch, saved, sent, kept, deferred };
+  Life life_of(const Blocks::Block& b) const {
+    const Action* from = action(b.made_in);
+    if (b.freed_in == b.made_in) return Life::scratch;
+    if (from && is_deferred(b.freed_in)) return Life::deferred;
+    if (!from || b.freed_in == Blocks::kNever || step_of(b.freed_in) != step_of(b.made_in)) return Life::kept;
+    const Action* to = action(b.freed_in);
+    if (to && !is_send(to->kind) && from->micro == to->micro) return Life::saved;
+    return is_end(b.freed_in) || (to && is_send(to->kind)) ? Life::sent : Life::kept;
+  }
+
+  void write_step(std::size_t step, RecordedStep& out) {
+    const std::size_t begin = 1 + step * length();
+    out.begin = std::move(step_events_[begin]);
+    out.end = std::move(step_events_[begin + length() - 1]);
+    for (std::size_t i = 0; i < schedule().size(); ++i) {
+      const Action& a = schedule()[i];
+      RecordedStep::Of& both = out.actions[key_of(a)];
+      if (a.micro == last_) both.last = step_events_[begin + 1 + i];
+      if (a.micro == 1 && a.micro != last_) both.between = std::move(step_events_[begin + 1 + i]);
+      if (a.micro == 0) both.first = std::move(step_events_[begin + 1 + i]);
+    }
+    for (auto& [key, both] : out.actions) {
+      const bool again = both.first.keeps && !both.last.keeps && !both.between;
+      if (completes_gradients(key.kind) && last_ > 1 && again)
+        both.between = ActionEvents{both.first.clock, both.last.memory, both.last.host, both.first.sent};
+    }
+  }
+
+  // A step whose first micro batches find what the last ones of the first step found.
+  static void write_as_last(const StepEvents& first, RecordedStep& out) {
+    out.begin.memory = first.begin.memory, out.begin.host = first.begin.host;
+    out.end.memory = first.end.memory, out.end.host = first.end.host;
+    for (const auto& [key, both] : first.actions) {
+      RecordedStep::Of& later = out.actions[key];
+      later.last.memory = both.last.memory;
+      if (both.between) later.between.emplace().memory = both.between->memory;
+      later.first.host = both.first.host, later.last.host = both.last.host;
+      if (both.between) later.between->host = both.between->host;
+      later.first.memory = both.first.keeps ? both.last.memory : both.first.memory;
+    }
+  }
+
+  // Which of two neighbours a chunk's message goes to: stages behind this one, or before it.
+  std::uint8_t neighbour_of(Action::Kind way, int chunk) const {
+    const int position = plan_.chunks[stage_][static_cast<std::size_t>(chunk)].position,
+              to = plan_.stage_at(way == Action::Kind::send_activation ? position + 1 : position - 1);
+    return to < static_cast<int>(stage_) ? 1 : 0;
+  }
+
+  // How a block lives decides its name. False where a block's life is none that is known.
+  bool write_memory() {
+    using M = MemoryEvent::Kind;
+    std::vector<Life> lives;
+    for (const Blocks::Block& b : blocks_.blocks()) lives.push_back(life_of(b));
+    std::vector<std::uint32_t> number(lives.size());
+    // By step, kind of the send, chunk and micro batch.
+    std::map<std::tuple<std::size_t, Action::Kind, int, int>, std::pair<ActionKey, std::uint32_t>> to_send;
+    const std::size_t step_events = blocks_.events().size();
+    for (std::size_t i = 0; i < step_events; ++i) {
+      ActionEvents& action_events = step_events_[i];
+      std::uint32_t scratch = 0, saved = 0;
+      for (const Blocks::Event& e : blocks_.events()[i]) {
+        if (lives[e.block] == Life::deferred) continue;
+        const Blocks::Block& b = blocks_.blocks()[e.block];
+        const Action* maker = action(b.made_in);
+        MemoryEvent event{};
+        if (maker) event.maker = key_of(*maker);
+        if (e.taken) event.category = b.category, event.size = b.size, event.name = b.name, event.graph = b.graph;
+        switch (lives[e.block]) {
+          case Life::scratch:
+            event.kind = e.taken ? M::take_scratch : M::free_scratch;
+            if (e.taken) number[e.block] = scratch++;
+            break;
+          case Life::saved:
+          case Life::sent:
+            event.kind = e.taken ? M::take_saved : M::free_saved;
+            if (e.taken) number[e.block] = saved++;
+            break;
+          case Life::kept:
+            event.kind = e.taken ? M::take_kept : M::free_kept;
+            if (e.taken) number[e.block] = kept_++;
+            action_events.keeps = true;
+            break;
+          case Life::deferred:
+            break;
+        }
+        event.block = number[e.block];
+        if (lives[e.block] == Life::sent) {
+          const Action::Kind kind = maker->kind;
+          if (kind != Action::Kind::forward && kind != Action::Kind::backward) return false;
+          const Action::Kind way =
+              kind == Action::Kind::forward ? Action::Kind::send_activation : Action::Kind::send_gradient;
+          if (e.taken) {
+            const std::tuple message(step_of(i), way, maker->chunk, maker->micro);
+            if (!to_send.insert({message, {key_of(*maker), event.block}}).second) return false;
+          } else {
+            if (action(i) && action(i)->kind != way) return false;
+            if (action(i)) continue;  // the send itself says so
+            event.kind = M::free_sent;
+            event.neighbour = neighbour_of(way, maker->chunk);
+          }
+        }
+        action_events.memory.push_back(event);
+      }
+    }
+    for (std::size_t i = 0; i < step_events; ++i) {
+      const Action* a = action(i);
+      if (!a || !is_send(a->kind)) continue;
+      const auto it = to_send.find({step_of(i), a->kind, a->chunk, a->micro});
+      if (it == to_send.end() || !step_events_[i].memory.empty()) return false;
+      MemoryEvent event{};
+      event.kind = M::send;
+      event.maker = it->second.first;
+      event.neighbour = neighbour_of(a->kind, a->chunk);
+      event.block = it->second.second;
+      step_events_[i].memory.push_back(event);
+      to_send.erase(it);
+    }
+    return to_send.empty();
+  }
+
+  // On the host lies what a micro batch's forward leaves for its backward, and what is there for good. False for anything else.
+  bool write_host_memory() {
+    using M = MemoryEvent::Kind;
+    std::vector<std::uint32_t> names, number(host_blocks_.blocks().size());
+    for (const TensorName& name : host_blocks_.names) {
+      names.push_back(static_cast<std::uint32_t>(blocks_.names.size()));
+      blocks_.names.push_back(name);
+    }
+    for (std::size_t i = 0; i < host_blocks_.events().size(); ++i) {
+      std::uint32_t saved = 0;
+      for (const Blocks::Event& e : host_blocks_.events()[i]) {
+        const Blocks::Block& b = host_blocks_.blocks()[e.block];
+        const bool kept = b.made_in == 0 && b.freed_in == Blocks::kNever;
+        if (!kept && life_of(b) != Life::saved) return false;
+        const Action* maker = action(b.made_in);
+        MemoryEvent event{};
+        if (maker) event.maker = key_of(*maker);
+        if (e.taken) event.category = b.category, event.size = b.size, event.name = names[b.name];
+        if (e.taken) number[e.block] = kept ? host_kept_++ : saved++;
+        event.kind = kept ? M::take_kept : e.taken ? M::take_saved : M::free_saved;
+        event.block = number[e.block];
+        step_events_[i].host.push_back(event);
+      }
+    }
+    return true;
+  }
+
+  // Whether what lies between the first and the last micro batch does to memory as they do.
+  bool same_memory(const RecordedStep& step) const {
+    return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
+      const auto& [key, both] = action;
+      // What is only done once is not done again: no block of the recording that is replayed is kept.
+      const ActionEvents& between = RecordedStep::between(key.kind, both);
+      if (last_ > 1 && between.keeps) return false;
+      // A buffer that all share may grow in the first one, more than once: what is kept or scratch there is its own.
+      const bool first_grows = both.first.keeps;
+      const auto lasting = [first_grows](const ActionEvents& t) {
+        using M = MemoryEvent::Kind;
+        std::vector<MemoryEvent> events = t.memory;
+        std::erase_if(events, [first_grows](const MemoryEvent& e) {
+          return e.kind == M::take_kept || e.kind == M::free_kept ||
+                 (first_grows && (e.kind == M::take_scratch || e.kind == M::free_scratch));
+        });
+        return events;
+      };
+      return lasting(both.first) == lasting(both.last) && lasting(between) == lasting(both.last) &&
+             both.first.host == both.last.host && between.host == both.last.host;
+    });
+  }
+
+  // And to clocks. The first forward waits for weights besides, and may make of them what the step keeps (FP8 codes); the last backward
+  // starts to reduce gradients.
+  bool same_times(const RecordedStep& step, const std::set<std::uint32_t>& before) const {
+    if (second_ && last_ == 1) return true;  // none lies between
+    return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
+      const bool backward = completes_gradients(action.first.kind);
+      const auto timed = [&](const ActionEvents& t) {
+        std::vector<ClockEvent> events = t.clock;
+        std::erase_if(events, [&](const ClockEvent& e) {
+          return (backward && e.kind == Kind::start) || (e.kind == Kind::wait && before.contains(e.pending));
+        });
+        for (ClockEvent& e : events) e.pending = 0;
+        return events;
+      };
+      if (second_) return timed(*action.second.between) == timed(action.second.last);
+      const std::vector<ClockEvent> first = timed(action.second.first), last = timed(action.second.last);
+      return first == last || (action.first.kind == Action::Kind::forward && adds_kernels(first, last));
+    });
+  }
+
+  // Whether `more` does what `usual` does, in that order, and between that nothing but kernels.
+  static bool adds_kernels(const std::vector<ClockEvent>& more, const std::vector<ClockEvent>& usual) {
+    auto next = usual.begin();
+    for (const ClockEvent& e : more) {
+      if (next != usual.end() && e == *next)
+        ++next;
+      else if (e.kind != Kind::kernel)
+        return false;
+    }
+    return next == usual.end();
+  }
+
+  std::size_t stage_;
+  int last_;  // micro batch
+  bool second_;
+  Plan plan_;
+  RecordedGroups all_;
+  const Meter* meter_ = nullptr;  // of the device, while it runs
+  Meter counted_;                 // as of the last recording's end
+  Blocks blocks_, host_blocks_;
+  std::vector<ActionEvents> step_events_;
+  std::uint32_t kept_ = 0, host_kept_ = 0, copies_ = 0, pendings_ = 0;
+  bool steady_ = false;     // later steps find what the first one has left
+  bool two_steps_ = false;  // were recorded
+  MemoryUse host_memory_;
+  std::size_t host_reserved_ = 0;
+  std::vector<std::size_t> own_elements_;
+};
+
+// Both ends are recorded: the first micro batch goes first, the last last, in every chunk.
+bool in_order(const Schedule& schedule, int micro_batches) {
+  std::map<ActionKey, int> next;
+  for (const Action& a : schedule)
+    if (next[key_of(a)]++ != a.micro) return false;
+  return std::all_of(next.begin(), next.end(), [&](const auto& n) { return n.second == micro_batches; });
+}
+
+}  // namespace
+
+std::optional<Unrecorded> why_unrecorded(const Plan& plan) {
+  // Where backward is split, gradients that are reduced in every micro batch are summed over several until the last of their GEMMs.
+  if (plan.splits_backward() && plan.state.gradients.sharded()) return Unrecorded::split_gradients;
+  // And a forward and a backward that take turns share the weights that were gathered for either.
+  const auto pauses = [](const std::vector<ChunkPlan>& stage) {
+    return std::ranges::any_of(stage, [](const ChunkPlan& c) { return c.pauses > 0; });
+  };
+  if (plan.state.weights.sharded() && std::ranges::any_of(plan.chunks, pauses)) return Unrecorded::alternating_weights;
+  return std::nullopt;
+}
+
+Recorded record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
+                std::optional<int> only, Steps steps) {
+  if (const auto why = why_unrecorded(plan)) return *why;
+  Recording all{rank_classes(plan, devices_per_node), {}};
+  for (const RankClasses::Class& c : all.classes.classes) {
+    if (only && c.stage != *only) continue;
+    if (!in_order(plan.schedule[static_cast<std::size_t>(c.stage)], static_cast<int>(plan.training.micro_batches)))
+      return Unrecorded::order;
+    if (all.step_events.contains(c.kind)) continue;
+    std::variant<StepEvents, Unrecorded> recorded;
+    for (const bool second : {false, true}) {
+      if (second && plan.training.micro_batches == 1) break;
+      Session session(plan, c.stage, second);
+      try {
+        session.run(c.rank, all.classes, costs ? costs() : nullptr, links, steps);
+      } catch (const OutOfMemory&) {  // of the host's memory, which has a limit here; a run says it
+        return Unrecorded::host_memory;
+      }
+      recorded = session.result();
+      if (std::holds_alternative<StepEvents>(recorded) || session.unknown()) break;
+    }
+    if (const auto* why = std::get_if<Unrecorded>(&recorded)) return *why;
+    all.step_events.emplace(c.kind, std::get<StepEvents>(std::move(recorded)));
+  }
+  return all;
+}
+
+}  // namespace mbench::sim

@@ -1,0 +1,201 @@
+#include "engine/sim/run/cluster.h"
+
+#include <algorithm>
+
+#include "engine/ops/attention_pieces.h"
+#include "engine/plan/plan.h"
+#include "engine/sim/cost/device.h"
+#include "engine/sim/machine/straggler.h"
+#include "engine/sim/play/world.h"
+
+namespace mbench {
+
+std::uint64_t library_memory(const Plan& plan) {
+  const FrameworkMemory& held = plan.framework->memory;
+  return held.always + (plan.model.experts > 0 ? held.experts : 0) + (plan.tp_comm_overlap ? held.tp_comm_overlap : 0);
+}
+
+std::uint64_t attention_workspace(const Plan& plan, const Machine& m) {
+  if (plan.framework->host_name != "mbench" || m.immediate || plan.attention != AttentionKind::flash ||
+      plan.precision.model == DType::f32)
+    return 0;
+  const std::int64_t tp = plan.mesh.size(Axis::tp), cp = plan.mesh.size(Axis::cp), samples = plan.training.micro_batch;
+  const bool all_to_all = plan.cp_communication == CpCommunication::all_to_all;
+  const std::int64_t ranks = tp * (all_to_all ? cp : 1), blocks = all_to_all || cp == 1 ? 1 : 2 * cp;
+  const std::int64_t heads = std::max<std::int64_t>(1, plan.model.heads / ranks), seq = plan.training.seq / blocks,
+                     all_groups = plan.model.kv_heads == 0 ? plan.model.heads : plan.model.kv_heads,
+                     groups = std::max<std::int64_t>(1, all_groups / ranks),
+                     group = std::max<std::int64_t>(1, heads / groups);
+  if (!plan.keeps().deterministic_attention)  // gradients of queries in f32, and row sums
+    return static_cast<std::uint64_t>(samples * heads * seq * (plan.model.head_dim() + 1) * 4);
+  const bool shared = group > 1;
+  const ops::AttentionPieces piece =
+      ops::attention_pieces(shared ? samples * groups : samples, shared ? group : heads, seq, shared);
+  const std::int64_t row_sums = piece.samples * piece.heads * seq * 4;
+  return static_cast<std::uint64_t>(ops::score_gradient_bytes(piece.samples, piece.heads, seq) + row_sums);
+}
+
+namespace {
+
+HostTimes estimated_times(const Plan& plan, const Machine& m) {
+  HostTimes t;
+  const Framework& f = *plan.framework;
+  const HostCosts& host = f.host;
+  const bool fills = f.keeps.filled_tensors;
+  const std::int64_t tp = plan.mesh.size(Axis::tp), dp = plan.mesh.size(Axis::dp);
+  const double kernel = host.kernel + (fills ? host.fill : 0);
+  t.launch = m.host.launch + kernel / m.host.speed;
+  // Python's interpreter runs one thread at a time; backward is C++'s, a thread for each device.
+  const bool locked = plan.single_process && f.interpreter_lock;
+  t.launch_together = m.host.launch + kernel / m.host.speed * static_cast<double>(locked ? dp : 1);
+  t.collective = m.host.launch + host.collective / m.host.speed;
+  t.message = m.host.launch + host.message / m.host.speed;
+  t.synchronize = m.host.synchronize;
+  for (const HostCost& cost : kHostCosts) t.work[cost.work] = host.work[cost.work] / m.host.speed;
+  t.work[HostWork::call] = m.host.launch + (host.work[HostWork::call] + (fills ? host.call_fill : 0)) / m.host.speed;
+  // Tokens and their positions go to the first stage, labels and the loss's mask to the last, the mask of attention to both. The stages
+  // between get none, but are no slower than those for what they are charged here.
+  double& micro_batch = t.work[HostWork::micro_batch];
+  const auto& ends = plan.chunks.front();  // the first stage's: of one stage, or of stages in a V, it has the loss too
+  const bool both = std::ranges::any_of(ends, [](const ChunkPlan& c) { return c.last; });
+  if (tp > 1 && host.broadcasts > 0) micro_batch += t.collective * (both ? host.broadcasts : (host.broadcasts + 1) / 2);
+  // Who makes samples of masked words decides for each token whether to mask it: workers, beside all else, or the step itself.
+  if (plan.model.parts().objective == Objective::masked_words_and_order) {
+    const double making =
+        host.masked_token * static_cast<double>(plan.training.seq * plan.training.micro_batch) / m.host.speed;
+    if (plan.loader.workers > 0)
+      t.loader = making / static_cast<double>(plan.loader.workers);
+    else
+      micro_batch += making;
+  }
+  t.overlap_slowdown = m.device.communication_multiprocessors / m.device.multiprocessors;
+  const bool interleaved = plan.chunks[0].size() > 1;
+  t.messages_block = f.messages_block == MessagesBlock::always ||
+                     (f.messages_block == MessagesBlock::unless_interleaved && !interleaved);
+  t.loss_blocks = f.loss_blocks;
+  t.tensor_collectives_block = f.tensor_collectives_block;
+  t.immediate = m.immediate;
+  t.progress_in_calls = m.measured && m.measured->progress_in_calls;
+  t.graph_node = m.immediate ? m.host.launch : m.host.graph_node;
+  t.work[HostWork::graph] += m.immediate ? 0 : m.host.graph_launch;
+  if (!plan.capture) return t;
+  // A replayed step is one call of the framework's; what is left of its ops is the driver's, or, where the host is the
+  // device, a call each.
+  t.launch = t.launch_together = t.collective = t.message = t.graph_node;
+  const double micro = t.work[HostWork::micro_batch], step = t.work[HostWork::step];
+  t.work = {};
+  t.work[HostWork::micro_batch] = micro, t.work[HostWork::step] = step + m.host.graph_launch,
+  t.work[HostWork::call] = t.launch;
+  t.messages_block = t.loss_blocks = false;
+  return t;
+}
+
+}  // namespace
+
+HostTimes host_times(const Plan& plan, const Machine& m) {
+  HostTimes t = estimated_times(plan, m);
+  for (double* time :
+       {&t.launch, &t.launch_together, &t.collective, &t.message, &t.graph_node, &t.synchronize, &t.loader})
+    *time = whole_ticks(*time);
+  for (double& time : t.work) time = whole_ticks(time);
+  return t;
+}
+
+std::optional<std::string> why_lacking(const Needs& p, const Machine& machine, const Framework& framework) {
+  if (p.offload != Offload::none && !machine.knows_host_memory())
+    return fmt::format(
+        "offload {} on {}, whose file has no host.memory_mib, memory_gbps, adam_efficiency and copy_gbps, need them or "
+        "offload none",
+        name_of(p.offload), machine.name);
+  if (p.offload_activations.any() && !machine.knows_host_memory())
+    return fmt::format(
+        "offload_activations {} on {}, whose file has no host.memory_mib and copy_gbps, need them or "
+        "offload_activations none",
+        name_of(p.offload_activations), machine.name);
+  // Attention can be one op where it is core too.
+  const bool one_op = p.attention == AttentionKind::flash || framework.keeps.fused_attention;
+  if (one_op && !machine.attention_on(framework.attention))
+    return fmt::format(
+        "framework {} runs on the first FlashAttention, got {}, whose file has no attention.forward_flash_attention_1 "
+        "and "
+        "backward_flash_attention_1, need both or another framework. A framework that keeps its scores, such as "
+        "megatron-core, also runs attention core",
+        framework.name, machine.name);
+  for (const auto& [op, _] : framework.unfused)
+    if (!sim::can_be_unfused(op))
+      return fmt::format(
+          "framework {} has unfused {}, which is no op of the engine, need one such as rms_norm, swiglu or adam",
+          framework.name, op);
+  // Storage in 16 bits needs no units for it; tf32 is nothing but its units.
+  const bool converted = machine.immediate && p.precision != Precision::tf32;
+  if (p.precision == Precision::fp8 && p.fp8_recipe == Fp8Recipe::mxfp8 && !machine.device.mxfp8 && !converted)
+    return fmt::format(
+        "{} multiplies no MXFP8 (its file has no device.mxfp8), need a machine that does, such as B200-180GB, or "
+        "precision.fp8_recipe delayed, tensorwise or blockwise",
+        machine.name);
+  if (machine.device.peak_flops[static_cast<std::size_t>(p.precision)] > 0 || converted) return std::nullopt;
+  std::string has;
+  for (int i = 0; i < kPrecisionCount; ++i)
+    if (machine.device.peak_flops[i] > 0)
+      has += (has.empty() ? "" : ", ") + std::string(name_of(static_cast<Precision>(i)));
+  return fmt::format("{} has no {}, need one of {}", machine.name, name_of(p.precision), has);
+}
+
+std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks) {
+  // The ranks of a node share its processor where that is the device.
+  const int ranks_on_node = std::min<int>(static_cast<int>(ranks), machine.node.devices);
+  const double share = machine.immediate ? 1.0 / ranks_on_node : 1;
+  return std::make_unique<sim::CostModel>(machine, *plan.framework, share, plan.precision.units, ranks_on_node,
+                                          plan.keeps().filled_tensors);
+}
+
+std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine) {
+  return costs_of(plan, sim::slowest_of(machine, plan.mesh.world()), plan.mesh.world());
+}
+
+namespace {
+
+class Cluster final : public SimulatedCluster {
+ public:
+  Cluster(const Plan& plan, const Machine& machine, const Links& links, int stages, int ranks_per_stage)
+      : plan_(plan),
+        machine_(machine),
+        network_(stages, ranks_per_stage),
+        clocks_(static_cast<std::size_t>(stages), VirtualClock(host_times(plan, machine))) {
+    const int size = stages * ranks_per_stage;
+    for (int s = 0; s < stages; ++s)
+      worlds_.emplace_back(s * ranks_per_stage, size, network_, links, clocks_[static_cast<std::size_t>(s)]);
+  }
+
+  std::unique_ptr<Device> open_device(int stage, std::size_t memory_limit) override {
+    return std::make_unique<sim::SimDevice>(machine_.name, memory_limit, costs_of(plan_, machine_),
+                                            clocks_[static_cast<std::size_t>(stage)]);
+  }
+  World& world(int stage) override { return worlds_[static_cast<std::size_t>(stage)]; }
+  void leave(int stage) override { network_.leave(stage); }
+  bool is_echo(const std::exception_ptr& error) const override {
+    try {
+      std::rethrow_exception(error);
+    } catch (const SimNetwork::Stopped&) {
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+
+ private:
+  const Plan& plan_;
+  const Machine& machine_;
+  SimNetwork network_;
+  std::vector<VirtualClock> clocks_;
+  std::vector<SimWorld> worlds_;
+};
+
+}  // namespace
+
+std::unique_ptr<SimulatedCluster> open_cluster(const Plan& plan, const Machine& machine, const Links& links, int stages,
+                                               int ranks_per_stage) {
+  return std::make_unique<Cluster>(plan, machine, links, stages, ranks_per_stage);
+}
+
+}  // namespace mbench

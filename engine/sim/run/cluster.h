@@ -1,0 +1,55 @@
+// The ranks of a simulated job: one for each pipeline stage, each with its device, clock and world.
+#pragma once
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/comm/group.h"
+#include "engine/point/choices.h"
+#include "engine/point/offloaded_activations.h"
+#include "engine/sim/cost/cost_model.h"
+#include "engine/sim/cost/links.h"
+#include "engine/sim/play/clock.h"
+
+namespace mbench {
+
+struct Plan;
+
+// The properties of a step that decide which figures of a machine it needs.
+struct Needs {
+  Precision precision = Precision::f32;
+  AttentionKind attention = AttentionKind::core;
+  Offload offload = Offload::none;
+  Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;
+  OffloadedActivations offload_activations = {};
+};
+// The figures that such a step needs and the machine's file lacks, with the alternatives; nothing if it has all.
+std::optional<std::string> why_lacking(const Needs& needs, const Machine& machine, const Framework& framework);
+// Bytes that the framework's libraries hold permanently from a rank's allocator, for such a step.
+std::uint64_t library_memory(const Plan& plan);
+// The most bytes that the engine's own fused attention takes outside the allocator on a GPU: the workspace of its gradient.
+std::uint64_t attention_workspace(const Plan& plan, const Machine& machine);
+// What the host of the plan's framework pays for its calls.
+HostTimes host_times(const Plan& plan, const Machine& machine);
+// What kernels take on a rank's device, or on its share of one. `ranks`: of the job, where the plan stands for a larger one.
+std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks);
+std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine);
+
+// The ranks of a simulated job: one for each pipeline stage, to be run in a thread of its own. They wait for each other in their
+// groups, so each must leave() when it ends.
+class SimulatedCluster {
+ public:
+  virtual ~SimulatedCluster() = default;
+  // The device of a stage, able to hold so many bytes; opened once.
+  virtual std::unique_ptr<Device> open_device(int stage, std::size_t memory_limit) = 0;
+  virtual World& world(int stage) = 0;
+  virtual void leave(int stage) = 0;
+  // Whether a stage failed only because another one had ended.
+  virtual bool is_echo(const std::exception_ptr& error) const = 0;
+};
+// Plan, machine and links must outlive it.
+std::unique_ptr<SimulatedCluster> open_cluster(const Plan& plan, const Machine& machine, const Links& links, int stages,
+                                               int ranks_per_stage);
+
+}  // namespace mbench
