@@ -156,9 +156,6 @@ void keep_names(Side& side, const Side& recorded) {
   side.peak = std::move(peak), side.by_name = true;
 }
 
-std::string mib(double bytes) {
-  return fmt::format("{:.1f}", bytes / kMib);
-}
 std::string change(double bytes) {
   return fmt::format("{:+.1f}", bytes / kMib);
 }

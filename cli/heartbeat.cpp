@@ -28,7 +28,7 @@ bool sleep(const std::stop_token& stop, double seconds) {
 }
 
 // Whole lines in one write. A launcher that was stopped does not read: then nothing is said, and nobody waits for it.
-void say(const nlohmann::ordered_json& alive) {
+void say_alive(const nlohmann::ordered_json& alive) {
   pollfd fd = {STDERR_FILENO, POLLOUT, 0};
   if (::poll(&fd, 1, 0) <= 0 || !(fd.revents & POLLOUT)) return;
   const std::string line =
@@ -46,7 +46,7 @@ void Heartbeat::start(std::shared_ptr<const Pulse> pulse, int rank, double limit
       const Pulse::Sight sight = pulse->look();
       nlohmann::ordered_json alive = {{"rank", rank}, {"turn", sight.turn}};
       if (!sight.in.empty()) alive["in"] = sight.in;
-      say(alive);
+      say_alive(alive);
     } while (sleep(stop, period));
   });
 }
@@ -55,7 +55,7 @@ Heartbeat::~Heartbeat() {
   if (rank_ < 0) return;
   thread_.request_stop();
   thread_.join();
-  say({{"rank", rank_}, {"ends", true}});
+  say_alive({{"rank", rank_}, {"ends", true}});
 }
 
 void Deadline::start(std::shared_ptr<const Pulse> pulse, double limit_s,

@@ -18,10 +18,6 @@ namespace {
 
 constexpr std::size_t kTensors = 15;  // that are printed; the others are summed
 
-std::string mib(double bytes) {
-  return fmt::format("{:.1f}", bytes / kMib);
-}
-
 std::string table_of(const sim::PeakByTensor& peak, const sim::RankClasses::Class& ranks, std::uint64_t libraries) {
   std::string text = fmt::format(
       "  tensors      at the peak of rank {}{}: {} MiB{}\n", ranks.rank,

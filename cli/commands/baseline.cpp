@@ -17,7 +17,7 @@
 namespace mbench::cli {
 namespace {
 
-struct Arguments {
+struct BaselineArguments {
   std::string folder = "baselines";
   std::vector<std::string> results;
   std::string machine, point, metric;
@@ -42,7 +42,7 @@ void refuse_disturbed(const std::vector<ResultFile>& results) {
        disturbed.size() == 1 ? "" : ", ...");
 }
 
-void add(const Arguments& args) {
+void add(const BaselineArguments& args) {
   if (const auto checks = std::count_if(args.results.begin(), args.results.end(), is_check_file); checks > 0) {
     if (checks != static_cast<std::ptrdiff_t>(args.results.size()))
       fail(ErrorKind::bad_input, "baseline add", "got {} checks among {} files, need only checks or only results",
@@ -70,7 +70,7 @@ void add(const Arguments& args) {
   }
 }
 
-std::vector<reports::StoredBaseline> selected(const Arguments& args) {
+std::vector<reports::StoredBaseline> selected(const BaselineArguments& args) {
   auto stored = reports::select_baselines(reports::read_baselines(args.folder), args.machine, args.point);
   if (stored.empty())
     fail(ErrorKind::bad_input, args.folder, "no stored point{}{}",
@@ -97,7 +97,7 @@ std::string flags_text(const reports::BaselineEntry& entry) {
   return text;
 }
 
-void list(const Arguments& args) {
+void list(const BaselineArguments& args) {
   const auto stored = selected(args);
   const auto labels = labels_of(stored);
   reports::Section section;
@@ -126,7 +126,7 @@ void list(const Arguments& args) {
   }
 }
 
-void show(const Arguments& args) {
+void show(const BaselineArguments& args) {
   const auto stored = selected(args);
   for (const reports::StoredBaseline& s : stored) {
     print(fmt::format("## {}\n\n- Machine: {}\n- Point: {}\n\n", s.path,
@@ -160,7 +160,7 @@ void show(const Arguments& args) {
   }
 }
 
-void remove(const Arguments& args) {
+void remove(const BaselineArguments& args) {
   if (args.machine.empty() && args.point.empty() && args.revision.empty() && args.before.empty())
     fail(ErrorKind::bad_input, "baseline rm",
          "what to remove is not said, need --machine, --point, --revision or --before");
@@ -175,7 +175,7 @@ void remove(const Arguments& args) {
   print(fmt::format("{} {} removed\n", removed, removed == 1 ? "entry" : "entries"));
 }
 
-void pin(const Arguments& args) {
+void pin(const BaselineArguments& args) {
   const auto pinned = reports::pin_entries(selected(args), args.revision);
   if (pinned.empty())
     fail(ErrorKind::bad_input, args.folder,
@@ -183,16 +183,16 @@ void pin(const Arguments& args) {
   for (const std::string& path : pinned) print(path + "\n");
 }
 
-void unpin(const Arguments& args) {
+void unpin(const BaselineArguments& args) {
   for (const std::string& path : reports::unpin_entries(selected(args))) print(path + "\n");
 }
 
-CLI::App* with_folder(CLI::App* command, const std::shared_ptr<Arguments>& args) {
+CLI::App* with_folder(CLI::App* command, const std::shared_ptr<BaselineArguments>& args) {
   command->add_option("--dir", args->folder, "Folder of the baselines")->capture_default_str();
   return command;
 }
 
-CLI::App* with_selection(CLI::App* command, const std::shared_ptr<Arguments>& args) {
+CLI::App* with_selection(CLI::App* command, const std::shared_ptr<BaselineArguments>& args) {
   with_folder(command, args);
   command->add_option("--machine", args->machine, "Only machines whose name holds this text");
   command->add_option("--point", args->point, "Only points whose id begins with this text");
@@ -215,7 +215,7 @@ void add_baseline(CLI::App& app, Exit&) {
       "  mbench baseline pin --revision v1.0        # what --against pinned and --budget hold later results against\n"
       "  mbench baseline list; mbench baseline show --point 9896; mbench baseline rm --before 2026-01-01\n"
       "Exit codes: 0 done; 2 bad usage, or a file that cannot be read or written.");
-  auto args = std::make_shared<Arguments>();
+  auto args = std::make_shared<BaselineArguments>();
 
   CLI::App* adding = with_folder(command->add_subcommand("add", "Add an entry for every point of a result file"), args);
   adding->add_option("RESULT", args->results, "Result files, as written by mbench sweep, or the folders of sweeps")

@@ -23,7 +23,7 @@
 namespace mbench::cli {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   std::string result, baseline, revision, against = "newest", format = "md";
   std::vector<std::string> thresholds, metrics, fail_on, again, old_again, budgets, allow_different;
   std::vector<std::string> memory;  // A and B
@@ -38,7 +38,7 @@ bool is_stored_folder(const std::string& baseline) {
 
 // NEW and what it is compared with: a result, as a file or the folder of its sweep, or a folder of stored baselines. Two
 // large files are read at once.
-std::pair<ResultFile, ResultFile> read_both(const Arguments& args, const reports::CompareOptions& options) {
+std::pair<ResultFile, ResultFile> read_both(const CompareArguments& args, const reports::CompareOptions& options) {
   const std::string new_file = sweeps::results_file(args.result);
   const std::string old_file = sweeps::results_file(args.baseline);
   if (std::error_code none; !std::filesystem::exists(args.baseline, none))
@@ -71,7 +71,7 @@ std::vector<ResultFile> read_all(const std::vector<std::string>& paths) {
 }
 
 // Holds NEW against the pinned entry of each point too, or its oldest.
-void hold_budget(reports::Comparison& comparison, const Arguments& args, const ResultFile& now,
+void hold_budget(reports::Comparison& comparison, const CompareArguments& args, const ResultFile& now,
                  const reports::Budget& budget) {
   reports::CompareOptions options = reports::budget_options(budget);
   options.allow_different = args.allow_different;
@@ -81,7 +81,7 @@ void hold_budget(reports::Comparison& comparison, const Arguments& args, const R
 }
 
 // The commands that make NEW what later results are held against.
-std::vector<std::string> how_to_accept(const Arguments& args, const reports::CompareOptions& options) {
+std::vector<std::string> how_to_accept(const CompareArguments& args, const reports::CompareOptions& options) {
   const auto quoted = [](const std::string& path) {
     std::string out = "'";
     for (const char c : path) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -134,7 +134,7 @@ constexpr const char* kCompareFooter =
     "Exit codes: 0 no regression; 1 regression, or a verdict of --fail-on; 2 bad usage, or nothing can be "
     "compared.";
 
-void print_memory(Arguments args) {
+void print_memory(CompareArguments args) {
   if (!args.result.empty() || !args.baseline.empty())
     fail(ErrorKind::bad_input, "--memory", "compares A with B, got {} too, need neither NEW nor --baseline",
          args.result.empty() ? "--baseline" : "NEW");
@@ -143,7 +143,7 @@ void print_memory(Arguments args) {
   std::fwrite(out.data(), 1, out.size(), stdout);
 }
 
-void check_sides(const Arguments& args) {
+void check_sides(const CompareArguments& args) {
   if (args.result.empty()) fail(ErrorKind::bad_input, "NEW", "nothing to judge, need a result file or --memory A B");
   if (args.baseline.empty())
     fail(ErrorKind::bad_input, "--baseline", "nothing to judge {} by, need a result or a folder of baselines",
@@ -154,7 +154,7 @@ void check_sides(const Arguments& args) {
 }
 
 // Prints the comparison; whether it fails.
-bool compare(const Arguments& args) {
+bool compare(const CompareArguments& args) {
   check_sides(args);
   reports::CompareOptions options;
   for (const std::string& text : args.thresholds) reports::set_threshold(options.thresholds, text);
@@ -195,7 +195,7 @@ bool compare(const Arguments& args) {
 
 void add_compare(CLI::App& app, Exit& exit) {
   CLI::App* command = app.add_subcommand("compare", "Compare results with a baseline; exit 1 on a regression");
-  auto args = std::make_shared<Arguments>();
+  auto args = std::make_shared<CompareArguments>();
   command->add_option(
       "NEW", args->result,
       "Result file to judge, or the folder of its sweep; or a check file of mbench check; needs --baseline");

@@ -125,7 +125,7 @@ std::string energy_text(double joules) {
          : mwh >= 1  ? fmt::format("{:.3g} MWh", mwh)
                      : fmt::format("{:.3g} kWh", mwh * 1000);
 }
-std::string time_text(double seconds) {
+std::string years_or_less(double seconds) {
   if (!(seconds < 1000 * 365.25 * 86400)) return "more than 1000 years";
   return seconds > 2 * 86400.0 ? fmt::format("{:.1f} days", seconds / 86400) : format_duration(seconds);
 }
@@ -154,12 +154,12 @@ void print_cost(const Row& row, const reports::StepFacts& step, const reports::R
   line("step", fmt::format("{:.4g} s, {} tokens, {} device{}{}", step.seconds, count_text(step.tokens), step.devices,
                            step.devices == 1 ? "" : "s", row.result.simulated ? " (simulated)" : ""));
   line("steps", of(cost.steps, count_text));
-  line("training only", of(cost.work, time_text));
+  line("training only", of(cost.work, years_or_less));
   const bool mtbf = asked.device_mtbf.has_value(), bandwidth = asked.checkpoint_bandwidth.has_value(),
              restart = asked.restart.has_value();
   const std::string failures =
       unknown({{"--mtbf", mtbf}, {"--checkpoint-bandwidth", bandwidth}, {"--restart", restart}});
-  known("MTBF of the job", cost.job_mtbf, time_text, unknown({{"--mtbf", mtbf}}));
+  known("MTBF of the job", cost.job_mtbf, years_or_less, unknown({{"--mtbf", mtbf}}));
   const bool small = step.checkpoint_bytes < 1e9;
   line("checkpoint", fmt::format("{:.4g} {}{}", step.checkpoint_bytes / (small ? 1e6 : 1e9), small ? "MB" : "GB",
                                  cost.checkpoint ? ", " + of(*cost.checkpoint, format_duration) : ""));
@@ -167,7 +167,7 @@ void print_cost(const Row& row, const reports::StepFacts& step, const reports::R
   known("failures", cost.failures, count_text, failures);
   known(
       "goodput", cost.goodput, [](double x) { return fmt::format("{:.1f} %", 100 * x); }, failures);
-  known("elapsed", cost.elapsed, time_text, failures);
+  known("elapsed", cost.elapsed, years_or_less, failures);
   if (cost.goodput && cost.goodput->high < kHardly)
     line("",
          "the job fails so often that it hardly comes on, need a larger --mtbf or --checkpoint-bandwidth, or fewer "

@@ -11,11 +11,11 @@
 namespace mbench::cli {
 
 void add_help(CLI::App& app, Exit&) {
-  struct Arguments {
+  struct HelpArguments {
     std::vector<std::string> fields;
     std::string format = "text";
   };
-  auto args = std::make_shared<Arguments>();
+  auto args = std::make_shared<HelpArguments>();
   CLI::App* command = app.add_subcommand("help", "Prints what the fields of a spec mean: values, default, unit");
   command->add_option("FIELD", args->fields, "fields, as a spec names them; without one: a line on each");
   command

@@ -22,7 +22,7 @@
 namespace mbench::cli {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::vector<std::string> results;
   reports::ReportOptions options;
   std::vector<std::string> compared;  // NEW and OLD
@@ -34,7 +34,7 @@ void say(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) fmt::print(stderr, "mbench: {}\n", note);
 }
 
-void check(const Arguments& args) {
+void check(const ReportArguments& args) {
   if (!args.compared.empty()) {
     if (!args.results.empty())
       fail(ErrorKind::bad_input, "--compare", "is a page of two results, got {} more, need none", args.results.size());
@@ -60,7 +60,7 @@ void write_out(const std::string& text, const std::string& path) {
     write_file_atomically(path, text);
 }
 
-void write_all_plots(const std::vector<reports::HtmlSource>& sources, const Arguments& args,
+void write_all_plots(const std::vector<reports::HtmlSource>& sources, const ReportArguments& args,
                      std::vector<reports::Plot> plots) {
   for (const reports::HtmlSource& source : sources) {
     reports::BuiltPlots built = reports::report_plots(source.file, args.options);
@@ -75,7 +75,7 @@ void write_all_plots(const std::vector<reports::HtmlSource>& sources, const Argu
   if (!files.names.empty()) fmt::print(stderr, "mbench: {} files in {}\n", files.names.size(), args.plots);
 }
 
-void run(const Arguments& args) {
+void run(const ReportArguments& args) {
   check(args);
   if (!args.compared.empty()) {
     const ResultFile now = read_result_file(sweeps::results_file(args.compared.at(0))),
@@ -132,7 +132,7 @@ void run(const Arguments& args) {
 void add_report(CLI::App& app, Exit&) {
   CLI::App* command =
       app.add_subcommand("report", "Render stored results as tables (markdown, CSV, JSON), a page (HTML) or plots");
-  auto args = std::make_shared<Arguments>();
+  auto args = std::make_shared<ReportArguments>();
   command->add_option(
       "RESULT", args->results,
       "Result files, as written by mbench sweep, or the folders of sweeps; or check files of mbench check");

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct TrendArguments {
   std::string folder = "baselines", machine, point, metric = "time", format = "md", plot;
 };
 
@@ -33,7 +33,7 @@ void draw(const std::vector<reports::Trend>& trends, const std::string& file) {
 
 void add_trend(CLI::App& app, Exit&) {
   CLI::App* command = app.add_subcommand("trend", "Stored points over time, and where they changed");
-  auto args = std::make_shared<Arguments>();
+  auto args = std::make_shared<TrendArguments>();
   command->add_option("--dir", args->folder, "Folder of the baselines")->capture_default_str();
   command->add_option("--machine", args->machine, "Only machines whose name holds this text");
   command->add_option("--point", args->point, "Only points whose id begins with this text");
