@@ -7,7 +7,6 @@
 #pragma once
 #include <functional>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <variant>
 
