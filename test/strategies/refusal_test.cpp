@@ -321,7 +321,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(of_experts(R"("expert_rank_capacity": 1.5)") ==
         "expert_rank_capacity 1.5 is not built into this binary, need expert_rank_capacity 0");
   CHECK(of_experts(R"("expert_rank_capacity": 1.5, "paged_stash": 1.1)") ==
-        "paged_stash 1.1 is not built into this binary, need paged_stash 0");
+        "paged_stash 1.1 is not built into this binary, need paged_stash 0 and expert_rank_capacity 0");
   CHECK(why(R"("placement": "cyclic")") ==
         "placement cyclic is for simulation only, and the device is cpu, need block");
   CHECK(why(R"("background_load": 0.5, "device": "cuda")") ==
