@@ -328,8 +328,8 @@ struct CloseBounds::Memo {
   // layers.
   bool layers_alone(const Point& p) const {
     if (p.zero == Zero::oss || p.zero == Zero::oss_sdp) return false;  // whole parameters have owners
-    if (alternates(p, kinds_of(p)) && p.dp * p.cp > 1)
-      return false;  // a layer travels while one of another kind computes
+    // State of a layer travels while one of another kind computes.
+    if (alternates(p, kinds_of(p)) && (p.dp * p.cp > 1 || p.offload != Offload::none)) return false;
     if (p.zero == Zero::stage_3 || p.zero == Zero::fsdp || p.dp * p.cp == 1) return true;
     if (p.model.experts > 0) return false;
     const double bytes = bounds.layer_state(p)[static_cast<std::size_t>(Category::gradients)];

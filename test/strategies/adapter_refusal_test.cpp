@@ -42,7 +42,7 @@ TEST_CASE("adapters on a base in 4 bits: what it goes with, and for what it does
   const char* experts = R"({"preset": "mixtral-bytes-4m", "expert_ffn": 128})";
   CHECK(why(R"("adapter": "lora:4,base=nf4-double", "dp": 2, "ep": 2)", experts) == "");
   CHECK_THAT(why(R"("adapter": "lora:4,base=nf4", "tp": 2, "etp": 2, "sequence_parallel": true)",
-                 R"({"preset": "mixtral-bytes-4m", "expert_ffn": 64})"),
+                 R"({"preset": "mixtral-bytes-4m", "hidden": 256, "heads": 4, "expert_ffn": 64})"),
              Contains("64 weights of a row together, got rows of 32"));
   const char* few =
       R"({"family": "llama", "layers": 2, "hidden": 256, "heads": 4, "kv_heads": 2, "ffn": 256, "vocab": 64,
