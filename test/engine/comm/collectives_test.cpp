@@ -2,7 +2,7 @@
 #include "engine/comm/collectives.h"
 
 #include "engine/base/error.h"
-#include "engine/sim/counting.h"
+#include "engine/sim/run/counting.h"
 #include "test/catch.h"
 
 using namespace mbench;
