@@ -159,7 +159,7 @@ void Optimizer::make_pieces() {
 // Of each parameter what this rank owns of it, without the alignment behind it.
 void Optimizer::make_pieces_of_parameters() {
   std::vector<std::int64_t> used(states_.size(), 0);  // of states by rows and columns
-  for (const StateLayout::Own& own : store_.layout().own())
+  for (const StateLayout::Own& own : owned_ranges())
     for (const auto& p : store_.all()) {
       const std::int64_t begin = std::max(own.begin, p->offset), end = std::min(own.end, p->offset + p->local.numel());
       if (begin >= end) continue;
