@@ -288,9 +288,11 @@ const std::vector<FixedField>& fixed_fields() {
 }
 
 const std::vector<FixedField>& fixed_choices() {
-  static const std::vector<FixedField> all = {{"precision tf32", "GPUs and simulated machines alone have it"},
-                                              {"precision mxfp8", "is fp8 with that fp8_recipe, which is drawn"},
-                                              {"data tokens:FILE", "words as of text:FILE, read by test_data"}};
+  static const std::vector<FixedField> all = {
+      {"precision tf32", "GPUs and simulated machines alone have it"},
+      {"precision mxfp8", "is fp8 with that fp8_recipe, which is drawn"},
+      {"cross_entropy_fusion liger", "of torch-eager, torch-ddp and deepspeed, which layouts of the table run as"},
+      {"data tokens:FILE", "words as of text:FILE, read by test_data"}};
   return all;
 }
 
