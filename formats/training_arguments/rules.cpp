@@ -148,8 +148,7 @@ void read_arguments_adapter(Reading& r) {
     text += targets_of(r, r.value("lora_target_modules", "all"), "lora_target_modules");
   if (four) text += doubled == json(true) ? ",base=nf4-double" : ",base=nf4";
   r.set("adapter", text);
-  if (r.number("lora_dropout", 0) != 0)
-    r.note(fmt::format("forecast as without {}", r.quoted("lora_dropout")));
+  if (r.number("lora_dropout", 0) != 0) r.note(fmt::format("forecast as without {}", r.quoted("lora_dropout")));
 }
 
 // transformers' default is PyTorch's scaled_dot_product_attention.

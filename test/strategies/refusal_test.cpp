@@ -292,7 +292,7 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   const std::string liger = R"("framework": {"preset": "torch-eager", "cross_entropy_fusion": "liger"})";
   CHECK(why(liger) == "");
   CHECK(why(liger + R"(, "tp": 2)") ==
-        "cross_entropy_fusion liger with tp 2 is not built into this binary, need tp 1 or "
+        "cross_entropy_fusion liger with tp 2 is not built into this binary, need tp 1, or "
         "framework.cross_entropy_fusion te or torch");
   const auto bert = strategies::why_not(point_of(R"({"model": "bert-base", "seq": 64, )" + liger + "}"));
   CHECK_THAT(bert.value().reason, Contains("whose logits have a bias or a layer before them"));
