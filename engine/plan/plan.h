@@ -104,8 +104,6 @@ struct Plan {
   bool equal_shares =
       true;  // with balanced routing: all experts have the same number of rows, whatever tokens a rank dispatches
   double routing_imbalance = 1;  // of the fullest rank's rows over the mean, in simulation
-  // Rows that a rank's experts have room for, and the size of the stash of what they keep, both over the mean; 0: none.
-  double expert_rank_capacity = 0, paged_stash = 0;
 
   Flow hidden;  // activations between branches, [seq, batch, hidden]
   // What a role means; see role(). For experts, the weight [experts, out, in] is over etp x ep. The column's `input` to `consumed` brings
