@@ -77,6 +77,8 @@ class Device {
   bool in_one_call() const { return calls_ > 0; }
   // Of how many like kernels, on streams of their own, one that is enqueued now is; 1 outside such a call.
   std::int64_t parts_of_call() const { return parts_; }
+  // Whether its FP8 GEMMs take an operand whose codes lie along the outer dim (ops::Fp8Operand), so that none is transposed.
+  virtual bool multiplies_turned_fp8() const { return false; }
   // Starts to read the device's sensors; null where it has none that can be read.
   virtual std::unique_ptr<Gauge> gauge() { return nullptr; }
   // Runs `step` and remembers what it gives the device, to be replayed; it may neither read nor write values. The step

@@ -209,6 +209,7 @@ Framework read_body(const json& body, const std::string& file) {
   flag("tensor_collectives_block", f.tensor_collectives_block);
   flag("loss_blocks", f.loss_blocks);
   flag("interpreter_lock", f.interpreter_lock);
+  flag("attention_workspace", f.attention_workspace);
   flag("holds_logits", f.holds_logits);
   if (const json* buckets = top.find("buckets")) f.buckets = read_buckets(*buckets, top.path("buckets"));
   if (const json* autocast = top.find("autocast")) f.autocast = read_autocast(*autocast, top.path("autocast"));
@@ -358,7 +359,7 @@ Framework combined(const FrameworkFile& preset, const FrameworkFile& host,
   };
   const bool own = &preset == &host || (preset.file_ == host.file_ && preset.name_ == host.name_);
   Framework f = with_options(host);
-  f.name = preset.name_, f.description = preset.description_, f.host_name = host.name_;
+  f.name = preset.name_, f.description = preset.description_;
   if (!own) {
     const Framework kept = with_options(preset);
     f.keeps = kept.keeps, f.buckets = kept.buckets, f.autocast = kept.autocast, f.holds_logits = kept.holds_logits;

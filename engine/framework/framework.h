@@ -86,13 +86,15 @@ struct ChosenOption {
 
 struct Framework {
   std::string name, description;
-  std::string host_name;  // whose host costs and kernels these are
   Keeps keeps;
   HostCosts host;
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
   AttentionKernels attention = AttentionKernels::best;
   double attention_forward = 1, attention_backward = 1;  // its own speed relative to those kernels
-  UnfusedOps unfused;                                    // ops that are not one kernel each
+  // Its fused attention has a workspace outside the allocator for the gradient: pieces of the scores' gradient where parts
+  // are summed in one order (ops/attention_pieces.h), else the queries' gradients in f32.
+  bool attention_workspace = false;
+  UnfusedOps unfused;  // ops that are not one kernel each
   FrameworkMemory memory;
   GradientBuckets buckets;
   Autocast autocast;          // of 16-bit points

@@ -64,6 +64,8 @@ struct Keeps {
       128;  // rows of word tables on each rank of tp are a multiple of this; 1: a multiple of the tp ranks only
   bool chunked_loss =
       false;  // logits of some positions at a time, and in forward all gradients that follow from them / of all positions
+  bool transposed_fp8 =
+      false;  // FP8 operands are transposed for GEMMs along their rows on every device / where the device needs it
   bool filled_tensors = false;  // in simulation, every new tensor is filled before it is written / not filled
 
   bool operator==(const Keeps&) const = default;
@@ -97,6 +99,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"copied_gathers", &Keeps::copied_gathers},
     {"captured_inputs", &Keeps::captured_inputs},
     {"chunked_loss", &Keeps::chunked_loss},
+    {"transposed_fp8", &Keeps::transposed_fp8},
     {"filled_tensors", &Keeps::filled_tensors},
 };
 

@@ -44,15 +44,45 @@ void need_statistics(std::string_view op, const AttentionShape& s, const Tensor&
 double gemm_flops(const AttentionShape& s, std::int64_t dim) {
   const double seq = static_cast<double>(s.seq), heads = static_cast<double>(s.batches()),
                width = static_cast<double>(dim);
-  if (s.window > 0) return 2 * heads * s.visible_pairs() * width;
+  if (s.window > 0 || s.documents) return 2 * heads * s.visible_pairs() * width;
   return 2 * heads * seq * seq * width * (s.causal ? 0.5 : 1);
 }
 
 void need_positions(std::string_view op, const AttentionShape& s, const Tensor& probs) {
   mbench::check(s.window >= 0 && s.softcap >= 0, op, "window {} and softcap {}, need at least 0", s.window, s.softcap);
-  mbench::check(s.plain() || !probs, op, "kept probabilities with a window, a softcap or slopes, need none");
+  mbench::check((s.window == 0 && s.softcap == 0 && !s.alibi) || !probs, op,
+                "kept probabilities with a window, a softcap or slopes, need none");
+  if (s.documents)
+    mbench::check(s.map.q0 + s.seq <= s.documents->seq() && s.map.k0 + s.seq <= s.documents->seq(), op,
+                  "documents of {} tokens, got {} queries from {} and keys from {}, need all within them",
+                  s.documents->seq(), s.seq, s.map.q0, s.map.k0);
   mbench::check(!s.causal || s.ahead() == 0, op, "causal block of query {} and key {}, need the same", s.map.q0,
                 s.map.k0);
+}
+
+// Summed over queries [q0, q1) of one document: the keys of [k0, k1) that are at most q + ahead.
+double keys_up_to(std::int64_t q0, std::int64_t q1, std::int64_t k0, std::int64_t k1, std::int64_t ahead) {
+  // None before `from`, one more for each query from there on, and all from `to` on.
+  const std::int64_t from = std::clamp(k0 - ahead, q0, q1), to = std::clamp(k1 - ahead, from, q1);
+  const double first = static_cast<double>(from + ahead - k0 + 1), rising = static_cast<double>(to - from);
+  return rising * (2 * first + rising - 1) / 2 + static_cast<double>(q1 - to) * static_cast<double>(k1 - k0);
+}
+
+// The pairs of a query and a key that it sees, document by document.
+double pairs_within(const AttentionShape& s) {
+  const Documents& all = *s.documents;
+  double pairs = 0;
+  for (std::int64_t d = all.at(s.map.q0); d < all.count() && all.first(d) < s.map.q0 + s.seq; ++d) {
+    const auto within = [&](std::int64_t position, std::int64_t first) {
+      return std::clamp<std::int64_t>(position - first, 0, s.seq);
+    };
+    const std::int64_t q0 = within(all.first(d), s.map.q0), q1 = within(all.end(d), s.map.q0),
+                       k0 = within(all.first(d), s.map.k0), k1 = within(all.end(d), s.map.k0);
+    if (k0 == k1) continue;
+    pairs += s.causal ? keys_up_to(q0, q1, k0, k1, 0) : static_cast<double>((q1 - q0) * (k1 - k0));
+    if (s.window > 0) pairs -= keys_up_to(q0, q1, k0, k1, s.ahead() - s.window);
+  }
+  return pairs;
 }
 
 // Of queries and outputs, and of keys and values.
@@ -64,6 +94,7 @@ double operand_bytes(const AttentionShape& s, DType t) {
 }  // namespace
 
 double AttentionShape::visible_pairs() const {
+  if (documents) return pairs_within(*this);
   const double n = static_cast<double>(seq);
   if (window == 0) return causal ? n * (n + 1) / 2 : n * n;
   if (causal) {

@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 
+#include "engine/base/documents.h"
 #include "engine/ops/matrix.h"
 
 namespace mbench::ops {
@@ -24,18 +25,26 @@ struct AttentionShape {
   std::int64_t window = 0;     // how many keys a query sees, up to its own position; 0: all
   float softcap = 0;           // c: a scaled score becomes c tanh(score / c); 0: none
   bool alibi = false;          // then a score falls by slope(head) for each position that its key is before the query
+  // Of the whole sequence, optional: a query sees the keys of its own document only. Position 0 is query map.q0 and key map.k0.
+  DocumentsOrNone documents = nullptr;
+  Tensor document_bounds{};  // with kept probabilities, see engine/ops/softmax.h
 
   // How many positions query 0 is after key 0, in a block of a longer sequence.
   std::int64_t ahead() const { return map.q0 - map.k0; }
   // The keys that query q may see: [first_key, end_key), which may be none.
-  std::int64_t end_key(std::int64_t q) const { return causal ? q + 1 : seq; }
+  std::int64_t end_key(std::int64_t q) const {
+    const std::int64_t end = causal ? q + 1 : seq;
+    return documents ? std::clamp<std::int64_t>(documents->end_of(map.q0 + q) - map.k0, 0, end) : end;
+  }
   std::int64_t first_key(std::int64_t q) const {
-    return window == 0 ? 0 : std::clamp<std::int64_t>(q + ahead() - window + 1, 0, end_key(q));
+    std::int64_t first = window == 0 ? 0 : q + ahead() - window + 1;
+    if (documents) first = std::max(first, documents->first_of(map.q0 + q) - map.k0);
+    return first <= 0 ? 0 : std::min(first, end_key(q));
   }
   // Summed over all queries.
   double visible_pairs() const;
   // Whether scores are only scaled dot products, with all keys before a query.
-  bool plain() const { return window == 0 && softcap == 0 && !alibi; }
+  bool plain() const { return window == 0 && softcap == 0 && !alibi && !documents; }
 
   std::int64_t batches() const { return batch * heads; }
   std::int64_t groups() const { return batches() / group; }

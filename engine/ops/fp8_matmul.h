@@ -8,13 +8,16 @@
 namespace mbench::ops {
 
 struct Fp8Operand {
-  Tensor codes;    // [outer, inner]; of NVFP4 [outer, inner / 2]
+  Tensor codes;    // [outer, inner], or [inner, outer] if turned; of NVFP4 [outer, inner / 2]
   Tensor inverse;  // of scales: [1] f32, or as QuantiseBlocks has them
   Fp8Blocks blocks = Fp8Blocks::tensor;
   Tensor amax{};  // [1] f32, of NVFP4: see QuantiseBlocks
+  // Whether codes lie along the outer dim. Only one scale for the tensor allows it, and only some devices multiply it
+  // so (Device::multiplies_turned_fp8).
+  bool turned = false;
 
-  std::int64_t outer() const { return codes.shape()[0]; }
-  std::int64_t inner() const { return codes.shape()[1] * (of_nvfp4(blocks) ? 2 : 1); }
+  std::int64_t outer() const { return codes.shape()[turned ? 1 : 0]; }
+  std::int64_t inner() const { return codes.shape()[turned ? 0 : 1] * (of_nvfp4(blocks) ? 2 : 1); }
 };
 
 struct Fp8Matmul {
@@ -38,6 +41,8 @@ struct Fp8Matmul {
       const Shape& s = x->codes.shape();
       mbench::check(s.rank() == 2 && s[0] % kMultiple == 0 && s[1] % kMultiple == 0, name,
                     "operand, got {}, need a matrix of multiples of {}", s, kMultiple);
+      mbench::check(!x->turned || x->blocks == Fp8Blocks::tensor, name,
+                    "operand, got a turned one with scales of blocks, need one scale");
       mbench::check(x->blocks != Fp8Blocks::mx || s[1] % QuantiseBlocks::kMxBlock == 0, name,
                     "inner dim, got {}, need a multiple of {}", s[1], QuantiseBlocks::kMxBlock);
       QuantiseBlocks::need_scales(name, "inverse", x->inverse, x->outer(), x->inner(), x->blocks);

@@ -1,7 +1,7 @@
 // Scaled, masked softmax of attention scores [batch, heads, seq_q, seq_k] over keys:
 // probs = softmax(scale * scores), hidden keys get probability 0. What hides a key: `causal` (k > q), or
-// `mask` (u8, 1 = hidden, [1 or batch, seq_q, seq_k]), or keep[b, k] == 0. A row with no key left is all
-// zeros.
+// `mask` (u8, 1 = hidden, [1 or batch, seq_q, seq_k]), or keep[b, k] == 0, or that it lies outside [bounds[0, q], bounds[1, q]).
+// A row with no key left is all zeros.
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -14,8 +14,9 @@ struct Softmax {
   Tensor probs;   // like scores; may be scores itself
   float scale = 1;
   bool causal = false;
-  Tensor mask;  // optional
-  Tensor keep;  // optional [batch, seq_k] u8
+  Tensor mask;      // optional
+  Tensor keep;      // optional [batch, seq_k] u8
+  Tensor bounds{};  // optional [2, seq_q] i64
   void check() const {
     need_float(name, "scores", scores);
     need_same(name, "probs", probs, scores);
@@ -23,6 +24,7 @@ struct Softmax {
     mbench::check(s.rank() == 4, name, "scores must have 4 dims, got {}", s);
     if (mask) need_shape(name, "mask", mask, {mask.shape()[0], s[2], s[3]});
     if (keep) need_shape(name, "keep", keep, {s[0], s[3]});
+    if (bounds) need_shape(name, "bounds", bounds, {2, s[2]}), need_dtype(name, "bounds", bounds, DType::i64);
   }
   Cost cost() const { return {8.0 * static_cast<double>(scores.numel()), bytes_of(scores) + bytes_of(probs)}; }
 };

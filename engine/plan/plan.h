@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/documents.h"
 #include "engine/base/dtype.h"
 #include "engine/framework/framework.h"
 #include "engine/plan/mesh.h"
@@ -36,6 +37,11 @@ struct TrainingPlan {
   std::int64_t lr_warmup = 0;
   double weight_decay = 0;
   double clip_grad = 0;
+  // What is packed into every sequence. Null: a sequence is one document.
+  DocumentsOrNone documents = nullptr;
+  bool reset_positions = true;  // positions restart in each document
+  // The documents where positions restart in them.
+  const Documents* positions_by() const { return reset_positions ? documents.get() : nullptr; }
 };
 
 // Consecutive layers on one stage. A stage has more than one chunk under the interleaved schedule.
@@ -73,6 +79,8 @@ struct PrecisionPlan {
   std::optional<Fp8Recipe> fp8 = std::nullopt;
   std::int64_t first_in_16_bits = 0, last_in_16_bits = 0;  // layers at the start and the end whose GEMMs are not
   bool fp8_parameters = false;  // these GEMMs' weights are kept in FP8 only / in 16 bits, with an FP8 copy
+  // The device multiplies FP8 operands with one scale as they lie, so that none is transposed (ops::Fp8Operand).
+  bool turned_fp8 = false;
 
   // Whether the GEMMs of a layer stay in 16 bits where others have a recipe.
   bool in_16_bits(std::int64_t layer, std::int64_t layers) const {
@@ -104,6 +112,9 @@ struct Plan {
   bool equal_shares =
       true;  // with balanced routing: all experts have the same number of rows, whatever tokens a rank dispatches
   double routing_imbalance = 1;  // of the fullest rank's rows over the mean, in simulation
+  // Rows that the experts of a rank have room for, over the mean; what is beyond is dropped. 0: as many as come. And the size of the stash for
+  // what their forwards keep, over what balanced rows would take; 0: none.
+  double expert_rank_capacity = 0, paged_stash = 0;
 
   Flow hidden;  // activations between branches, [seq, batch, hidden]
   // What a role means; see role(). For experts, the weight [experts, out, in] is over etp x ep. The column's `input` to `consumed` brings

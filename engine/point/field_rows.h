@@ -25,7 +25,8 @@ ordered_json written(const T& value) {
     return name_of(value);
   else if constexpr (std::is_same_v<T, ModelSpec>)
     return write_model(value);
-  else if constexpr (std::is_same_v<T, RouterMode> || std::is_same_v<T, AdapterSpec>)
+  else if constexpr (std::is_same_v<T, RouterMode> || std::is_same_v<T, AdapterSpec> ||
+                     std::is_same_v<T, DocumentLengths>)
     return str(value);
   else if constexpr (std::is_same_v<T, Recompute> || std::is_same_v<T, OffloadedActivations> ||
                      std::is_same_v<T, NodePlacement>)

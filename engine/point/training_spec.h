@@ -6,6 +6,7 @@
 
 #include "engine/point/adapter.h"
 #include "engine/point/choices.h"
+#include "engine/point/document_lengths.h"
 #include "engine/point/router.h"
 
 namespace mbench {
@@ -23,7 +24,9 @@ struct TrainingSpec {
   double routing_imbalance = 1;
   AttentionKind attention = AttentionKind::core;
   std::string data = "synthetic";
-  AdapterSpec adapter;  // with one, only its weights are trained
+  DocumentLengths document_lengths;  // of what is packed into a sequence; with them
+  bool reset_positions = true;       // positions restart in each document
+  AdapterSpec adapter;               // with one, only its weights are trained
 
   OptimizerKind optimizer = OptimizerKind::adamw;
   double learning_rate = 1.5e-4;

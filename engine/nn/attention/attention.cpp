@@ -131,7 +131,7 @@ Tensor Attention::part(Context& c, const Linear::Arrived& arrived, std::int64_t 
 
 Tensor Attention::turned(Context& c, Tensor heads) const {
   if (!spec_.rope) return heads;
-  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share());
+  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share(), c.training().positions_by());
   if (c.keeps().unfused_rotary) c.device.host_work(HostWork::call, kUnfusedRotaryCalls);
   run(c.device, ops::Rotary{heads, angles, heads.shape()[3] / spec_.qk_dim, spec_.qk_dim, 0, false});
   return heads;
@@ -193,7 +193,7 @@ void Attention::norm_back(Context& c, const Tensor& dqkv, const Tensor& dkv, Sav
 
 void Attention::turn(Context& c, const Tensor& qkv, const Tensor& kv, bool back) const {
   if (!spec_.rope) return;
-  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share());
+  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share(), c.training().positions_by());
   // Frameworks turn queries and keys apart.
   if (c.keeps().unfused_rotary) c.device.host_work(HostWork::call, 2 * kUnfusedRotaryCalls);
   run(c.device, ops::Rotary{qkv, angles, kv ? group_ : group_ + 1, spec_.qk_dim, 0, back});

@@ -26,7 +26,8 @@ struct AttentionSizes {
   std::int64_t window = 0;  // this and the next two: as in ops::AttentionShape
   float softcap = 0;
   bool alibi = false;
-  Tensor sinks{}, dsinks{};  // optional: a logit of each local head, and its gradient
+  Tensor sinks{}, dsinks{};             // optional: a logit of each local head, and its gradient
+  DocumentsOrNone documents = nullptr;  // of the whole sequence, optional
 
   std::int64_t groups() const { return batch * local_heads / group; }
   Shape scores() const { return {batch, local_heads, seq, seq}; }

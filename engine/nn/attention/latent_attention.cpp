@@ -87,7 +87,7 @@ AttentionParts LatentAttention::parts_of(const Tensor& queries, const Tensor& ke
 
 void LatentAttention::turn(Context& c, const Tensor& heads, bool back) const {
   if (!spec_.rope) return;
-  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.turned_dim, c.share());
+  const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.turned_dim, c.share(), c.training().positions_by());
   if (c.keeps().unfused_rotary) c.device.host_work(HostWork::call, kUnfusedRotaryCalls);
   run(c.device, ops::Rotary{heads, angles, 1, heads.shape()[3], 0, back});
 }

@@ -4,8 +4,8 @@
 
 namespace mbench {
 
-const Tensor& RotaryAngles::get(Device& device, const RopeSpec& rope, std::int64_t head_dim,
-                                const SequenceShare& share) {
+const Tensor& RotaryAngles::get(Device& device, const RopeSpec& rope, std::int64_t head_dim, const SequenceShare& share,
+                                const Documents* documents) {
   const Key key{rope, head_dim, share};
   for (const auto& [of, table] : tables_)
     if (of == key) return table;
@@ -18,11 +18,15 @@ const Tensor& RotaryAngles::get(Device& device, const RopeSpec& rope, std::int64
   const double magnitude = rope.magnitude();
   std::vector<float> values;
   values.reserve(static_cast<std::size_t>(2 * rows * half));
+  const auto position = [&](std::int64_t row) {
+    const std::int64_t at = share.position(row);
+    return documents == nullptr ? at : at - documents->first_of(at);
+  };
   for (const bool sine : {false, true})
     for (std::int64_t row = 0; row < rows; ++row)
       for (const float frequency : frequencies) {
         // The angle in f32, as PyTorch's models compute it: at far positions its rounding shows.
-        const double angle = static_cast<float>(share.position(row)) * frequency;
+        const double angle = static_cast<float>(position(row)) * frequency;
         values.push_back(static_cast<float>(magnitude * (sine ? std::sin(angle) : std::cos(angle))));
       }
   device.write(table, std::as_bytes(std::span(values)));

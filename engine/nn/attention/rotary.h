@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/documents.h"
 #include "engine/device/device.h"
 #include "engine/plan/sequence_share.h"
 #include "engine/point/model_spec.h"
@@ -17,8 +18,10 @@ inline constexpr int kUnfusedRotaryCalls = 12;
 
 class RotaryAngles {
  public:
-  // [2, rows, rotated columns / 2] f32, cosines and sines, for the positions of that share of heads of that width.
-  const Tensor& get(Device& device, const RopeSpec& rope, std::int64_t head_dim, const SequenceShare& share);
+  // [2, rows, rotated columns / 2] f32, cosines and sines, for the positions of that share of heads of that width. They
+  // restart in each of the documents, which are the same in all calls, or null.
+  const Tensor& get(Device& device, const RopeSpec& rope, std::int64_t head_dim, const SequenceShare& share,
+                    const Documents* documents);
 
  private:
   struct Key {

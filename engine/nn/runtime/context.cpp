@@ -55,6 +55,19 @@ void Context::travel(Way own) {
   fiber->pause();
 }
 
+const Tensor& Context::document_bounds() {
+  if (document_table) return document_table;
+  const std::int64_t seq = plan.training.seq;
+  const Documents& documents = *plan.training.documents;
+  document_table = device.empty({2, seq}, DType::i64, Category::other, "bounds of documents");
+  if (!device.real()) return document_table;
+  std::vector<std::int64_t> bounds;
+  for (std::int64_t p = 0; p < seq; ++p) bounds.push_back(documents.first_of(p));
+  for (std::int64_t p = 0; p < seq; ++p) bounds.push_back(documents.end_of(p));
+  device.write(document_table, std::as_bytes(std::span(bounds)));
+  return document_table;
+}
+
 void RouterLoad::add(std::span<const std::int64_t> counts) {
   const std::int64_t most = *std::max_element(counts.begin(), counts.end()),
                      all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});

@@ -23,7 +23,7 @@ CostModel::CostModel(const Machine& machine, const Framework& framework, double 
       streaming_(bandwidth_ * framework.traffic_efficiency),
       f32_flops_(machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
       attention_(framework.attention),
-      ordered_gradients_(framework.host_name == "mbench" && framework.keeps.deterministic_attention &&
+      ordered_gradients_(framework.attention_workspace && framework.keeps.deterministic_attention &&
                          !machine.immediate),
       attention_forward_(framework.attention_forward),
       attention_backward_(framework.attention_backward),

@@ -54,9 +54,10 @@ struct MachineDevice {
   double kernel_latency = 0;                   // the least time of a kernel on the device
   double multiprocessors = 0;
   double communication_multiprocessors = 0;  // how many of these a collective takes from kernels that overlap it
-  double power_share = 1;  // what the cap on a device's power leaves of the rates of GEMMs and attention
-  double rate_spread = 0;  // relative standard deviation of those rates among devices (straggler.h)
-  bool mxfp8 = false;      // FP8 GEMMs take MX's scales, one for 32 elements
+  double power_share = 1;       // what the cap on a device's power leaves of the rates of GEMMs and attention
+  double rate_spread = 0;       // relative standard deviation of those rates among devices (straggler.h)
+  bool mxfp8 = false;           // FP8 GEMMs take MX's scales, one for 32 elements
+  bool fp8_any_layout = false;  // FP8 GEMMs with one scale for an operand take it as it lies, turned too
   std::optional<PowerCurve> watts;
 };
 

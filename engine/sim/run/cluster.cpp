@@ -16,7 +16,7 @@ std::uint64_t library_memory(const Plan& plan) {
 }
 
 std::uint64_t attention_workspace(const Plan& plan, const Machine& m) {
-  if (plan.framework->host_name != "mbench" || m.immediate || plan.attention != AttentionKind::flash ||
+  if (!plan.framework->attention_workspace || m.immediate || plan.attention != AttentionKind::flash ||
       plan.precision.model == DType::f32)
     return 0;
   const std::int64_t tp = plan.mesh.size(Axis::tp), cp = plan.mesh.size(Axis::cp), samples = plan.training.micro_batch;

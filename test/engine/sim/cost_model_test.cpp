@@ -186,7 +186,7 @@ TEST_CASE(
     "a gradient of attention in a fixed order writes the gradients of all scores and reads them, where a framework "
     "asks for it") {
   Framework engine = plain_framework(), other = plain_framework();
-  engine.host_name = "mbench";
+  engine.attention_workspace = true;
   constexpr double kBytes =
       2.0 * 3 * 4 * 128 * 128 * 2;  // of 3 samples of 4 heads of 100 positions, in tiles of 64 x 64
   CHECK(CostModel(round_machine(), engine, 1).ordered_gradient_seconds(3, 4, 100) == Approx(kBytes / kBandwidth));

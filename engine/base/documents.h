@@ -1,0 +1,39 @@
+// Documents that are packed into a sequence, one behind the other: attention sees none but a query's own. Data only.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace mbench {
+
+class Documents {
+ public:
+  // `ends`: where each document ends, in order; the last ends where the sequence does. No document is empty.
+  explicit Documents(std::vector<std::int64_t> ends) : ends_(std::move(ends)) {}
+
+  std::int64_t seq() const { return ends_.back(); }
+  std::int64_t count() const { return static_cast<std::int64_t>(ends_.size()); }
+  // The document that has a position, and its positions [first, end).
+  std::int64_t at(std::int64_t position) const {
+    return std::upper_bound(ends_.begin(), ends_.end(), position) - ends_.begin();
+  }
+  std::int64_t first(std::int64_t document) const {
+    return document == 0 ? 0 : ends_[static_cast<std::size_t>(document - 1)];
+  }
+  std::int64_t end(std::int64_t document) const { return ends_[static_cast<std::size_t>(document)]; }
+  // The first position of the document that has this one, and the first behind it.
+  std::int64_t first_of(std::int64_t position) const { return first(at(position)); }
+  std::int64_t end_of(std::int64_t position) const { return end(at(position)); }
+
+  bool operator==(const Documents&) const = default;
+
+ private:
+  std::vector<std::int64_t> ends_;
+};
+
+// Null where a sequence is one document.
+using DocumentsOrNone = std::shared_ptr<const Documents>;
+
+}  // namespace mbench
