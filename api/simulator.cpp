@@ -106,11 +106,8 @@ Estimate Simulator::estimate(const Spec& spec, std::size_t index) {
   state_->simulator.check(point);
   const Plan plan = strategies::make_plan(point);
   const Machine& machine = state_->simulator.machine_of(point);
-  if (const auto outline = outline_point(point, plan, machine, devices(), state_->recordings_of(point)))
-    return {outline->seconds * 1e3, static_cast<double>(outline->peak.total) / kMiB, outline->rank};
-  const PointResult r = simulate_point(point, plan, machine, devices()).result;  // every op of such a step is run
-  const auto fullest = std::max_element(r.peak_memory_by_rank_mib.begin(), r.peak_memory_by_rank_mib.end());
-  return {r.iteration_ms->mean, *r.peak_memory_mib, static_cast<int>(fullest - r.peak_memory_by_rank_mib.begin())};
+  const Outline outline = outline_point(point, plan, machine, devices(), state_->recordings_of(point));
+  return {outline.seconds * 1e3, static_cast<double>(outline.peak.total) / kMiB, outline.rank};
 }
 
 Result Simulator::what_if(const std::map<std::string, double>& figures, const Spec& spec, std::size_t index) {

@@ -125,7 +125,7 @@ Side side_of(const std::string& path, const MemoryComparison& args, const std::v
   try {
     api::PointSimulator simulator;
     const Plan plan = strategies::make_plan(run.point);
-    const Fullest fullest = fullest_of(run.point, plan, simulator, kOption);
+    const Fullest fullest = fullest_of(run.point, plan, simulator);
     // A row of the engine itself has tensors without an allocator's rounding.
     for (const auto& caching : {sim::caching_of(plan, run.point.env), std::optional<sim::CachingSettings>()}) {
       PeakByTensor peak = sim::peak_by_tensor(plan, fullest.recording, *fullest.ranks, caching);

@@ -63,13 +63,9 @@ std::string table_of(const std::vector<search::LessMemory>& changes, bool simula
 
 }  // namespace
 
-Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator, std::string_view option) {
+Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator) {
   const int devices_per_node = point.simulated() ? simulator.machine_of(point).node.devices : 0;
-  auto recording = sim::record(plan, devices_per_node, nullptr, nullptr);
-  if (!recording)
-    fail(ErrorKind::unsupported, option, "this step has no recording: {}{}", text_of(recording.why_not()),
-         recording.why_not() == sim::Unrecorded::deferred_gradients ? ", need defer_embedding_wgrad false" : "");
-  Fullest fullest{std::move(*recording)};
+  Fullest fullest{sim::record(plan, devices_per_node, nullptr, nullptr)};
   const auto peaks = sim::count_memory(plan, fullest.recording);
   const auto most = std::max_element(peaks.begin(), peaks.end(),
                                      [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
@@ -78,7 +74,7 @@ Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& si
 }
 
 std::string memory_by_tensor(const Point& point, const Plan& plan, api::PointSimulator& simulator) {
-  const Fullest fullest = fullest_of(point, plan, simulator, "--memory");
+  const Fullest fullest = fullest_of(point, plan, simulator);
   const auto caching = sim::caching_of(plan, point.env);
   std::string text = table_of(sim::peak_by_tensor(plan, fullest.recording, *fullest.ranks, caching), *fullest.ranks,
                               library_memory(plan));
@@ -99,7 +95,7 @@ std::string memory_by_tensor(const Point& point, const Plan& plan, api::PointSim
 
 std::string write_memory_snapshot(const std::string& path, const Point& point, const Plan& plan,
                                   api::PointSimulator& simulator) {
-  const Fullest fullest = fullest_of(point, plan, simulator, "--memory-snapshot");
+  const Fullest fullest = fullest_of(point, plan, simulator);
   const nlohmann::json snapshot =
       sim::memory_snapshot(plan, fullest.recording, *fullest.ranks, sim::caching_of(plan, point.env));
   write_file_atomically(path, path.ends_with(".json") ? snapshot.dump() : to_pickle(snapshot));

@@ -14,11 +14,9 @@ struct Fullest {
   sim::Recording recording;
   const sim::RankClasses::Class* ranks = nullptr;
 };
-// Throws unsupported at `option` where the step has no recording.
-Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator, std::string_view option);
+Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator);
 
 // The tensors at the peak, the largest first, and what would free memory: two tables. Also for a point that does not fit the machine.
-// Throws unsupported where the step has no recording.
 std::string memory_by_tensor(const Point& point, const Plan& plan, api::PointSimulator& simulator);
 
 // Writes the snapshot of a step; what it holds, in words.

@@ -58,7 +58,7 @@ std::string write_or_say_why(const std::string& path, const std::string& text) {
   }
 }
 
-// What the first rank of each stage holds over the step, where the step has a recording.
+// What the first rank of each stage holds over the step.
 class MemoryOfStages {
  public:
   MemoryOfStages(const Point& point, int devices_per_node)
@@ -67,11 +67,10 @@ class MemoryOfStages {
         recording_(sim::record(plan_, devices_per_node, nullptr, nullptr)) {}
 
   std::vector<TraceCounter> of(int rank, const Timeline& timeline) const {
-    if (!recording_) return {};
-    const int number = recording_->classes.of_rank[static_cast<std::size_t>(rank)];
+    const int number = recording_.classes.of_rank[static_cast<std::size_t>(rank)];
     const auto over =
-        sim::over_time(sim::memory_over_step(plan_, *recording_,
-                                             recording_->classes.classes[static_cast<std::size_t>(number)], caching_),
+        sim::over_time(sim::memory_over_step(plan_, recording_,
+                                             recording_.classes.classes[static_cast<std::size_t>(number)], caching_),
                        timeline);
     if (!over) return {};
     using Moment = sim::MemoryOverStep::Moment;
@@ -89,7 +88,7 @@ class MemoryOfStages {
   static constexpr std::size_t kMostCounters = 4000;  // of a rank: a viewer draws no more on a screen
   Plan plan_;
   std::optional<sim::CachingSettings> caching_;
-  sim::Recorded recording_;
+  sim::Recording recording_;
 };
 
 }  // namespace

@@ -159,8 +159,8 @@ struct Bounds::Memo {
       const Plan plan = plan_of(p);
       const Links links = small_links(machine, p, plan);
       if (!times) times = host_times(plan, machine);
-      const auto recording = sim::record(
-          plan, machine.node.devices, [&] { return costs_of(plan, machine, ranks); }, &links, stage, sim::Steps::first);
+      const auto recording = sim::record_alike(
+          plan, machine.node.devices, [&] { return costs_of(plan, machine, ranks); }, &links, stage);
       if (!recording) return std::nullopt;
       const auto& classes = recording->classes.classes;
       return stage_of(recording->step_events.at((stage == 0 ? classes.front() : classes.back()).kind), *times,

@@ -245,8 +245,8 @@ struct CloseBounds::Memo {
     const Plan plan = strategies::make_plan(p);
     const Links links = small_links(machine, p, plan);
     const HostTimes times = host_times(plan, machine);
-    const auto recording = sim::record(
-        plan, machine.node.devices, [&] { return costs_of(plan, machine); }, &links, std::nullopt, sim::Steps::first);
+    const auto recording = sim::record_alike(
+        plan, machine.node.devices, [&] { return costs_of(plan, machine); }, &links);
     if (!recording) return std::nullopt;
     ByEnds all;
     for (const auto& c : recording->classes.classes)
@@ -265,8 +265,8 @@ struct CloseBounds::Memo {
       if (!strategies::can_be(p)) return std::nullopt;
       const Plan plan = strategies::make_plan(p);
       const Links links = small_links(simple, p, plan);
-      const auto recording = sim::record(
-          plan, machine.node.devices, [&] { return costs_of(plan, simple); }, &links, 1, sim::Steps::first);
+      const auto recording = sim::record_alike(
+          plan, machine.node.devices, [&] { return costs_of(plan, simple); }, &links, 1);
       if (!recording) return std::nullopt;
       for (const auto& c : recording->classes.classes)
         if (c.stage == 1) busy[static_cast<std::size_t>(layers - 1)] = busiest_of(recording->step_events.at(c.kind));

@@ -239,14 +239,13 @@ class Search {
       return;
     }
     c.known = Known::outline;
-    const auto outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine,
+    const Outline outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine,
                                        static_cast<int>(place_.devices), place_.recordings);
-    if (!outline) return;
-    c.lower_bound.seconds = outline->seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
-    c.joules = outline->joules * (1 - 1e-9);                 // and sums over ranks are, in another order
+    c.lower_bound.seconds = outline.seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
+    c.joules = outline.joules * (1 - 1e-9);                 // and sums over ranks are, in another order
     for (std::size_t i = 0; i < c.lower_bound.bytes.size(); ++i)
-      c.lower_bound.bytes[i] = static_cast<double>(outline->peak.by_category[i]);
-    c.lower_bound.rank = outline->rank;
+      c.lower_bound.bytes[i] = static_cast<double>(outline.peak.by_category[i]);
+    c.lower_bound.rank = outline.rank;
   }
 
   void keep(Tried&& t, std::size_t number) {

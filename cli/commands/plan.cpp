@@ -235,7 +235,6 @@ void print_forecast(const Point& point, const Plan& plan, api::PointSimulator& s
   fmt::print(", communication {:.1f} %{}, bubble {:.1f} %{}\n", *r.communication_fraction * 100,
              of_rank(*r.communication_fraction, s.rank_of_communication), *r.bubble_fraction * 100,
              of_rank(*r.bubble_fraction, s.rank_of_bubble));
-  if (s.unrecorded) fmt::print("  recording    none, so every op was run: {}\n", text_of(*s.unrecorded));
   const auto simulate = [&](const Point& other) { return simulator.simulate(other); };
   // A user looks for it in the layout else.
   if (const auto loader = options.advice ? std::nullopt : search::loader_decides(point, s, simulate, 0.02))

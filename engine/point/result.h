@@ -81,7 +81,7 @@ struct PointResult {
   std::vector<double> peak_memory_by_rank_mib;
   std::optional<double> last_rank_memory_mib;  // the last rank's, which is on the last stage, as some tables print it
   std::optional<MemoryAnatomy> memory_anatomy_mib;
-  std::vector<PeakTensor> peak_tensors_mib;  // the largest first; empty where the step has no recording
+  std::vector<PeakTensor> peak_tensors_mib;  // the largest first; empty where the data decide sizes
   std::optional<double> reserved_memory_mib, device_memory_mib;
   std::optional<double> library_memory_mib;  // workspaces and scratch outside the arena: the maximum over ranks
   // The arena in host memory, of the rank that holds most there; nothing where no rank holds any (offload none).

@@ -159,8 +159,7 @@ Forecast forecast(Point point, const Machine& machine, const std::string& framew
                           (point.zero == Zero::oss || point.zero == Zero::oss_sdp);
     out.stands_for.push_back(!own_sums || rank % (world / plan.mesh.size(Axis::pp)) == 0);
   }
-  if (const auto outline = outline_point(point, plan, machine, world, &recordings))
-    out.outlined = outline->peak.total - libraries;
+  out.outlined = outline_point(point, plan, machine, world, &recordings).peak.total - libraries;
   return out;
 }
 

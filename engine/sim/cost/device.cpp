@@ -201,7 +201,8 @@ void SimDevice::taken(const Tensor& made) {
 }
 
 std::unique_ptr<Device> SimDevice::open_host() {
-  return std::unique_ptr<Device>(new SimDevice(*this, costs_ ? costs_->host_memory() : 0));
+  const bool limited = costs_ && !action_events_;  // a recording's replay has the limit
+  return std::unique_ptr<Device>(new SimDevice(*this, limited ? costs_->host_memory() : 0));
 }
 
 void SimDevice::charge_host(const Cost& cost, TimePart part, const char* name) {

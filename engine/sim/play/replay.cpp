@@ -78,10 +78,14 @@ struct Actor {
       return action_events = nullptr, true;
     }
     if (i == n + 3) {
+      time.add_sent(step_events.deferred.sent);
+      return action_events = &step_events.deferred, true;
+    }
+    if (i == n + 4) {
       time.add_sent(step_events.end.sent);
       return action_events = &step_events.end, true;
     }
-    if (i == n + 4) return action_events = &lead_out, true;
+    if (i == n + 5) return action_events = &lead_out, true;
     time.step = now() - start;
     return false;
   }

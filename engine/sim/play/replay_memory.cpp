@@ -51,7 +51,6 @@ class Replay {
       if constexpr (std::is_same_v<Memory, CachingAllocator>) settle();
     } catch (const OutOfMemory&) {
       memory.full = std::current_exception();
-      memory.full_before_waits = !waited_;
     }
     memory.peak = arena_.peak();
     memory.reserved = arena_.reserved();
@@ -74,23 +73,26 @@ class Replay {
 
   void step(const RecordedStep& step_events) {
     if (listener_) listener_->step(steps_++);
+    const auto events = [&](std::size_t i) -> const ActionEvents& { return step_events.of(schedule_[i], micro_batches_); };
     play(step_events.begin, nullptr);
     std::decay_t<decltype(arena_.free())> before;
     std::size_t then = schedule_.size();  // where it was so
     for (std::size_t i = 0; i < schedule_.size(); ++i) {
-      // A micro batch that comes and goes alone, and leaves the arena as it found it, stands for those to come up to the
-      // last, which is another recording, as the first is.
+      // A micro batch that comes and goes alone, and leaves the arena as it found it, stands for those to come that do what it did. The
+      // first and the last are other recordings.
       if (alone(i) && schedule_[i].micro > 0) {
+        const auto again = [&] {
+          return alone(i) && &events(i) == &events(then) && &events(i + 1) == &events(then + 1);
+        };
         if (i == then + 2 && arena_.free() == before)
-          while (alone(i)) i += 2;
+          while (again()) i += 2;
         before = arena_.free();
         then = i;
       }
       const Action& a = schedule_[i];
-      play(step_events.of(a, micro_batches_), &a);
-      waited_ = waited_ || a.kind == Action::Kind::receive_activation || a.kind == Action::Kind::receive_gradient;
+      play(events(i), &a);
     }
-    waited_ = true;
+    play(step_events.deferred, nullptr);
     make_states();
     play(step_events.end, nullptr);
   }
@@ -212,7 +214,6 @@ class Replay {
   std::vector<std::vector<Block>> saved_;  // [chunk, micro batch, kind, part] of the maker
   std::vector<Block> scratch_, kept_;
   Block sent_[4];  // activations and gradients, by neighbour
-  bool waited_ = false;
   std::uint64_t retries_ = 0;  // of the last step
 };
 
@@ -220,17 +221,16 @@ class Replay {
 class Count {
  public:
   Count(const StepEvents& step_events, const Schedule& schedule, int micro_batches)
-      : step_events_(step_events), schedule_(schedule), micro_batches_(micro_batches), kept_(step_events.kept) {
-    know_saved(step_events);
-  }
+      : step_events_(step_events),
+        schedule_(schedule),
+        micro_batches_(micro_batches),
+        now_(&step_events),
+        kept_(step_events.kept) {}
 
   MemoryUse run() {
-    play(step_events_.setup);
+    play(step_events_.setup, nullptr);
     step(step_events_);
-    if (step_events_.later) {
-      know_saved(*step_events_.later);
-      step(*step_events_.later);
-    }
+    if (step_events_.later) step(*step_events_.later);
     return as_memory_use(peak_);
   }
 
@@ -238,41 +238,48 @@ class Count {
   MemoryChange change(Action::Kind kind, int chunk) {
     const auto& both = step_events_.actions.at({kind, chunk});
     const ActionEvents& action_events = RecordedStep::between(kind, both);  // nothing in it is made once and kept
+    const Action action{kind, chunk, 1};
     if (kind == Action::Kind::send_activation || kind == Action::Kind::send_gradient)
       for (const MemoryEvent& e : action_events.memory)
-        if (e.kind == M::send) sent(e) = saved_.at(e.maker)[e.block];
-    const Change c = of(action_events);
+        if (e.kind == M::send) sent(e) = saved(e, &action);
+    const Change c = of(action_events, &action);
     return {c.all.by_category, c.at_most.by_category};
   }
 
  private:
   void step(const RecordedStep& step_events) {
-    play(step_events.begin);
+    now_ = &step_events;
+    play(step_events.begin, nullptr);
     for (const Action& a : schedule_) {
       const ActionEvents& action_events = step_events.of(a, micro_batches_);
-      const bool again =
-          !action_events.keeps && a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
+      const bool again = !action_events.keeps && step_events.actions.at(key_of(a)).each.empty() &&
+                         a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
       if (!again) {
-        play(action_events);
+        play(action_events, &a);
         continue;
       }
       auto [found, fresh] = changes_.try_emplace(&action_events);
       Change& change = found->second;
-      if (fresh) change = of(action_events);
+      if (fresh) change = of(action_events, &a);
       if (use_.total + change.most > peak_.total) {
         peak_ = use_;
         add(peak_, change.at_most);
       }
       add(use_, change.all);
     }
-    play(step_events.end);
+    play(step_events.deferred, nullptr);
+    play(step_events.end, nullptr);
   }
 
-  // A block of an action has the same size in every micro batch (recorder.cpp: same_memory).
-  void know_saved(const RecordedStep& step_events) {
-    for (const auto& [key, both] : step_events.actions)
-      for (const MemoryEvent& e : both.first.memory)
-        if (e.kind == M::take_saved) at(saved_[key], e.block) = {0, e.size, e.category};
+  // The block that an action on the same micro batch has saved. Where micro batches are alike it has one size in all of them
+  // (recorder.cpp: same_memory).
+  Block saved(const MemoryEvent& e, const Action* a) {
+    const ActionEvents& made_by = now_->of({e.maker.kind, e.maker.chunk, a->micro, e.maker.part}, micro_batches_);
+    auto [found, fresh] = saved_.try_emplace(&made_by);
+    if (fresh)
+      for (const MemoryEvent& made : made_by.memory)
+        if (made.kind == M::take_saved) at(found->second, made.block) = {0, made.size, made.category};
+    return found->second.at(e.block);
   }
 
   struct Use {
@@ -305,9 +312,9 @@ class Count {
   }
   Block& sent(const MemoryEvent& e) { return sent_[(e.maker.kind == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
 
-  // Calls taken(block) and given(block) for each event.
+  // Calls taken(block) and given(block) for each event. Null `a`: not an action of the schedule.
   template <class Taken, class Given>
-  void each(const ActionEvents& action_events, const Taken& taken, const Given& given) {
+  void each(const ActionEvents& action_events, const Action* a, const Taken& taken, const Given& given) {
     for (const MemoryEvent& e : action_events.memory) {
       const Block block{0, e.size, e.category};
       switch (e.kind) {
@@ -322,7 +329,7 @@ class Count {
           taken(block);
           break;
         case M::free_saved:
-          given(saved_.at(e.maker)[e.block]);
+          given(saved(e, a));
           break;
         case M::take_kept:
           kept_[e.block] = block;
@@ -333,7 +340,7 @@ class Count {
           break;
         case M::send:
           given(sent(e));
-          sent(e) = saved_.at(e.maker)[e.block];
+          sent(e) = saved(e, a);
           break;
         case M::free_sent:
           given(sent(e));
@@ -343,9 +350,9 @@ class Count {
     }
   }
 
-  void play(const ActionEvents& action_events) {
+  void play(const ActionEvents& action_events, const Action* a) {
     each(
-        action_events,
+        action_events, a,
         [&](const Block& b) {
           add(use_, b, 1);
           if (use_.total > peak_.total) peak_ = use_;
@@ -353,10 +360,10 @@ class Count {
         [&](const Block& b) { add(use_, b, -1); });
   }
 
-  Change of(const ActionEvents& action_events) {
+  Change of(const ActionEvents& action_events, const Action* a) {
     Change change;
     each(
-        action_events,
+        action_events, a,
         [&](const Block& b) {
           add(change.all, b, 1);
           if (change.all.total > change.most) change.most = change.all.total, change.at_most = change.all;
@@ -368,7 +375,8 @@ class Count {
   const StepEvents& step_events_;
   const Schedule& schedule_;
   int micro_batches_;
-  std::map<ActionKey, std::vector<Block>> saved_;
+  const RecordedStep* now_;                                            // the step that is played
+  std::unordered_map<const ActionEvents*, std::vector<Block>> saved_;  // by who made them
   std::vector<Block> scratch_, kept_;
   Block sent_[4];  // activations and gradients, by neighbour
   Use use_, peak_;
@@ -430,22 +438,13 @@ std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& rec
   return all;
 }
 
-bool uses_host(const Plan& plan) {
-  return plan.state.optimizer_at == Residence::host || plan.offloaded.any();
-}
-
-std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording) {
+std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording, std::size_t limit) {
   std::vector<ReplayedMemory> all;
   for (const RankClasses::Class& c : recording.classes.classes) {
-    const StepEvents& step_events = recording.step_events.at(c.kind);
-    if (!plan.offloaded.any()) {
-      ReplayedMemory& memory = all.emplace_back();
-      memory.peak = step_events.host_memory, memory.reserved = step_events.host_reserved;
-      continue;
-    }
     const auto stage = static_cast<std::size_t>(c.stage);
-    Arena memory(std::make_unique<CountedMemory>(), 0);
-    all.push_back(Replay<Arena>(step_events, plan.schedule[stage], static_cast<int>(plan.chunks[stage].size()),
+    Arena memory(std::make_unique<CountedMemory>(), limit);
+    all.push_back(Replay<Arena>(recording.step_events.at(c.kind), plan.schedule[stage],
+                                static_cast<int>(plan.chunks[stage].size()),
                                 static_cast<int>(plan.training.micro_batches), plan.optimizer, memory, nullptr,
                                 &ActionEvents::host)
                       .run());

@@ -15,9 +15,8 @@ namespace mbench::sim {
 struct ReplayedMemory {
   MemoryUse peak;
   std::size_t reserved = 0;
-  std::uint64_t retries = 0;       // how often a step returns segments to the device because it would be full otherwise
-  std::exception_ptr full;         // OutOfMemory, where the limit is too small
-  bool full_before_waits = false;  // before the rank has waited for another
+  std::uint64_t retries = 0;  // how often a step returns segments to the device because it would be full otherwise
+  std::exception_ptr full;    // OutOfMemory, where the limit is too small
 };
 
 // The rules of PyTorch's allocator, where the plan's framework runs on it. `env`: the environment of a run.
@@ -28,9 +27,8 @@ std::optional<CachingSettings> caching_of(const Plan& plan, const std::map<std::
 std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
                                           const std::optional<CachingSettings>& caching = std::nullopt);
 
-// Whether any of a step lies in the host's memory; what each class takes of it then.
-bool uses_host(const Plan& plan);
-std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording);
+// What each class takes of the host's memory, of which a rank may have `limit` bytes.
+std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording, std::size_t limit = 0);
 
 // Receives every block of a rank in the order of its steps. Blocks of micro batches that come and go as the one before did are
 // reported only once.

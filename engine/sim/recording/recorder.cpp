@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
-#include <variant>
 
 #include "engine/sim/cost/device.h"
 #include "engine/sim/recording/recorded_blocks.h"
@@ -35,18 +34,21 @@ std::vector<std::size_t> own_elements(const ParameterStore& store) {
   return all;
 }
 
+enum class Steps { first, steady };
+
+// Which micro batches are recorded.
+enum class Micro { ends, ends_and_second, all };
+
 // The recorded actions: setup, and of a step or two its begin, those of the schedule, its end.
 class Session {
  public:
-  // `second`: that micro batch is recorded too.
-  Session(const Plan& plan, int stage, bool second)
+  Session(const Plan& plan, int stage, Micro micro)
       : stage_(static_cast<std::size_t>(stage)),
         last_(static_cast<int>(plan.training.micro_batches) - 1),
-        second_(second),
+        micro_(micro),
         plan_(plan) {
     Schedule& mine = plan_.schedule[stage_];
-    std::erase_if(mine,
-                  [&](const Action& a) { return a.micro != 0 && a.micro != last_ && !(second_ && a.micro == 1); });
+    std::erase_if(mine, [&](const Action& a) { return !is_recorded(a.micro); });
     step_events_.resize(1 + 2 * length());
   }
 
@@ -54,22 +56,18 @@ class Session {
     SimDevice device(std::move(costs), &all_.now);
     meter_ = &device.meter();
     blocks_.watch(device.memory(), &device.in_graph());
-    if (plan_.offloaded.any()) host_blocks_.watch(device.host().memory());
+    if (uses_host(plan_)) host_blocks_.watch(device.host().memory());
     RecordingWorld world(rank, classes, links, all_);
     next();
     Trainer trainer(plan_, device, world, nullptr);
     own_elements_ = own_elements(trainer.parameters());
-    const Device* host = device.opened_host();
-    const MemoryUse before = host ? host->memory().in_use() : MemoryUse();
     next();
     trainer.step([&](const Action*) { next(); });
-    // What the last stage keeps of micro batches until all are done is no recording's, nor is which of them it does so with. What it does
-    // forward and backward is known all the same.
-    if (defers() && steps == Steps::steady) all_.unknown = Unrecorded::deferred_gradients;
     copies_ = device.copies();
     pendings_ = all_.pendings;
     steady_ = steps == Steps::steady && !leaves_memory_as_found(0);
-    if (steady_ && !all_.unknown && !reported_by_last()) {
+    unlike_ = steps == Steps::steady && micro_ != Micro::all && has_deferred();
+    if (steady_ && !unlike_ && !reported_by_last()) {
       next();
       trainer.step([&](const Action*) { next(); });
       two_steps_ = true;
@@ -78,31 +76,24 @@ class Session {
     blocks_.end();
     host_blocks_.end();
     meter_ = nullptr;
-    if (!host) return;
-    host_memory_ = host->memory().peak();
-    host_reserved_ = host->memory().reserved();
-    if (!plan_.offloaded.any() && host_memory_.total != before.total) all_.unknown = Unrecorded::host_blocks;
   }
 
-  // Whether something was done that no recording has a word for.
-  bool unknown() const { return all_.unknown.has_value(); }
-
-  std::variant<StepEvents, Unrecorded> result() {
-    if (all_.unknown) return *all_.unknown;
-    if (two_steps_ && !leaves_memory_as_found(1)) return Unrecorded::unsteady;
-    if (!write_memory()) return Unrecorded::blocks;
-    if (!write_host_memory()) return Unrecorded::host_blocks;
+  // Nothing where the recorded micro batches do not stand for the others.
+  std::optional<StepEvents> result() {
+    if (unlike_) return std::nullopt;
+    const bool all = micro_ == Micro::all, as_found = !two_steps_ || leaves_memory_as_found(1);
+    check(as_found || !all, "sim", "a step that leaves more memory in use each time");
+    if (!as_found || !write_memory() || !write_host_memory()) return std::nullopt;
     StepEvents out;
     out.setup = std::move(step_events_.front());
     write_step(0, out);
     std::set<std::uint32_t> before;  // what was started before the first action
     for (const ClockEvent& e : out.begin.clock)
       if (e.kind == Kind::start) before.insert(e.pending);
-    if (last_ > 0 && !same_memory(out)) return Unrecorded::memory_differs;
-    if (last_ > 0 && !same_times(out, before)) return Unrecorded::times_differ;
+    if (!all && last_ > 0 && (!same_memory(out) || !same_times(out, before))) return std::nullopt;
     if (two_steps_) {
       write_step(1, out.later.emplace());
-      if (last_ > 0 && !same_memory(*out.later)) return Unrecorded::memory_differs;
+      if (!all && last_ > 0 && !same_memory(*out.later)) return std::nullopt;
     } else if (steady_) {
       write_as_last(out, out.later.emplace());
     }
@@ -115,12 +106,13 @@ class Session {
     out.kept = kept_;
     out.host_kept = host_kept_;
     out.copies = copies_;
-    out.host_memory = host_memory_;
-    out.host_reserved = host_reserved_;
     return out;
   }
 
  private:
+  bool is_recorded(int micro) const {
+    return micro_ == Micro::all || micro == 0 || micro == last_ || (micro_ == Micro::ends_and_second && micro == 1);
+  }
   const Schedule& schedule() const { return plan_.schedule[stage_]; }
   void next() {
     count_sent();
@@ -141,6 +133,8 @@ class Session {
   // Recordings of a step, behind that of the setup; what is deferred has one before the end's.
   std::size_t length() const { return schedule().size() + 2 + (defers() ? 1 : 0); }
   bool is_deferred(std::size_t i) const { return defers() && i > 0 && (i + 1) % length() == 0; }
+  // Whether this stage has any; only the first step's are looked at.
+  bool has_deferred() const { return defers() && !step_events_[length() - 1].clock.empty(); }
   std::size_t step_of(std::size_t i) const { return (i - 1) / length(); }
   bool is_end(std::size_t i) const { return i > 0 && i % length() == 0; }
   // Null for setup, begin and end.
@@ -149,13 +143,15 @@ class Session {
     return in_step > 0 && in_step <= schedule().size() ? &schedule()[in_step - 1] : nullptr;
   }
 
-  // Whether the step gives back all that it makes, and nothing else.
+  // Whether the step gives back all that it makes, and nothing else, on the device and on the host.
   bool leaves_memory_as_found(std::size_t step) const {
     const std::size_t from = 1 + step * length(), to = from + length();
-    return std::all_of(blocks_.blocks().begin(), blocks_.blocks().end(), [&](const Blocks::Block& b) {
+    const auto stays_within = [&](const Blocks::Block& b) {
       const auto inside = [&](std::size_t i) { return i >= from && i < to; };
       return inside(b.made_in) == inside(b.freed_in);
-    });
+    };
+    return std::ranges::all_of(blocks_.blocks(), stays_within) &&
+           std::ranges::all_of(host_blocks_.blocks(), stays_within);
   }
 
   // Whether what lasts comes and goes in actions on the first of several micro batches alone, so that the last one finds it as each
@@ -174,7 +170,7 @@ class Session {
   Life life_of(const Blocks::Block& b) const {
     const Action* from = action(b.made_in);
     if (b.freed_in == b.made_in) return Life::scratch;
-    if (from && is_deferred(b.freed_in)) return Life::deferred;
+    if (from && is_deferred(b.freed_in)) return micro_ == Micro::all ? Life::kept : Life::deferred;
     if (!from || b.freed_in == Blocks::kNever || step_of(b.freed_in) != step_of(b.made_in)) return Life::kept;
     const Action* to = action(b.freed_in);
     if (to && !is_send(to->kind) && from->micro == to->micro) return Life::saved;
@@ -185,9 +181,15 @@ class Session {
     const std::size_t begin = 1 + step * length();
     out.begin = std::move(step_events_[begin]);
     out.end = std::move(step_events_[begin + length() - 1]);
+    if (defers() && micro_ == Micro::all) out.deferred = std::move(step_events_[begin + length() - 2]);
     for (std::size_t i = 0; i < schedule().size(); ++i) {
       const Action& a = schedule()[i];
       RecordedStep::Of& both = out.actions[key_of(a)];
+      if (micro_ == Micro::all) {
+        both.each.resize(static_cast<std::size_t>(last_) + 1);
+        both.each[static_cast<std::size_t>(a.micro)] = std::move(step_events_[begin + 1 + i]);
+        continue;
+      }
       if (a.micro == last_) both.last = step_events_[begin + 1 + i];
       if (a.micro == 1 && a.micro != last_) both.between = std::move(step_events_[begin + 1 + i]);
       if (a.micro == 0) both.first = std::move(step_events_[begin + 1 + i]);
@@ -292,7 +294,7 @@ class Session {
     return to_send.empty();
   }
 
-  // On the host lies what a micro batch's forward leaves for its backward, and what is there for good. False for anything else.
+  // Of host memory, where nothing is sent. False where a block's life is none that the recorded micro batches show.
   bool write_host_memory() {
     using M = MemoryEvent::Kind;
     std::vector<std::uint32_t> names, number(host_blocks_.blocks().size());
@@ -301,17 +303,31 @@ class Session {
       blocks_.names.push_back(name);
     }
     for (std::size_t i = 0; i < host_blocks_.events().size(); ++i) {
-      std::uint32_t saved = 0;
+      std::uint32_t saved = 0, scratch = 0;
       for (const Blocks::Event& e : host_blocks_.events()[i]) {
         const Blocks::Block& b = host_blocks_.blocks()[e.block];
-        const bool kept = b.made_in == 0 && b.freed_in == Blocks::kNever;
-        if (!kept && life_of(b) != Life::saved) return false;
+        const Life life = life_of(b);
         const Action* maker = action(b.made_in);
+        if (life == Life::kept && maker && micro_ != Micro::all) return false;
         MemoryEvent event{};
         if (maker) event.maker = key_of(*maker);
         if (e.taken) event.category = b.category, event.size = b.size, event.name = names[b.name];
-        if (e.taken) number[e.block] = kept ? host_kept_++ : saved++;
-        event.kind = kept ? M::take_kept : e.taken ? M::take_saved : M::free_saved;
+        switch (life) {
+          case Life::scratch:
+            event.kind = e.taken ? M::take_scratch : M::free_scratch;
+            if (e.taken) number[e.block] = scratch++;
+            break;
+          case Life::saved:
+            event.kind = e.taken ? M::take_saved : M::free_saved;
+            if (e.taken) number[e.block] = saved++;
+            break;
+          case Life::sent:
+          case Life::kept:
+          case Life::deferred:
+            event.kind = e.taken ? M::take_kept : M::free_kept;
+            if (e.taken) number[e.block] = host_kept_++;
+            break;
+        }
         event.block = number[e.block];
         step_events_[i].host.push_back(event);
       }
@@ -345,7 +361,8 @@ class Session {
   // And to clocks. The first forward waits for weights besides, and may make of them what the step keeps (FP8 codes); the last backward
   // starts to reduce gradients.
   bool same_times(const RecordedStep& step, const std::set<std::uint32_t>& before) const {
-    if (second_ && last_ == 1) return true;  // none lies between
+    const bool second = micro_ == Micro::ends_and_second;
+    if (second && last_ == 1) return true;  // none lies between
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
       const bool backward = completes_gradients(action.first.kind);
       const auto timed = [&](const ActionEvents& t) {
@@ -356,7 +373,7 @@ class Session {
         for (ClockEvent& e : events) e.pending = 0;
         return events;
       };
-      if (second_) return timed(*action.second.between) == timed(action.second.last);
+      if (second) return timed(*action.second.between) == timed(action.second.last);
       const std::vector<ClockEvent> first = timed(action.second.first), last = timed(action.second.last);
       return first == last || (action.first.kind == Action::Kind::forward && adds_kernels(first, last));
     });
@@ -376,7 +393,7 @@ class Session {
 
   std::size_t stage_;
   int last_;  // micro batch
-  bool second_;
+  Micro micro_;
   Plan plan_;
   RecordedGroups all_;
   const Meter* meter_ = nullptr;  // of the device, while it runs
@@ -386,8 +403,7 @@ class Session {
   std::uint32_t kept_ = 0, host_kept_ = 0, copies_ = 0, pendings_ = 0;
   bool steady_ = false;     // later steps find what the first one has left
   bool two_steps_ = false;  // were recorded
-  MemoryUse host_memory_;
-  std::size_t host_reserved_ = 0;
+  bool unlike_ = false;     // micro batches that are recorded do not stand for the others
   std::vector<std::size_t> own_elements_;
 };
 
@@ -399,42 +415,60 @@ bool in_order(const Schedule& schedule, int micro_batches) {
   return std::all_of(next.begin(), next.end(), [&](const auto& n) { return n.second == micro_batches; });
 }
 
-}  // namespace
-
-std::optional<Unrecorded> why_unrecorded(const Plan& plan) {
+// Whether the life of some tensors is neither one micro batch's nor the whole step's.
+bool shares_among_micro_batches(const Plan& plan) {
   // Where backward is split, gradients that are reduced in every micro batch are summed over several until the last of their GEMMs.
-  if (plan.splits_backward() && plan.state.gradients.sharded()) return Unrecorded::split_gradients;
+  if (plan.splits_backward() && plan.state.gradients.sharded()) return true;
   // And a forward and a backward that take turns share the weights that were gathered for either.
   const auto pauses = [](const std::vector<ChunkPlan>& stage) {
     return std::ranges::any_of(stage, [](const ChunkPlan& c) { return c.pauses > 0; });
   };
-  if (plan.state.weights.sharded() && std::ranges::any_of(plan.chunks, pauses)) return Unrecorded::alternating_weights;
+  return plan.state.weights.sharded() && std::ranges::any_of(plan.chunks, pauses);
+}
+
+// What the first of these recordings that stands for a step has; nothing where none does.
+std::optional<StepEvents> step_of(const Plan& plan, const RankClasses& classes, const RankClasses::Class& c,
+                                  const MakeCosts& costs, const Links* links, Steps steps,
+                                  std::initializer_list<Micro> forms) {
+  const int micro_batches = static_cast<int>(plan.training.micro_batches);
+  const bool alike = !shares_among_micro_batches(plan) &&
+                     in_order(plan.schedule[static_cast<std::size_t>(c.stage)], micro_batches);
+  for (const Micro form : forms) {
+    if (form != Micro::all && !alike) continue;
+    if (form == Micro::ends_and_second && micro_batches == 1) continue;
+    Session session(plan, c.stage, form);
+    session.run(c.rank, classes, costs ? costs() : nullptr, links, steps);
+    if (auto made = session.result()) return made;
+  }
   return std::nullopt;
 }
 
-Recorded record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links,
-                std::optional<int> only, Steps steps) {
-  if (const auto why = why_unrecorded(plan)) return *why;
+}  // namespace
+
+bool uses_host(const Plan& plan) {
+  return plan.state.optimizer_at == Residence::host || plan.offloaded.any();
+}
+
+Recording record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links) {
   Recording all{rank_classes(plan, devices_per_node), {}};
   for (const RankClasses::Class& c : all.classes.classes) {
-    if (only && c.stage != *only) continue;
-    if (!in_order(plan.schedule[static_cast<std::size_t>(c.stage)], static_cast<int>(plan.training.micro_batches)))
-      return Unrecorded::order;
     if (all.step_events.contains(c.kind)) continue;
-    std::variant<StepEvents, Unrecorded> recorded;
-    for (const bool second : {false, true}) {
-      if (second && plan.training.micro_batches == 1) break;
-      Session session(plan, c.stage, second);
-      try {
-        session.run(c.rank, all.classes, costs ? costs() : nullptr, links, steps);
-      } catch (const OutOfMemory&) {  // of the host's memory, which has a limit here; a run says it
-        return Unrecorded::host_memory;
-      }
-      recorded = session.result();
-      if (std::holds_alternative<StepEvents>(recorded) || session.unknown()) break;
-    }
-    if (const auto* why = std::get_if<Unrecorded>(&recorded)) return *why;
-    all.step_events.emplace(c.kind, std::get<StepEvents>(std::move(recorded)));
+    auto made = step_of(plan, all.classes, c, costs, links, Steps::steady,
+                        {Micro::ends, Micro::ends_and_second, Micro::all});
+    check(made.has_value(), "sim", "a step of rank {} whose tensors live as no recording says", c.rank);
+    all.step_events.emplace(c.kind, *std::move(made));
+  }
+  return all;
+}
+
+std::optional<Recording> record_alike(const Plan& plan, int devices_per_node, const MakeCosts& costs,
+                                      const Links* links, std::optional<int> only) {
+  Recording all{rank_classes(plan, devices_per_node), {}};
+  for (const RankClasses::Class& c : all.classes.classes) {
+    if ((only && c.stage != *only) || all.step_events.contains(c.kind)) continue;
+    auto made = step_of(plan, all.classes, c, costs, links, Steps::first, {Micro::ends, Micro::ends_and_second});
+    if (!made) return std::nullopt;
+    all.step_events.emplace(c.kind, *std::move(made));
   }
   return all;
 }

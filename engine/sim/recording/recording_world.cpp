@@ -29,14 +29,14 @@ class SentAlready final : public Pending {
   void wait() override {}
 };
 
-// A receive is one event: what overlaps with it is not known to recordings.
+// A receive is one event: nothing overlaps with it.
 class RecordedReceive final : public Pending {
  public:
   explicit RecordedReceive(RecordedGroups& recorded)
       : recorded_(recorded), action_events_(recorded.now), events_(action_events_->clock.size()) {}
   void wait() override {
-    if (recorded_.now != action_events_ || action_events_->clock.size() != events_)
-      recorded_.unknown = Unrecorded::overlapped_receive;
+    check(recorded_.now == action_events_ && action_events_->clock.size() == events_, "sim",
+          "a message that arrives while something else is done, which no recording has an event for");
   }
 
  private:
@@ -74,14 +74,10 @@ class RecordingGroup final : public Group {
     return start(c, first->number());
   }
   void do_barrier() override { add_event("barrier", Kind::barrier, 0); }
-  // Values of the host decide what is done, and here there are none.
-  double do_host_max(double value) override {
-    recorded_.unknown = Unrecorded::host_values;
-    return value;
-  }
-  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int) override {
-    recorded_.unknown = Unrecorded::host_values;
-    return std::vector<Bytes>(static_cast<std::size_t>(size()), Bytes(mine.begin(), mine.end()));
+  // No step decides by values of other ranks' hosts what it does.
+  double do_host_max(double) override { fail(ErrorKind::internal, "sim", "a step that asks other ranks' hosts"); }
+  std::vector<Bytes> do_host_gather(std::span<const std::byte>, int) override {
+    fail(ErrorKind::internal, "sim", "a step that asks other ranks' hosts");
   }
 
  private:

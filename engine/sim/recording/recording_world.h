@@ -1,11 +1,8 @@
 // Groups of a recorded rank. What they would do to its clock is added to a recording, and nothing waits.
 #pragma once
-#include <optional>
-
 #include "engine/comm/group.h"
 #include "engine/sim/cost/links.h"
 #include "engine/sim/recording/step_events.h"
-#include "engine/sim/recording/unrecorded.h"
 #include "engine/sim/run/rank_classes.h"
 
 namespace mbench::sim {
@@ -16,7 +13,6 @@ struct RecordedGroups {
   std::vector<RecordedGroup> groups;
   int made = 0;  // groups, those of other ranks too
   std::uint32_t pendings = 0;
-  std::optional<Unrecorded> unknown;  // what happened that no event can express
 };
 
 class RecordingWorld final : public World {

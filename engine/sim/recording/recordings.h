@@ -20,13 +20,13 @@ class Recordings {
   Recordings& operator=(const Recordings&) = delete;
 
   // What record() makes of the plan, or made of an earlier plan with that key. Plans that differ in what record() reads have
-  // different keys. A reason for no recording is not kept: more memory may give one.
-  std::shared_ptr<const Recorded> of(const std::string& key, const Plan& plan, int devices_per_node,
+  // different keys.
+  std::shared_ptr<const Recording> of(const std::string& key, const Plan& plan, int devices_per_node,
                                      const MakeCosts& costs, const Links* links);
 
  private:
-  using Known = std::pair<std::string, std::shared_ptr<const Recorded>>;
-  std::shared_ptr<const Recorded> find(const std::string& key);
+  using Known = std::pair<std::string, std::shared_ptr<const Recording>>;
+  std::shared_ptr<const Recording> find(const std::string& key);
 
   const std::size_t most_;
   std::mutex mutex_;

@@ -99,7 +99,7 @@ struct TensorName {
 struct ActionEvents {
   std::vector<ClockEvent> clock;
   std::vector<MemoryEvent> memory;
-  std::vector<MemoryEvent> host;  // likewise, of the host's memory, where activations go there (Plan::offloaded)
+  std::vector<MemoryEvent> host;  // likewise, of the host's memory
   ByAxis sent{};                  // bytes handed to collectives and messages
   bool keeps = false;             // makes or frees a block that is kept: once, not in every micro batch
 };
@@ -116,19 +116,22 @@ struct RecordedGroup {
 
 // A step of a rank. The first and the last micro batch are as they were recorded. Those between do what the second did where it was
 // recorded. Else they do backward, and for gradients of weights, what the first did (before the gradients were reduced), and forward what
-// the last did.
+// the last did. Where micro batches differ more than that, each was recorded.
 struct RecordedStep {
   ActionEvents begin, end;
+  ActionEvents deferred;  // after the schedule: gradients of weights that were left until then (Plan::deferred_gemms)
   struct Of {
     ActionEvents first, last;
     // The second micro batch. Or, where the first one's backward makes what is kept: a micro batch that does to clocks what the first
     // did, and to memory what the last did.
     std::optional<ActionEvents> between;
+    std::vector<ActionEvents> each;  // [micro batch], in place of the others; empty where these are enough
   };
   std::map<ActionKey, Of> actions;
 
   const ActionEvents& of(const Action& a, int micro_batches) const {
     const Of& both = actions.at(key_of(a));
+    if (!both.each.empty()) return both.each[static_cast<std::size_t>(a.micro)];
     if (a.micro == 0) return both.first;
     if (a.micro == micro_batches - 1) return both.last;
     return between(a.kind, both);
@@ -152,9 +155,6 @@ struct StepEvents : RecordedStep {
   // Elements that the rank has of each weight tensor's optimizer state, in the order of the model. An expert's weights are separate
   // tensors.
   std::vector<std::size_t> own_elements;
-  // Host memory. All of it is taken at the setup and kept, unless `host` of the actions says more.
-  MemoryUse host_memory;
-  std::size_t host_reserved = 0;
 };
 
 }  // namespace mbench::sim

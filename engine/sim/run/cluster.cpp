@@ -6,7 +6,6 @@
 #include "engine/plan/plan.h"
 #include "engine/sim/cost/device.h"
 #include "engine/sim/machine/straggler.h"
-#include "engine/sim/play/world.h"
 
 namespace mbench {
 
@@ -153,49 +152,14 @@ std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machin
   return costs_of(plan, sim::slowest_of(machine, plan.mesh.world()), plan.mesh.world());
 }
 
-namespace {
-
-class Cluster final : public SimulatedCluster {
- public:
-  Cluster(const Plan& plan, const Machine& machine, const Links& links, int stages, int ranks_per_stage)
-      : plan_(plan),
-        machine_(machine),
-        network_(stages, ranks_per_stage),
-        clocks_(static_cast<std::size_t>(stages), VirtualClock(host_times(plan, machine))) {
-    const int size = stages * ranks_per_stage;
-    for (int s = 0; s < stages; ++s)
-      worlds_.emplace_back(s * ranks_per_stage, size, network_, links, clocks_[static_cast<std::size_t>(s)]);
-  }
-
-  std::unique_ptr<Device> open_device(int stage, std::size_t memory_limit) override {
-    return std::make_unique<sim::SimDevice>(machine_.name, memory_limit, costs_of(plan_, machine_),
-                                            clocks_[static_cast<std::size_t>(stage)]);
-  }
-  World& world(int stage) override { return worlds_[static_cast<std::size_t>(stage)]; }
-  void leave(int stage) override { network_.leave(stage); }
-  bool is_echo(const std::exception_ptr& error) const override {
-    try {
-      std::rethrow_exception(error);
-    } catch (const SimNetwork::Stopped&) {
-      return true;
-    } catch (...) {
-      return false;
-    }
-  }
-
- private:
-  const Plan& plan_;
-  const Machine& machine_;
-  SimNetwork network_;
-  std::vector<VirtualClock> clocks_;
-  std::vector<SimWorld> worlds_;
-};
-
-}  // namespace
-
-std::unique_ptr<SimulatedCluster> open_cluster(const Plan& plan, const Machine& machine, const Links& links, int stages,
-                                               int ranks_per_stage) {
-  return std::make_unique<Cluster>(plan, machine, links, stages, ranks_per_stage);
+std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& machine) {
+  const std::uint64_t all = machine.usable_memory(),
+                      limit = run.memory_limit == 0 ? all : std::min(all, run.memory_limit);
+  const std::uint64_t workspace = attention_workspace(plan, machine);
+  if (limit <= workspace)
+    fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the workspace of attention flash's gradient, need more",
+         workspace >> 20, limit >> 20);
+  return limit - workspace;
 }
 
 }  // namespace mbench

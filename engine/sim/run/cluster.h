@@ -1,13 +1,12 @@
-// The ranks of a simulated job: one for each pipeline stage, each with its device, clock and world.
+// What a step takes of a machine under a framework: what its ops and its host's calls cost, and the memory that is not the step's own.
 #pragma once
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "engine/comm/group.h"
 #include "engine/point/choices.h"
 #include "engine/point/offloaded_activations.h"
+#include "engine/point/run_spec.h"
 #include "engine/sim/cost/cost_model.h"
 #include "engine/sim/cost/links.h"
 #include "engine/sim/play/clock.h"
@@ -30,26 +29,13 @@ std::optional<std::string> why_lacking(const Needs& needs, const Machine& machin
 std::uint64_t library_memory(const Plan& plan);
 // The most bytes that the engine's own fused attention takes outside the allocator on a GPU: the workspace of its gradient.
 std::uint64_t attention_workspace(const Plan& plan, const Machine& machine);
+// Bytes of a device that a step may have: those of the run, or of the machine, without that workspace. Throws OutOfMemory's kind where
+// there are none.
+std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& machine);
 // What the host of the plan's framework pays for its calls.
 HostTimes host_times(const Plan& plan, const Machine& machine);
 // What kernels take on a rank's device, or on its share of one. `ranks`: of the job, where the plan stands for a larger one.
 std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks);
 std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine);
-
-// The ranks of a simulated job: one for each pipeline stage, to be run in a thread of its own. They wait for each other in their
-// groups, so each must leave() when it ends.
-class SimulatedCluster {
- public:
-  virtual ~SimulatedCluster() = default;
-  // The device of a stage, able to hold so many bytes; opened once.
-  virtual std::unique_ptr<Device> open_device(int stage, std::size_t memory_limit) = 0;
-  virtual World& world(int stage) = 0;
-  virtual void leave(int stage) = 0;
-  // Whether a stage failed only because another one had ended.
-  virtual bool is_echo(const std::exception_ptr& error) const = 0;
-};
-// Plan, machine and links must outlive it.
-std::unique_ptr<SimulatedCluster> open_cluster(const Plan& plan, const Machine& machine, const Links& links, int stages,
-                                               int ranks_per_stage);
 
 }  // namespace mbench

@@ -5,19 +5,51 @@
 #include "engine/sim/cost/device.h"
 #include "engine/sim/play/replay.h"
 #include "engine/sim/play/replay_memory.h"
-#include "engine/sim/play/world.h"
 #include "engine/sim/recording/recorder.h"
-#include "engine/train/steady_state.h"
 #include "engine/train/trainer.h"
 
 namespace mbench {
+namespace {
+
+// Counts alone.
+class LoneGroup final : public Group {
+ public:
+  using Group::Group;
+
+ protected:
+  void do_run(const comm::Collective&) override {}
+  void do_barrier() override {}
+  double do_host_max(double value) override { return value; }
+  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int) override {
+    return std::vector<Bytes>(static_cast<std::size_t>(size()), Bytes(mine.begin(), mine.end()));
+  }
+};
+
+class LoneWorld final : public World {
+ public:
+  LoneWorld(int rank, int size) : rank_(rank), size_(size) {}
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override {
+    if (members.empty()) return nullptr;
+    const auto me = std::find(members.begin(), members.end(), rank_);
+    check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name.text);
+    return std::make_unique<LoneGroup>(device, name, static_cast<int>(me - members.begin()),
+                                       static_cast<int>(members.size()));
+  }
+
+ private:
+  int rank_, size_;
+};
+
+}  // namespace
 
 std::unique_ptr<Device> open_counting_device(std::size_t memory_limit) {
   return std::make_unique<sim::SimDevice>(memory_limit);
 }
 
 std::unique_ptr<World> lone_world(int rank, int size) {
-  return std::make_unique<SimWorld>(rank, size);
+  return std::make_unique<LoneWorld>(rank, size);
 }
 
 MemoryUse count_state(const Plan& plan, int stage) {
@@ -27,29 +59,6 @@ MemoryUse count_state(const Plan& plan, int stage) {
   const Trainer trainer(plan, *device, *lone, nullptr);
   return device->memory().in_use();
 }
-
-namespace {
-
-// Steps of each class of ranks, one op after the other, until memory repeats.
-MemoryForecast run_all(const Plan& plan, std::size_t memory_limit) {
-  MemoryForecast forecast;
-  for (const sim::RankClasses::Class& c : sim::rank_classes(plan, 0).classes) {
-    const auto device = open_counting_device(memory_limit);
-    const auto world = lone_world(c.rank, plan.mesh.world());
-    Trainer trainer(plan, *device, *world, nullptr);
-    SteadyState steady(*device);
-    device->meter().reset();
-    trainer.step();
-    const double flops = device->meter().matmul_flops;
-    const std::uint64_t launches = device->meter().launches;
-    while (!steady.reached()) trainer.step();
-    forecast.add(device->memory().peak(), device->memory().reserved(), c.ranks, flops, launches);
-    if (const Device* host = device->opened_host()) forecast.add_host(host->memory().peak(), host->memory().reserved());
-  }
-  return forecast;
-}
-
-}  // namespace
 
 void MemoryForecast::add(const MemoryUse& peak, std::size_t reserved, int ranks, double flops,
                          std::uint64_t step_launches) {
@@ -61,18 +70,17 @@ void MemoryForecast::add(const MemoryUse& peak, std::size_t reserved, int ranks,
 }
 
 MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
-  const auto recording = sim::record(plan, 0, nullptr, nullptr);
-  if (!recording) return run_all(plan, memory_limit);
-  const auto memory = sim::replay_memory(plan, *recording, memory_limit);
+  const sim::Recording recording = sim::record(plan, 0, nullptr, nullptr);
+  const auto memory = sim::replay_memory(plan, recording, memory_limit);
   for (const sim::ReplayedMemory& m : memory)
     if (m.full) std::rethrow_exception(m.full);
-  const auto times = sim::replay_time(plan, *recording, HostTimes(), nullptr);
+  const auto times = sim::replay_time(plan, recording, HostTimes(), nullptr);
   MemoryForecast forecast;
   std::vector<sim::ReplayedMemory> host;
-  if (sim::uses_host(plan)) host = sim::replay_host_memory(plan, *recording);
+  if (sim::uses_host(plan)) host = sim::replay_host_memory(plan, recording);
   for (std::size_t i = 0; i < memory.size(); ++i) {
     if (!host.empty()) forecast.add_host(host[i].peak, host[i].reserved);
-    forecast.add(memory[i].peak, memory[i].reserved, recording->classes.classes[i].ranks, times[i].matmul_flops,
+    forecast.add(memory[i].peak, memory[i].reserved, recording.classes.classes[i].ranks, times[i].matmul_flops,
                  times[i].launches);
   }
   return forecast;

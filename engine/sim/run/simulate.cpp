@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <system_error>
-#include <thread>
 #include <unordered_map>
 
 #include "engine/point/abilities.h"
@@ -21,27 +18,6 @@
 namespace mbench {
 namespace {
 
-void check_possible(const Point& p, const Plan& plan, const Machine& machine, int devices) {
-  if (p.world() > devices)
-    fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices, machine.name,
-         p.world(), machine.name);
-  if (const auto why = why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe, p.offload_activations}, machine,
-                                   *plan.framework))
-    fail(ErrorKind::unsupported, "sim", "{}", *why);
-  if (const std::string why = sim::why_not_placed(machine, p.world(), p); !why.empty())
-    fail(ErrorKind::infeasible, "sim", "{}", why);
-}
-
-std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& machine) {
-  const std::uint64_t all = machine.usable_memory(),
-                      limit = run.memory_limit == 0 ? all : std::min(all, run.memory_limit);
-  const std::uint64_t workspace = attention_workspace(plan, machine);
-  if (limit <= workspace)
-    fail(ErrorKind::out_of_memory, "sim", "{} of {} MiB for the workspace of attention flash's gradient, need more",
-         workspace >> 20, limit >> 20);
-  return limit - workspace;
-}
-
 // What a framework's libraries hold of the allocator's memory is not the engine's to give.
 std::uint64_t limit_of_step(const RunSpec& run, const Plan& plan, const Machine& machine) {
   const std::uint64_t all = memory_limit(run, plan, machine);
@@ -56,47 +32,6 @@ double peak_of(const Plan& plan, const Machine& machine) {
   const double own = machine.device.peak_flops[static_cast<std::size_t>(plan.precision.units)];
   return own > 0 ? own : machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)];
 }
-
-// What a device hands out, by PyTorch's allocator.
-class Caching final : public AllocationObserver {
- public:
-  Caching(const sim::CachingSettings& settings, std::size_t limit) : allocator_(settings, limit) {}
-  void watch(Device& device) {
-    if (const auto* simulated = dynamic_cast<const sim::SimDevice*>(&device)) in_graph_ = &simulated->in_graph();
-    device.memory().observe(this);
-  }
-  void allocated(const std::byte* block, std::size_t size, Category category, std::string_view what) override {
-    held_[block] = {allocator_.take(size, category, what, in_graph_ && *in_graph_), size, category};
-  }
-  void released(const std::byte* block) override {
-    const auto held = held_.find(block);
-    if (held == held_.end()) return;  // of a request that did not fit
-    allocator_.give(held->second.block, held->second.size, held->second.category);
-    held_.erase(held);
-  }
-  std::size_t reserved() const { return allocator_.reserved(); }
-
- private:
-  struct Held {
-    std::size_t block, size;
-    Category category;
-  };
-  sim::CachingAllocator allocator_;
-  const bool* in_graph_ = nullptr;
-  std::unordered_map<const std::byte*, Held> held_;
-};
-
-// What came of one stage.
-struct Stage {
-  PointResult result;
-  MemoryUse peak;
-  std::size_t reserved = 0;
-  std::optional<MemoryUse> host_peak;
-  std::size_t host_reserved = 0;
-  Timeline timeline;
-  std::exception_ptr error;
-  bool stopped = false;  // because another stage ended
-};
 
 // An out-of-memory names its rank; any other error is thrown as it is.
 [[noreturn]] void throw_full(const std::exception_ptr& error, int rank) {
@@ -120,83 +55,6 @@ void add_host_memory(Simulation& simulation, const MemoryUse& peak, std::size_t 
   if (machine.immediate) simulation.total_reserved += reserved * static_cast<std::uint64_t>(ranks);
 }
 
-// Every op of every micro batch, a thread for each stage.
-Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, bool trace) {
-  // Of replicas of one process each is a stage here: they do different things.
-  const int stages = plan.single_process ? plan.mesh.world() : plan.mesh.size(Axis::pp),
-            ranks_per_stage = plan.mesh.world() / stages;
-  const Links links(machine, p, plan.mesh);
-  const auto cluster = open_cluster(plan, machine, links, stages, ranks_per_stage);
-  std::vector<Stage> stage(static_cast<std::size_t>(stages));
-  const auto caching = sim::caching_of(plan, p.env);
-  const auto run_stage = [&](int s) {
-    Stage& mine = stage[static_cast<std::size_t>(s)];
-    try {
-      const std::uint64_t limit = memory_limit(p, plan, machine);
-      std::optional<Caching> pytorch;
-      if (caching) pytorch.emplace(*caching, limit);
-      const auto device = cluster->open_device(s, caching ? 0 : limit);
-      if (pytorch) pytorch->watch(*device);
-      RunOptions options;
-      options.measure_peak_flops = [&](double) { return peak_of(plan, machine); };
-      options.peak_source = machine.peak_source(p.precision);
-      options.watts = machine.device.watts;
-      if (trace) options.timeline = &mine.timeline;
-      const std::uint64_t held = library_memory(plan);
-      const Tensor libraries = held == 0
-                                   ? Tensor()
-                                   : device->empty({static_cast<std::int64_t>(held)}, DType::u8, Category::workspace,
-                                                   "workspaces of the framework's libraries");
-      mine.result = run_point(p, plan, *device, cluster->world(s), options);
-      mine.peak = device->memory().peak();
-      mine.reserved = pytorch ? pytorch->reserved() : device->memory().reserved();
-      if (const Device* host = device->opened_host()) {
-        mine.host_peak = host->memory().peak();
-        mine.host_reserved = host->memory().reserved();
-      }
-    } catch (...) {
-      mine.error = std::current_exception();
-      mine.stopped = cluster->is_echo(mine.error);
-    }
-    cluster->leave(s);
-  };
-  std::vector<std::thread> threads;
-  std::string no_thread;
-  for (int s = 1; s < stages && no_thread.empty(); ++s) {
-    try {
-      threads.emplace_back(run_stage, s);
-    } catch (const std::system_error& e) {
-      no_thread = e.what();
-      cluster->leave(0);
-      for (int left = s; left < stages; ++left) cluster->leave(left);  // which stops those that have begun
-    }
-  }
-  if (no_thread.empty()) run_stage(0);
-  for (std::thread& t : threads) t.join();
-  if (!no_thread.empty())
-    fail(ErrorKind::launch_failed, "sim", "no thread for stage {} of {}: {}, need fewer stages or a higher limit",
-         threads.size() + 1, stages, no_thread);
-
-  for (int s = 0; s < stages; ++s) {
-    if (!stage[s].error || stage[s].stopped) continue;
-    throw_full(stage[s].error, s * ranks_per_stage);
-  }
-  Simulation simulation;
-  simulation.result = std::move(stage[0].result);
-  if (caching)
-    simulation.result.reserved_memory_mib =
-        static_cast<double>(std::max_element(stage.begin(), stage.end(),
-                                             [](const Stage& a, const Stage& b) { return a.reserved < b.reserved; })
-                                ->reserved) /
-        1048576;
-  for (Stage& s : stage) {
-    add_memory(simulation, s.peak, s.reserved, ranks_per_stage);
-    if (s.host_peak) add_host_memory(simulation, *s.host_peak, s.host_reserved, ranks_per_stage, machine);
-    if (trace) simulation.timeline_by_stage.push_back(std::move(s.timeline));
-  }
-  return simulation;
-}
-
 void add_libraries(MemoryUse& peak, std::uint64_t libraries) {
   peak.total += libraries;
   peak.by_category[static_cast<std::size_t>(Category::workspace)] += libraries;
@@ -218,37 +76,31 @@ std::vector<PeakTensor> by_name(const sim::PeakByTensor& peak) {
   return tensors;
 }
 
-// Whether host memory has room for what every class of ranks keeps there.
-bool fits_host(const Plan& plan, const Machine& machine, const std::vector<sim::ReplayedMemory>& host) {
-  const std::uint64_t limit = costs_of(plan, machine)->host_memory();
-  return limit == 0 ||
-         std::all_of(host.begin(), host.end(), [&](const sim::ReplayedMemory& m) { return m.reserved <= limit; });
-}
-
-std::shared_ptr<const sim::Recorded> recorded(const Point& p, const Plan& plan, const Machine& machine,
-                                              const Links& links, sim::Recordings* recordings) {
+std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine,
+                                               const Links& links, sim::Recordings* recordings) {
   const sim::MakeCosts costs = [&] { return costs_of(plan, machine); };
   // The key: every field but those that no step depends on.
   if (recordings)
     return recordings->of(point_to_json(at_default(p, {})).dump(), plan, machine.node.devices, costs, &links);
-  return std::make_shared<const sim::Recorded>(sim::record(plan, machine.node.devices, costs, &links));
+  return std::make_shared<const sim::Recording>(sim::record(plan, machine.node.devices, costs, &links));
 }
 
-// From the recorded micro batches; nothing where it takes a run to know which of several ranks is full first.
-std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine& machine, const Links& links,
-                                 const sim::Recording& recording, const SimulateOptions& options) {
+// Throws for the first class of ranks whose memory is too small.
+void check_fits(const std::vector<sim::ReplayedMemory>& memory, const std::vector<sim::RankClasses::Class>& classes) {
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    if (memory[i].full) throw_full(memory[i].full, classes[i].rank);
+}
+
+Simulation replay(const Point& p, const Plan& plan, const Machine& machine, const Links& links,
+                  const sim::Recording& recording, const SimulateOptions& options) {
   const bool offloads = sim::uses_host(plan);
   const auto& classes = recording.classes.classes;
-  const auto host = offloads ? sim::replay_host_memory(plan, recording) : std::vector<sim::ReplayedMemory>();
-  // A run says what of host memory has no room.
-  if (offloads && !fits_host(plan, machine, host)) return std::nullopt;
   const auto caching = sim::caching_of(plan, p.env);
   auto memory = sim::replay_memory(plan, recording, limit_of_step(p, plan, machine), caching);
-  const auto is_full = [](const sim::ReplayedMemory& m) { return m.full != nullptr; };
-  if (const auto full = std::find_if(memory.begin(), memory.end(), is_full); full != memory.end()) {
-    if (!full->full_before_waits && std::count_if(memory.begin(), memory.end(), is_full) > 1) return std::nullopt;
-    throw_full(full->full, classes[static_cast<std::size_t>(full - memory.begin())].rank);
-  }
+  check_fits(memory, classes);
+  const auto host = offloads ? sim::replay_host_memory(plan, recording, costs_of(plan, machine)->host_memory())
+                             : std::vector<sim::ReplayedMemory>();
+  check_fits(host, classes);
   const std::uint64_t libraries = library_memory(plan);
   for (sim::ReplayedMemory& m : memory) {
     add_libraries(m.peak, libraries);
@@ -331,47 +183,49 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
 
 }  // namespace
 
+void check_possible(const Point& p, const Plan& plan, const Machine& machine, int devices) {
+  if (p.world() > devices)
+    fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices, machine.name,
+         p.world(), machine.name);
+  if (const auto why = why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe, p.offload_activations}, machine,
+                                   *plan.framework))
+    fail(ErrorKind::unsupported, "sim", "{}", *why);
+  if (const std::string why = sim::why_not_placed(machine, p.world(), p); !why.empty())
+    fail(ErrorKind::infeasible, "sim", "{}", why);
+}
+
+void describe(const Point& p, const Plan& plan, const Machine& machine, PointResult& result) {
+  const double outside = static_cast<double>(machine.device.memory_outside_allocator >> 20);
+  if (const auto& reserved = result.reserved_memory_mib) result.device_memory_mib = *reserved + outside;
+  if (const std::string missing = lacking(plan.framework->can, p); !missing.empty() && result.reason.empty())
+    result.reason = fmt::format("not in {}: {}", plan.framework->name, missing);
+}
+
 Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
                           const SimulateOptions& options) {
   check_possible(p, plan, machine, devices);
-  std::optional<Simulation> simulation;
-  std::optional<sim::Unrecorded> unrecorded;
-  if (options.replay) {
-    const Links links(machine, p, plan.mesh);
-    if (const auto recording = recorded(p, plan, machine, links, options.recordings); *recording)
-      simulation = replay(p, plan, machine, links, **recording, options);
-    else
-      unrecorded = recording->why_not();
-  }
-  if (!simulation) simulation = run_all(p, plan, machine, options.trace);
-  simulation->unrecorded = unrecorded;
-  const double outside = static_cast<double>(machine.device.memory_outside_allocator >> 20);
-  if (const auto& reserved = simulation->result.reserved_memory_mib)
-    simulation->result.device_memory_mib = *reserved + outside;
-  if (const std::string missing = lacking(plan.framework->can, p);
-      !missing.empty() && simulation->result.reason.empty())
-    simulation->result.reason = fmt::format("not in {}: {}", plan.framework->name, missing);
-  return std::move(*simulation);
+  const Links links(machine, p, plan.mesh);
+  const auto recording = recorded(p, plan, machine, links, options.recordings);
+  Simulation simulation = replay(p, plan, machine, links, *recording, options);
+  describe(p, plan, machine, simulation.result);
+  return simulation;
 }
 
 std::vector<PeakTensor> peak_tensors(const Plan& plan) {
-  const auto recording = sim::record(plan, 0, nullptr, nullptr);
-  if (!recording) return {};
-  const auto peaks = sim::count_memory(plan, *recording);
+  const sim::Recording recording = sim::record(plan, 0, nullptr, nullptr);
+  const auto peaks = sim::count_memory(plan, recording);
   const auto most = std::max_element(peaks.begin(), peaks.end(),
                                      [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
-  return by_name(sim::peak_by_tensor(plan, *recording,
-                                     recording->classes.classes[static_cast<std::size_t>(most - peaks.begin())], {}));
+  return by_name(sim::peak_by_tensor(plan, recording,
+                                     recording.classes.classes[static_cast<std::size_t>(most - peaks.begin())], {}));
 }
 
-std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
+Outline outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
                                      sim::Recordings* recordings) {
   check_possible(p, plan, machine, devices);
   const Links links(machine, p, plan.mesh);
   const auto made = recorded(p, plan, machine, links, recordings);
-  if (!*made) return std::nullopt;
-  const sim::Recording& recording = **made;
-  if (sim::uses_host(plan) && !fits_host(plan, machine, sim::replay_host_memory(plan, recording))) return std::nullopt;
+  const sim::Recording& recording = *made;
   Outline outline;
   const auto times = sim::replay_time(plan, recording, host_times(plan, machine), &links);
   for (const sim::ReplayedTime& t : times) outline.seconds = std::max(outline.seconds, t.step);

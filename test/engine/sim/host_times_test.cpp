@@ -5,6 +5,7 @@
 #include "engine/sim/run/cluster.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
+#include "test/engine/sim/threaded/threaded_run.h"
 #include "test/graphs.h"
 
 using namespace mbench;
@@ -34,7 +35,7 @@ Point mixture() {
 double seconds(const Point& p, const Framework& framework, const Machine& machine = ideal_machine()) {
   const double replayed = simulated(p, machine, framework).result.iteration_ms->mean * kMilli;
   const double run =
-      simulate_point(p, plan_on(framework, p), machine, 4096, {.replay = false}).result.iteration_ms->mean;
+      run_in_threads(p, plan_on(framework, p), machine, 4096).result.iteration_ms->mean;
   CHECK(replayed == run * kMilli);
   return replayed;
 }

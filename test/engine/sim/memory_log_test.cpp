@@ -35,10 +35,9 @@ struct Recorded {
 };
 Recorded recorded(const Point& p) {
   Plan plan = strategies::make_plan(p);
-  auto recording = sim::record(plan, 8, nullptr, nullptr);
-  REQUIRE(recording);
+  sim::Recording recording = sim::record(plan, 8, nullptr, nullptr);
   const auto caching = sim::caching_of(plan, p.env);
-  return {std::move(plan), std::move(*recording), caching};
+  return {std::move(plan), std::move(recording), caching};
 }
 
 }  // namespace

@@ -79,9 +79,8 @@ TEST_CASE("memory over time: of a simulated step in order, to its end, with the 
     REQUIRE(s.result.outcome == Outcome::ok);
     const Plan plan = strategies::make_plan(p);
     const auto recording = sim::record(plan, 8, nullptr, nullptr);
-    REQUIRE(recording);
     const sim::MemoryOverStep over =
-        sim::memory_over_step(plan, *recording, recording->classes.classes.front(), sim::caching_of(plan, p.env));
+        sim::memory_over_step(plan, recording, recording.classes.classes.front(), sim::caching_of(plan, p.env));
     const auto timed = sim::over_time(over, s.timeline_by_stage.front());
     REQUIRE(timed);
     CHECK(most(timed->moments) == most(over.moments));

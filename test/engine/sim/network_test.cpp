@@ -1,6 +1,6 @@
 // What simulated ranks share: time stamps in order, meetings, and an end for all who wait for one that has
 // ended.
-#include "engine/sim/play/network.h"
+#include "test/engine/sim/threaded/network.h"
 
 #include <atomic>
 #include <cstring>

@@ -13,6 +13,7 @@
 #include "sweeps/spec/spec.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
+#include "test/engine/sim/threaded/threaded_run.h"
 #include "test/graphs.h"
 #include "test/support/machine_for.h"
 
@@ -25,8 +26,9 @@ namespace {
 std::string reported(const Point& p, const Machine& machine, const Framework& framework, bool replay,
                      sim::Recordings* recordings = nullptr) {
   try {
-    const Simulation s = simulate_point(p, plan_on(framework, p), machine, 1 << 20,
-                                        {.trace = false, .replay = replay, .recordings = recordings});
+    const Plan plan = plan_on(framework, p);
+    const Simulation s = replay ? simulate_point(p, plan, machine, 1 << 20, {.recordings = recordings})
+                                : run_in_threads(p, plan, machine, 1 << 20);
     std::string text = result_to_json(s.result).dump();
     for (std::size_t i = 0; i < s.peak_by_stage.size(); ++i) {
       text += fmt::format("\n{} of {}:", s.peak_by_stage[i].total, s.reserved_by_stage[i]);
@@ -38,23 +40,17 @@ std::string reported(const Point& p, const Machine& machine, const Framework& fr
   }
 }
 
-// Why the step is run as a whole: some micro batches' gradients of weights are deferred, or tensors are of several micro batches. Or of
-// more than two micro batches, f32 weights arrive from their owners during the first forward, which casts them.
-std::optional<sim::Unrecorded> why_unrecorded(const Plan& plan) {
-  if (plan.deferred_gemms > 0) return sim::Unrecorded::deferred_gradients;
-  if (const auto why = sim::why_unrecorded(plan)) return why;
-  const bool cast_by_all =
-      under_autocast(plan) && plan.state.cut == StatePlan::Cut::parameters && !plan.state.gradients.sharded();
-  if (cast_by_all && plan.overlap_param_gather && plan.training.micro_batches > 2) return sim::Unrecorded::times_differ;
-  return std::nullopt;
+// Layouts of which some rank's micro batches are each recorded: some gradients of weights are deferred, tensors belong to several micro
+// batches, or weights in f32 arrive from their owners during the first forward, which casts them.
+bool records_each(const sim::Recording& recording) {
+  return std::ranges::any_of(recording.step_events, [](const auto& rank) {
+    return std::ranges::any_of(rank.second.actions, [](const auto& a) { return !a.second.each.empty(); });
+  });
 }
 
 // With the engine's own allocator: PyTorch's is replayed over more steps than are run (allocator/replayed_caching_test.cpp).
 void check_same(const Point& p, const Machine& machine, Framework framework) {
   framework.memory.caching = false;
-  const Plan plan = strategies::make_plan(p);
-  const sim::Recorded recorded = sim::record(plan, machine.node.devices, nullptr, nullptr);
-  CHECK((recorded ? std::nullopt : std::optional(recorded.why_not())) == why_unrecorded(plan));
   const std::string run = reported(p, machine, framework, false), replayed = reported(p, machine, framework, true);
   CHECK(replayed == run);
   // The same by a recording that was made on a machine with other memory.
@@ -68,7 +64,9 @@ void check_same(const Point& p, const Machine& machine, Framework framework) {
 // What each stage's tracks show, span by span; those that begin together in any order.
 std::vector<std::string> spans_of(const Point& p, const Machine& machine, const Framework& framework, bool replay) {
   std::vector<std::string> all;
-  const Simulation s = simulate_point(p, plan_on(framework, p), machine, 1 << 20, {.trace = true, .replay = replay});
+  const Plan plan = plan_on(framework, p);
+  const Simulation s = replay ? simulate_point(p, plan, machine, 1 << 20, {.trace = true})
+                              : run_in_threads(p, plan, machine, 1 << 20, true);
   for (std::size_t stage = 0; stage < s.timeline_by_stage.size(); ++stage) {
     const double zero = start_of(s.timeline_by_stage[stage]);
     for (const TimelineSpan& span : s.timeline_by_stage[stage].spans())
@@ -82,14 +80,13 @@ std::vector<std::string> spans_of(const Point& p, const Machine& machine, const 
 // The time of a step and the peak of memory are had without the allocator too.
 void check_outline(const Point& p, const Machine& machine, const Framework& framework) {
   const Plan plan = plan_on(framework, p);
-  const auto outline = outline_point(p, plan, machine, 1 << 20);
-  REQUIRE(outline);
+  const Outline outline = outline_point(p, plan, machine, 1 << 20);
   const Simulation s = simulate_point(p, plan, machine, 1 << 20);
-  CHECK(outline->seconds * 1e3 == s.result.iteration_ms->mean);
+  CHECK(outline.seconds * 1e3 == s.result.iteration_ms->mean);
   const auto less = [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; };
   const MemoryUse& fullest = *std::max_element(s.peak_by_stage.begin(), s.peak_by_stage.end(), less);
-  CHECK(outline->peak.total == fullest.total);
-  CHECK(outline->peak.by_category == fullest.by_category);
+  CHECK(outline.peak.total == fullest.total);
+  CHECK(outline.peak.by_category == fullest.by_category);
 }
 
 Point pipeline(std::int64_t pp, std::int64_t micro_batches) {
@@ -107,6 +104,7 @@ TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and me
   const std::string path = MBENCH_SOURCE_DIR "/test/mpi/layouts.json";
   const nlohmann::json table = parse_json(read_text_file(path), path);
   const Machine a100 = find_machine("A100-SXM4-80GB", "test"), h100 = find_machine("H100-SXM5-80GB", "test");
+  int each = 0;
   for (const char* framework : {"mbench", "megatron-2022", "megatron-core"}) {
     const Framework host = find_framework(framework, "test");
     for (const nlohmann::json& row : table.at("layouts")) {
@@ -120,10 +118,12 @@ TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and me
         p.global_batch *= more;
         INFO(row.dump() << ", global batch " << p.global_batch << ", framework " << framework);
         check_same(p, machine, host);
-        if (!why_unrecorded(strategies::make_plan(p))) check_outline(p, machine, host);
+        check_outline(p, machine, host);
+        each += records_each(sim::record(strategies::make_plan(p), 8, nullptr, nullptr)) ? 1 : 0;
       }
     }
   }
+  CHECK(each > 10);
 }
 
 TEST_CASE("a trace is a replay that keeps its spans: those of the run, of every layout") {
@@ -207,7 +207,14 @@ TEST_CASE("a replay of published runs is the run of them") {
   }
 }
 
-TEST_CASE("a replay is out of memory where the run is, with the same words") {
+// Which rank has no room; nothing where none has.
+std::optional<int> full_rank(const std::string& text) {
+  const std::size_t at = text.find("[rank ");
+  if (at == std::string::npos) return std::nullopt;
+  return std::stoi(text.substr(at + 6));
+}
+
+TEST_CASE("a replay is out of memory where the run is, with the same words; of several ranks it names the first") {
   const Machine machine = find_machine("A100-SXM4-80GB", "test");
   const Framework framework = find_framework("mbench", "test");
   Point p = pipeline(4, 32);
@@ -217,8 +224,34 @@ TEST_CASE("a replay is out of memory where the run is, with the same words") {
          {std::size_t{0}, std::size_t{1}, fits.reserved_by_stage[stage] / 3, fits.reserved_by_stage[stage] * 9 / 10}) {
       p.memory_limit = fits.reserved_by_stage[stage] - less;
       INFO(p.memory_limit);
-      check_same(p, machine, framework);
+      const std::string run = reported(p, machine, framework, false), replayed = reported(p, machine, framework, true);
+      INFO(run << "\n" << replayed);
+      CHECK(full_rank(run).has_value() == full_rank(replayed).has_value());
+      if (replayed != run) CHECK(full_rank(replayed).value() < full_rank(run).value());
     }
+}
+
+TEST_CASE("a replay lacks host memory where the run does, with the same words") {
+  Machine machine = find_machine("A100-SXM4-80GB", "test");
+  const Framework framework = find_framework("mbench", "test");
+  Point p = pipeline(1, 4);
+  int lacks = 0;
+  for (const bool optimizer : {true, false}) {
+    p.offload = optimizer ? Offload::optimizer : Offload::none;
+    p.offload_activations = optimizer ? OffloadedActivations() : OffloadedActivations{.layers = 1, .parts = {}};
+    const std::uint64_t needed =
+        simulate_point(p, plan_on(framework, p), machine, 8).host_reserved_by_stage.at(0);
+    for (const std::uint64_t has : {needed, needed - 1, needed * 2 / 3, needed / 100}) {
+      // Of a node of one rank.
+      machine.node.devices = 1, machine.host.memory_bytes = has;
+      INFO(optimizer << ": " << has << " of " << needed);
+      const std::string run = reported(p, machine, framework, false);
+      CHECK(reported(p, machine, framework, true) == run);
+      lacks += full_rank(run) ? 1 : 0;
+    }
+    machine.host.memory_bytes = find_machine("A100-SXM4-80GB", "test").host.memory_bytes;
+  }
+  CHECK(lacks >= 6);
 }
 
 TEST_CASE(
@@ -233,12 +266,11 @@ TEST_CASE(
     INFO(micro_batches << " micro batches");
     check_same(p, machine, framework);
     const Plan plan = strategies::make_plan(p);
-    auto first = sim::record(plan, 0, nullptr, nullptr, std::nullopt, sim::Steps::first);
-    const auto steady = sim::record(plan, 0, nullptr, nullptr);
+    const auto first = sim::record_alike(plan, 0, nullptr, nullptr);
+    const sim::Recording steady = sim::record(plan, 0, nullptr, nullptr);
     REQUIRE(first);
-    REQUIRE(steady);
-    const auto once = sim::replay_memory(plan, *first, 0), again = sim::replay_memory(plan, *steady, 0);
-    const auto counted = sim::count_memory(plan, *steady);
+    const auto once = sim::replay_memory(plan, *first, 0), again = sim::replay_memory(plan, steady, 0);
+    const auto counted = sim::count_memory(plan, steady);
     for (std::size_t stage = 0; stage < 4; ++stage) {
       CHECK_FALSE(first->step_events.at(first->classes.classes[stage].kind).later);
       CHECK(once[stage].peak.total < again[stage].peak.total);
@@ -246,9 +278,8 @@ TEST_CASE(
     }
   }
   // A fused graph leaves nothing behind: a step is as the first one.
-  const auto fused = sim::record(strategies::make_plan(pipeline(4, 4)), 0, nullptr, nullptr);
-  REQUIRE(fused);
-  for (const auto& [kind, step_events] : fused->step_events) CHECK_FALSE(step_events.later);
+  const sim::Recording fused = sim::record(strategies::make_plan(pipeline(4, 4)), 0, nullptr, nullptr);
+  for (const auto& [kind, step_events] : fused.step_events) CHECK_FALSE(step_events.later);
 }
 
 TEST_CASE("a forecast of memory is what a simulation without time takes") {
@@ -256,8 +287,7 @@ TEST_CASE("a forecast of memory is what a simulation without time takes") {
   p.framework = keeps(Graph::eager);
   const Plan plan = plan_on(find_framework("mbench", "test"), p);
   const MemoryForecast forecast = forecast_memory(plan);
-  const Simulation run =
-      simulate_point(p, plan, find_machine("A100-SXM4-80GB", "test"), 4, {.trace = false, .replay = false});
+  const Simulation run = run_in_threads(p, plan, find_machine("A100-SXM4-80GB", "test"), 4);
   REQUIRE(forecast.peak_by_stage.size() == 4);
   for (std::size_t s = 0; s < 4; ++s) {
     CHECK(forecast.peak_by_stage[s].by_category == run.peak_by_stage[s].by_category);

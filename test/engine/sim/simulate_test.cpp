@@ -10,6 +10,7 @@
 #include "engine/sim/run/cluster.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
+#include "test/engine/sim/threaded/threaded_run.h"
 #include "test/graphs.h"
 
 using namespace mbench;
@@ -324,7 +325,8 @@ TEST_CASE("what a framework's libraries hold lies beside a step, replayed or run
   Point p = gpt(2, 4, 1);
   for (const bool replay : {true, false}) {
     const auto run = [&](const Framework& framework) {
-      return simulate_point(p, plan_on(framework, p), machine, 8, {.replay = replay});
+      const Plan plan = plan_on(framework, p);
+      return replay ? simulate_point(p, plan, machine, 8) : run_in_threads(p, plan, machine, 8);
     };
     const Simulation without = run(plain), more = run(with);
     INFO((replay ? "replayed" : "run"));
@@ -368,7 +370,8 @@ TEST_CASE("where nothing runs beside collectives over tp, a step takes longer") 
   p.sequence_parallel = true;
   for (const bool replay : {true, false}) {
     const auto seconds = [&](const Framework& framework) {
-      return simulate_point(p, plan_on(framework, p), machine, 8, {.replay = replay}).result.iteration_ms->mean;
+      const Plan plan = plan_on(framework, p);
+      return step_ms(replay ? simulate_point(p, plan, machine, 8) : run_in_threads(p, plan, machine, 8));
     };
     CHECK(seconds(blocking) > 1.005 * seconds(free));
     p.tp = 1, p.sequence_parallel = false;
@@ -386,7 +389,9 @@ TEST_CASE("with tp_comm_overlap most of what layers exchange over tp travels bes
   for (const bool replay : {true, false}) {
     const auto anatomy = [&](bool overlap) {
       p.tp_comm_overlap = overlap;
-      const auto result = simulate_point(p, plan_on(ideal_framework(), p), machine, 8, {.replay = replay}).result;
+      const Plan plan = plan_on(ideal_framework(), p);
+      const auto result =
+          (replay ? simulate_point(p, plan, machine, 8) : run_in_threads(p, plan, machine, 8)).result;
       REQUIRE(result.time_anatomy_ms);
       return std::pair(*result.time_anatomy_ms, result.iteration_ms->mean);
     };
@@ -472,7 +477,7 @@ TEST_CASE("the energy of a simulated step lies between idle and GEMMs alone, by 
     const Machine machine = find_machine(kV100, "test");
     const Plan plan = strategies::make_plan(p);
     const Simulation replayed = simulate_point(p, plan, machine, 8),
-                     all = simulate_point(p, plan, machine, 8, {.replay = false});
+                     all = run_in_threads(p, plan, machine, 8);
     REQUIRE(replayed.result.energy_joules);
     REQUIRE(all.result.energy_joules);
     CHECK(*replayed.result.energy_joules == Approx(*all.result.energy_joules).epsilon(1e-9));
@@ -480,9 +485,8 @@ TEST_CASE("the energy of a simulated step lies between idle and GEMMs alone, by 
     CHECK(*replayed.result.energy_joules > machine.device.watts->idle * device_seconds);
     CHECK(*replayed.result.energy_joules < machine.device.watts->gemm * device_seconds);
     CHECK(*replayed.result.tokens_per_joule == Approx(16 * 1024 / *replayed.result.energy_joules));
-    const auto outline = outline_point(p, plan, machine, 8);
-    REQUIRE(outline);
-    CHECK(outline->joules == Approx(*replayed.result.energy_joules).epsilon(1e-9));
+    const Outline outline = outline_point(p, plan, machine, 8);
+    CHECK(outline.joules == Approx(*replayed.result.energy_joules).epsilon(1e-9));
   }
 }
 

@@ -1,6 +1,6 @@
 // Groups of simulated ranks: when a collective or a message ends on the virtual clock, and what a group of
 // one costs.
-#include "engine/sim/play/world.h"
+#include "test/engine/sim/threaded/world.h"
 
 #include <functional>
 #include <thread>

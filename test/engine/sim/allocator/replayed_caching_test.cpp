@@ -9,6 +9,7 @@
 #include "engine/train/trainer.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
+#include "test/engine/sim/threaded/threaded_run.h"
 #include "test/graphs.h"
 
 using namespace mbench;
@@ -85,8 +86,7 @@ TEST_CASE("what PyTorch's allocator reserves by a replay is what it reserves whe
           const Plan plan = strategies::make_plan(p);
           const sim::CachingSettings caching = sim::changed_by(sim::CachingSettings{}, settings, "test");
           const auto recording = sim::record(plan, 8, nullptr, nullptr);
-          REQUIRE(recording);
-          const auto replayed = sim::replay_memory(plan, *recording, 0, caching);
+          const auto replayed = sim::replay_memory(plan, recording, 0, caching);
           for (std::size_t stage = 0; stage < replayed.size(); ++stage) {
             const auto device = open_counting_device(0);
             Watched watched(caching, plan);
@@ -135,7 +135,7 @@ TEST_CASE("graphs of parts have memory of their own, in a replay of recordings a
     p.capture = CapturedParts{CapturedPart::attention, CapturedPart::mlp};
     const Plan plan = strategies::make_plan(p);
     const Simulation replayed = simulate_point(p, plan, machine, 2);
-    const Simulation run = simulate_point(p, plan, machine, 2, {.replay = false});
+    const Simulation run = run_in_threads(p, plan, machine, 2);
     for (std::size_t s = 0; s < replayed.reserved_by_stage.size(); ++s) {
       INFO("stage " << s);
       CHECK(replayed.peak_by_stage[s].total == run.peak_by_stage[s].total);

@@ -1,4 +1,4 @@
-#include "engine/sim/play/network.h"
+#include "test/engine/sim/threaded/network.h"
 
 #include <algorithm>
 

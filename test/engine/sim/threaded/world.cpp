@@ -1,4 +1,4 @@
-#include "engine/sim/play/world.h"
+#include "test/engine/sim/threaded/world.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,20 +6,6 @@
 
 namespace mbench {
 namespace {
-
-// Counts alone.
-class LoneGroup final : public Group {
- public:
-  using Group::Group;
-
- protected:
-  void do_run(const comm::Collective&) override {}
-  void do_barrier() override {}
-  double do_host_max(double value) override { return value; }
-  std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int) override {
-    return std::vector<Bytes>(static_cast<std::size_t>(size()), Bytes(mine.begin(), mine.end()));
-  }
-};
 
 // A collective that the stream waits for when wait() is called.
 class SimPending final : public Pending {
@@ -208,8 +194,7 @@ std::unique_ptr<Group> SimWorld::group(Device& device, const GroupName& name, co
   const auto me = std::find(members.begin(), members.end(), rank_);
   check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name.text);
   const int rank = static_cast<int>(me - members.begin());
-  if (!network_) return std::make_unique<LoneGroup>(device, name, rank, static_cast<int>(members.size()));
-  return std::make_unique<SimGroup>(device, name, number, rank, members, *network_, *links_, *clock_);
+  return std::make_unique<SimGroup>(device, name, number, rank, members, network_, links_, clock_);
 }
 
 }  // namespace mbench
