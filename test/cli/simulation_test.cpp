@@ -182,7 +182,7 @@ TEST_CASE("plan lists the tensors that deferred gradients of weights keep") {
   const Run deferred = room.shell("$M plan s.json --memory" + kOn);
   INFO(deferred.out << deferred.err);
   CHECK(deferred.code == 0);
-  CHECK_THAT(deferred.out, Contains("tensors at the peak"));
+  CHECK_THAT(deferred.out, Contains("tensors      at the peak of rank"));
 }
 
 TEST_CASE("points that do not fit on the simulated machine are rows of its sweep") {
