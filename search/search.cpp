@@ -240,7 +240,7 @@ class Search {
     }
     c.known = Known::outline;
     const Outline outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine,
-                                       static_cast<int>(place_.devices), place_.recordings);
+                                          static_cast<int>(place_.devices), place_.recordings);
     c.lower_bound.seconds = outline.seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
     c.joules = outline.joules * (1 - 1e-9);                 // and sums over ranks are, in another order
     for (std::size_t i = 0; i < c.lower_bound.bytes.size(); ++i)

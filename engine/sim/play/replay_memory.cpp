@@ -73,7 +73,9 @@ class Replay {
 
   void step(const RecordedStep& step_events) {
     if (listener_) listener_->step(steps_++);
-    const auto events = [&](std::size_t i) -> const ActionEvents& { return step_events.of(schedule_[i], micro_batches_); };
+    const auto events = [&](std::size_t i) -> const ActionEvents& {
+      return step_events.of(schedule_[i], micro_batches_);
+    };
     play(step_events.begin, nullptr);
     std::decay_t<decltype(arena_.free())> before;
     std::size_t then = schedule_.size();  // where it was so
@@ -213,7 +215,7 @@ class Replay {
   int parts_;                              // of an action, at most
   std::vector<std::vector<Block>> saved_;  // [chunk, micro batch, kind, part] of the maker
   std::vector<Block> scratch_, kept_;
-  Block sent_[4];  // activations and gradients, by neighbour
+  Block sent_[4];              // activations and gradients, by neighbour
   std::uint64_t retries_ = 0;  // of the last step
 };
 

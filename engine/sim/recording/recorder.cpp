@@ -431,8 +431,8 @@ std::optional<StepEvents> step_of(const Plan& plan, const RankClasses& classes, 
                                   const MakeCosts& costs, const Links* links, Steps steps,
                                   std::initializer_list<Micro> forms) {
   const int micro_batches = static_cast<int>(plan.training.micro_batches);
-  const bool alike = !shares_among_micro_batches(plan) &&
-                     in_order(plan.schedule[static_cast<std::size_t>(c.stage)], micro_batches);
+  const bool alike =
+      !shares_among_micro_batches(plan) && in_order(plan.schedule[static_cast<std::size_t>(c.stage)], micro_batches);
   for (const Micro form : forms) {
     if (form != Micro::all && !alike) continue;
     if (form == Micro::ends_and_second && micro_batches == 1) continue;
@@ -453,8 +453,8 @@ Recording record(const Plan& plan, int devices_per_node, const MakeCosts& costs,
   Recording all{rank_classes(plan, devices_per_node), {}};
   for (const RankClasses::Class& c : all.classes.classes) {
     if (all.step_events.contains(c.kind)) continue;
-    auto made = step_of(plan, all.classes, c, costs, links, Steps::steady,
-                        {Micro::ends, Micro::ends_and_second, Micro::all});
+    auto made =
+        step_of(plan, all.classes, c, costs, links, Steps::steady, {Micro::ends, Micro::ends_and_second, Micro::all});
     check(made.has_value(), "sim", "a step of rank {} whose tensors live as no recording says", c.rank);
     all.step_events.emplace(c.kind, *std::move(made));
   }

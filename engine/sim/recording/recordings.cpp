@@ -13,7 +13,7 @@ std::shared_ptr<const Recording> Recordings::find(const std::string& key) {
 }
 
 std::shared_ptr<const Recording> Recordings::of(const std::string& key, const Plan& plan, int devices_per_node,
-                                               const MakeCosts& costs, const Links* links) {
+                                                const MakeCosts& costs, const Links* links) {
   if (auto found = find(key)) return found;
   auto made = std::make_shared<const Recording>(record(plan, devices_per_node, costs, links));
   const std::lock_guard lock(mutex_);

@@ -22,7 +22,7 @@ class Recordings {
   // What record() makes of the plan, or made of an earlier plan with that key. Plans that differ in what record() reads have
   // different keys.
   std::shared_ptr<const Recording> of(const std::string& key, const Plan& plan, int devices_per_node,
-                                     const MakeCosts& costs, const Links* links);
+                                      const MakeCosts& costs, const Links* links);
 
  private:
   using Known = std::pair<std::string, std::shared_ptr<const Recording>>;

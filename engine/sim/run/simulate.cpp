@@ -221,7 +221,7 @@ std::vector<PeakTensor> peak_tensors(const Plan& plan) {
 }
 
 Outline outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
-                                     sim::Recordings* recordings) {
+                      sim::Recordings* recordings) {
   check_possible(p, plan, machine, devices);
   const Links links(machine, p, plan.mesh);
   const auto made = recorded(p, plan, machine, links, recordings);

@@ -34,8 +34,7 @@ Point mixture() {
 
 double seconds(const Point& p, const Framework& framework, const Machine& machine = ideal_machine()) {
   const double replayed = simulated(p, machine, framework).result.iteration_ms->mean * kMilli;
-  const double run =
-      run_in_threads(p, plan_on(framework, p), machine, 4096).result.iteration_ms->mean;
+  const double run = run_in_threads(p, plan_on(framework, p), machine, 4096).result.iteration_ms->mean;
   CHECK(replayed == run * kMilli);
   return replayed;
 }

@@ -239,8 +239,7 @@ TEST_CASE("a replay lacks host memory where the run does, with the same words") 
   for (const bool optimizer : {true, false}) {
     p.offload = optimizer ? Offload::optimizer : Offload::none;
     p.offload_activations = optimizer ? OffloadedActivations() : OffloadedActivations{.layers = 1, .parts = {}};
-    const std::uint64_t needed =
-        simulate_point(p, plan_on(framework, p), machine, 8).host_reserved_by_stage.at(0);
+    const std::uint64_t needed = simulate_point(p, plan_on(framework, p), machine, 8).host_reserved_by_stage.at(0);
     for (const std::uint64_t has : {needed, needed - 1, needed * 2 / 3, needed / 100}) {
       // Of a node of one rank.
       machine.node.devices = 1, machine.host.memory_bytes = has;

@@ -390,8 +390,7 @@ TEST_CASE("with tp_comm_overlap most of what layers exchange over tp travels bes
     const auto anatomy = [&](bool overlap) {
       p.tp_comm_overlap = overlap;
       const Plan plan = plan_on(ideal_framework(), p);
-      const auto result =
-          (replay ? simulate_point(p, plan, machine, 8) : run_in_threads(p, plan, machine, 8)).result;
+      const auto result = (replay ? simulate_point(p, plan, machine, 8) : run_in_threads(p, plan, machine, 8)).result;
       REQUIRE(result.time_anatomy_ms);
       return std::pair(*result.time_anatomy_ms, result.iteration_ms->mean);
     };
@@ -476,8 +475,7 @@ TEST_CASE("the energy of a simulated step lies between idle and GEMMs alone, by 
   for (const Point& p : {gpt(8, 1, 1), gpt(2, 4, 1), gpt(2, 2, 2)}) {
     const Machine machine = find_machine(kV100, "test");
     const Plan plan = strategies::make_plan(p);
-    const Simulation replayed = simulate_point(p, plan, machine, 8),
-                     all = run_in_threads(p, plan, machine, 8);
+    const Simulation replayed = simulate_point(p, plan, machine, 8), all = run_in_threads(p, plan, machine, 8);
     REQUIRE(replayed.result.energy_joules);
     REQUIRE(all.result.energy_joules);
     CHECK(*replayed.result.energy_joules == Approx(*all.result.energy_joules).epsilon(1e-9));

@@ -1,14 +1,11 @@
-// A linear layer whose outputs are several products of a framework (queries, keys and values; gates and ups), each of which gathers
-// the layer's input over tp for itself, keeps what it gathered, and scatters its own gradient: DTensor's ColwiseParallel without a
-// PrepareModuleInput around the block. Here they are blocks of the weight's rows, as even as can be.
+#include "engine/nn/linear/separate_gemms.h"
+
 #include <optional>
 #include <utility>
 
-#include "engine/nn/linear/linear.h"
 #include "engine/nn/linear/weight_gradient.h"
 #include "engine/nn/runtime/communicate.h"
 #include "engine/ops/add.h"
-#include "engine/ops/bias_add.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/run.h"
 
@@ -35,21 +32,20 @@ ops::Matrix columns(const Tensor& t, const Block& b) {
 
 }  // namespace
 
-Tensor Linear::forward_separate(Context& c, const Tensor& x, Saved& saved) const {
-  const Tensor w = rows(weight_->value);
+Tensor SeparateGemms::forward(Context& c, const LinearSite& site, const Tensor& x, LinearSaved& saved) const {
+  const Tensor w = site.rows(site.weight->value);
   Tensor y;
   for (const Block& block : blocks_of(w.shape()[0], gemms_)) {
-    const Tensor& whole = saved.gathered.emplace_back(communicate(c, input_.forward, x));
+    const Tensor& whole = saved.gathered.emplace_back(communicate(c, site.input.forward, x));
     if (!y) y = c.activation({whole.shape()[0], whole.shape()[1], w.shape()[0]}, "linear output");
     run(c.device,
         ops::Matmul{ops::Matrix(whole), ops::Matrix(w.slice(block.first, block.count)).t(), columns(y, block)});
   }
-  return communicate(c, output_.forward, y);
+  return communicate(c, site.output.forward, y);
 }
 
-Tensor Linear::backward_separate(Context& c, const Tensor& dy, Saved& saved) const {
-  add_bias_gradient(c, dy);
-  const Tensor dproduct = communicate(c, output_.backward, dy), w = rows(weight_->value);
+Tensor SeparateGemms::backward(Context& c, const LinearSite& site, const Tensor& dy, LinearSaved& saved) const {
+  const Tensor dproduct = communicate(c, site.output.backward, dy), w = site.rows(site.weight->value);
   const std::vector<Block> blocks = blocks_of(w.shape()[0], gemms_);
   const auto add_gradient = [&c, dproduct](const Block& block, const Tensor& whole, const WeightGradient& made) {
     ops::Matmul weight_gradient{columns(dproduct, block).t(), ops::Matrix(whole),
@@ -59,14 +55,14 @@ Tensor Linear::backward_separate(Context& c, const Tensor& dy, Saved& saved) con
   };
   std::optional<WeightGradient> made;
   if (c.later)
-    c.leave([this, &c, add_gradient, blocks, gathered = saved.gathered] {
+    c.leave([site, &c, add_gradient, blocks, gathered = saved.gathered] {
       c.device.host_work(HostWork::gemm);
-      WeightGradient all(c, *weight_, rows(weight_->gradient));
+      WeightGradient all(c, *site.weight, site.rows(site.weight->gradient));
       for (std::size_t b = 0; b < blocks.size(); ++b) add_gradient(blocks[b], gathered[b], all);
       all.finish();
     });
   else
-    made.emplace(c, *weight_, rows(weight_->gradient));
+    made.emplace(c, *site.weight, site.rows(site.weight->gradient));
   Tensor sum;
   std::size_t i = 0;
   for (const Block& block : blocks) {
@@ -74,7 +70,7 @@ Tensor Linear::backward_separate(Context& c, const Tensor& dy, Saved& saved) con
     Tensor dx = c.activation(whole.shape(), "linear input gradient");
     run(c.device,
         ops::Matmul{columns(dproduct, block), ops::Matrix(w.slice(block.first, block.count)), ops::Matrix(dx)});
-    Communication travelling(c, input_.backward, dx);
+    Communication travelling(c, site.input.backward, dx);
     dx.reset();
     if (made) add_gradient(block, whole, *made);
     const Tensor part = travelling.finish();
