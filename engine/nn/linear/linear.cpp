@@ -40,14 +40,14 @@ Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, 
             .input = Transition::between(linear.input, linear.consumed, plan.mesh),
             .output = Transition::between(linear.gemm, linear.output, plan.mesh)},
       table_(spec.role == Role::vocabulary),
-      product_(product_in_model_type(nullptr)) {
+      gemms_(gemms_in_model_type(nullptr)) {
   add_bias(store, spec, linear);
   if (adapts(plan.adapter, spec)) adapter_.emplace(store, plan, spec, linear);
   site_.adapted = adapter_.has_value();
 }
 
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, Parameter* table)
-    : site_{.weight = table}, table_(true), product_(product_in_model_type(nullptr)) {
+    : site_{.weight = table}, table_(true), gemms_(gemms_in_model_type(nullptr)) {
   const LinearPlan& linear = plan.role(spec.role);
   site_.input = Transition::between(linear.input, linear.consumed, plan.mesh);
   site_.output = Transition::between(linear.gemm, linear.output, plan.mesh);
@@ -66,13 +66,13 @@ void Linear::in_layer(ParameterStore& store, const Plan& plan, bool keep_input, 
   if (plan.tp_gathers == TpGathers::gemm && gathers_sequence(site_.input.forward)) separate_.emplace(gemms);
   if (plan.adapter.in_4_bits()) {
     store.keep_in_nf4(*site_.weight);
-    product_ = product_in_model_type(&store.nf4());
+    gemms_ = gemms_in_model_type(&store.nf4());
   }
-  if (plan.precision.fp8) product_ = product_in_fp8(store, site_, plan, keep_input);
+  if (plan.precision.fp8) gemms_ = gemms_in_fp8(store, site_, plan, keep_input);
 }
 
 bool Linear::fuses(const Context& c) const {
-  return product_->fuses() && c.keeps().fused_epilogues;
+  return gemms_->fuses() && c.keeps().fused_epilogues;
 }
 
 bool Linear::fuses_output(const Context& c) const {
@@ -102,17 +102,17 @@ Tensor Linear::forward_with_bias(Context& c, const Tensor& x, Saved& saved) cons
 Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue& epilogue) const {
   if (!table_) c.device.host_work(HostWork::gemm);
   if (separate_) return separate_->forward(c, site_, x, saved);
-  auto input = product_->input(c, site_, x, saved);
+  auto input = gemms_->input(c, site_, x, saved);
   Shape wide = input->shape();
   wide[2] = local_outputs();
   if (site_.leaves_in_pieces()) {
-    const Operand weight = product_->weight(c, site_, Product::Side::outputs);
+    const Operand weight = gemms_->weight(c, site_, LinearGemms::Side::outputs);
     Tensor y;
     input->each([&](const Operand& whole, std::int64_t, std::int64_t) {
-      y = scatter_in_pieces(c, site_.output.forward.front(), wide, product_->multiple_of_outputs(),
+      y = scatter_in_pieces(c, site_.output.forward.front(), wide, gemms_->multiple_of_outputs(),
                             [&](const Tensor& piece, std::int64_t first) {
-                              const Operand part = product_->part_of(weight, first, piece.shape()[2]);
-                              product_->multiply(c, whole, part, Product::Side::outputs, piece, {});
+                              const Operand part = gemms_->part_of(weight, first, piece.shape()[2]);
+                              gemms_->multiply(c, whole, part, LinearGemms::Side::outputs, piece, {});
                             });
     });
     return y;
@@ -120,12 +120,12 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
   if (epilogue.gelu_input) *epilogue.gelu_input = c.activation(wide, "linear output");
   const Tensor y = c.activation(wide, epilogue.gelu_input ? "gelu output" : "linear output");
   const bool adds_bias = epilogue.bias && fuses(c);
-  Operand weight = product_->weight(c, site_, Product::Side::outputs);
+  Operand weight = gemms_->weight(c, site_, LinearGemms::Side::outputs);
   input->each([&](const Operand& part, std::int64_t first, std::int64_t count) {
-    Product::Also also;
+    LinearGemms::Also also;
     if (adds_bias) also.bias = bias();
     if (epilogue.gelu_input) also.gelu_input = epilogue.gelu_input->slice(first, count);
-    product_->multiply(c, part, weight, Product::Side::outputs, y.slice(first, count), also);
+    gemms_->multiply(c, part, weight, LinearGemms::Side::outputs, y.slice(first, count), also);
   });
   weight = {};
   if (adapter_) saved.low = adapter_->forward(c, input->plain(), y);
@@ -142,18 +142,18 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   const bool fused_bias = trains && fuses(c) && !separate_ && (site_.output.backward.empty() || bias_of_gemm_);
   if (!fused_bias && !bias_of_gemm_) add_bias_gradient(c, dy);
   if (separate_) return separate_->backward(c, site_, dy, saved);
-  const auto gradient = product_->gradient(c, site_, dy);
+  const auto gradient = gemms_->gradient(c, site_, dy);
   if (!fused_bias && bias_of_gemm_) add_bias_gradient(c, gradient->plain());
   // The input travels while its gradient is computed, and that while the weight's is.
   std::unique_ptr<ArrivingAgain> input;
-  if (site_.keeps_input() && !leaves) input = product_->input_again(c, site_, saved, true);
+  if (site_.keeps_input() && !leaves) input = gemms_->input_again(c, site_, saved, true);
   Shape wide = gradient->shape();
   wide[2] = site_.weight->local[1];
   Tensor dx = c.activation(wide, "linear input gradient");
-  Operand weight = product_->weight(c, site_, Product::Side::input_gradient);
+  Operand weight = gemms_->weight(c, site_, LinearGemms::Side::input_gradient);
   gradient->each([&](const Operand& part, std::int64_t first, std::int64_t count) {
-    const Product::Also also{.bias = {}, .gelu_input = {}, .gelu_grad_input = part_of(gelu_input, first, count)};
-    product_->multiply(c, part, weight, Product::Side::input_gradient, dx.slice(first, count), also);
+    const LinearGemms::Also also{.bias = {}, .gelu_input = {}, .gelu_grad_input = part_of(gelu_input, first, count)};
+    gemms_->multiply(c, part, weight, LinearGemms::Side::input_gradient, dx.slice(first, count), also);
   });
   if (!trains) weight = {};
   gelu_input.reset();
@@ -164,11 +164,11 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   if (leaves)
     c.leave([this, &c, of_output = gradient->for_weight_gradient(), kept = saved, bias_gradient] {
       if (!table_) c.device.host_work(HostWork::gemm);
-      const Operand x = product_->input_again(c, site_, kept, false)->finish();
-      product_->add_weight_gradient(c, site_, of_output, x, bias_gradient);
+      const Operand x = gemms_->input_again(c, site_, kept, false)->finish();
+      gemms_->add_weight_gradient(c, site_, of_output, x, bias_gradient);
     });
   else if (trains)
-    product_->add_weight_gradient(c, site_, gradient->for_weight_gradient(), input->finish(), bias_gradient);
+    gemms_->add_weight_gradient(c, site_, gradient->for_weight_gradient(), input->finish(), bias_gradient);
   saved = {};
   return travelling.finish();
 }
@@ -178,7 +178,7 @@ void Linear::add_bias_gradient(Context& c, const Tensor& dy) const {
 }
 
 Linear::Arrived Linear::arrive(Context& c, const Tensor& x) const {
-  return {product_->whole_input(c, site_, x), x.shape()[1]};
+  return {gemms_->whole_input(c, site_, x), x.shape()[1]};
 }
 
 Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const {
@@ -187,7 +187,7 @@ Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const 
   const std::int64_t tokens = in.plain ? in.plain.shape().rows() : in.fp8.outer();
   const Tensor y =
       c.activation({tokens / arrived.batch, arrived.batch, o.groups * o.count}, "a part of a linear output");
-  product_->multiply_some(c, site_, in, o, y);
+  gemms_->multiply_some(c, site_, in, o, y);
   return y;
 }
 

@@ -1,13 +1,13 @@
-// y = x W^T (+ b): column parallel, row parallel or whole, as its LinearPlan says; it does not know which. How it multiplies is its
-// Product's, in the model's type or in FP8. How activations get to a GEMM and from it is the transitions', overlapped or not. A weight that
-// is frozen gets no gradient, and its input is kept only for an adapter's.
+// y = x W^T (+ b): column parallel, row parallel or whole, as its LinearPlan says; it does not know which. LinearGemms multiply, in the
+// model's type or in FP8. Transitions bring activations to a GEMM and from it, overlapped or not. A weight that is frozen gets no gradient,
+// and its input is kept only for an adapter's.
 #pragma once
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "engine/nn/linear/adapter.h"
-#include "engine/nn/linear/product.h"
+#include "engine/nn/linear/linear_gemms.h"
 #include "engine/nn/linear/separate_gemms.h"
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
@@ -94,7 +94,7 @@ class Linear {
   Parameter* bias_ = nullptr;
   bool bias_of_gemm_ = false;  // is added before outputs are gathered, not to the output
   bool table_ = false;         // the weight is a table of words
-  std::shared_ptr<const Product> product_;
+  std::shared_ptr<const LinearGemms> gemms_;
   std::optional<SeparateGemms> separate_;  // in place of one GEMM
   std::optional<Adapter> adapter_;
 };

@@ -12,7 +12,7 @@
 namespace mbench {
 
 Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, DeferredGemm& later) const {
-  check(product_->fuses(), "linear", "a GEMM in FP8 whose weight's gradient is deferred");
+  check(gemms_->fuses(), "linear", "a GEMM in FP8 whose weight's gradient is deferred");
   if (!table_) c.device.host_work(HostWork::gemm, 2);
   later = {this, std::exchange(saved.x, Tensor()), communicate(c, site_.output.backward, dy)};
   add_bias_gradient(c, bias_of_gemm_ ? later.gradient : dy);
@@ -20,8 +20,8 @@ Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, Def
   wide[2] = site_.weight->local[1];
   WeightGradient::keep_placeholder(c, site_.rows(site_.weight->gradient).shape());
   const Tensor dx = c.activation(wide, "linear input gradient");
-  product_->multiply(c, {later.gradient}, product_->weight(c, site_, Product::Side::input_gradient),
-                     Product::Side::input_gradient, dx, {});
+  gemms_->multiply(c, {later.gradient}, gemms_->weight(c, site_, LinearGemms::Side::input_gradient),
+                   LinearGemms::Side::input_gradient, dx, {});
   return communicate(c, site_.input.backward, dx);
 }
 
@@ -36,24 +36,24 @@ void Linear::make_deferred(Context& c, std::vector<DeferredGemm> gemms) {
     const Linear& layer = *gemms[i].layer;
     const Tensor x = next->finish();
     start(i + 1);
-    layer.product_->add_weight_gradient(c, layer.site_, {gemms[i].gradient}, {x}, Tensor());
+    layer.gemms_->add_weight_gradient(c, layer.site_, {gemms[i].gradient}, {x}, Tensor());
     gemms[i].gradient.reset();
   }
 }
 
 Tensor Linear::rows_forward(Context& c, const Tensor& x) const {
-  check(!bias_ && product_->fuses() && !adapter_ && site_.count == 0, "linear",
+  check(!bias_ && gemms_->fuses() && !adapter_ && site_.count == 0, "linear",
         "rows of a layer with more than a weight in 16 or 32 bits");
-  const Operand weight = product_->weight(c, site_, Product::Side::outputs);
+  const Operand weight = gemms_->weight(c, site_, LinearGemms::Side::outputs);
   const Tensor y = c.activation({x.shape()[0], x.shape()[1], local_outputs()}, "linear output");
-  product_->multiply(c, {x}, weight, Product::Side::outputs, y, {});
+  gemms_->multiply(c, {x}, weight, LinearGemms::Side::outputs, y, {});
   return y;
 }
 
 void Linear::rows_backward(Context& c, const Tensor& dy, const Tensor& x, const Tensor& dx, const Tensor& dweight,
                            bool first) const {
-  product_->multiply(c, {dy}, product_->weight(c, site_, Product::Side::input_gradient), Product::Side::input_gradient,
-                     dx, {});
+  gemms_->multiply(c, {dy}, gemms_->weight(c, site_, LinearGemms::Side::input_gradient),
+                   LinearGemms::Side::input_gradient, dx, {});
   if (!dweight) return;
   ops::Matmul gemm{ops::Matrix(dy).t(), ops::Matrix(x), ops::Matrix(dweight)};
   gemm.beta = first ? 0.0f : 1.0f;

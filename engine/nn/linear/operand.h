@@ -29,7 +29,7 @@ class Arriving {
   virtual Tensor plain() const = 0;
 };
 
-// The input of a forward, which backward needs once more, on its way.
+// The input of a forward, which backward needs once more, in flight.
 class ArrivingAgain {
  public:
   virtual ~ArrivingAgain() = default;

@@ -1,8 +1,8 @@
-// A linear layer whose outputs are several GEMMs of a framework (queries, keys and values; gates and ups), each of which gathers
-// the layer's input over tp for itself, keeps what it gathered, and scatters its own gradient: DTensor's ColwiseParallel without a
-// PrepareModuleInput around the block. Here they are blocks of the weight's rows, as even as can be.
+// A linear layer that is several GEMMs of a framework: queries, keys and values, or gates and ups. Each gathers the layer's input over tp,
+// keeps what it gathered, and scatters its own gradient. So does DTensor's ColwiseParallel without a PrepareModuleInput around the block.
+// Here the GEMMs are blocks of the weight's rows, as even as can be.
 #pragma once
-#include "engine/nn/linear/product.h"
+#include "engine/nn/linear/linear_gemms.h"
 
 namespace mbench {
 

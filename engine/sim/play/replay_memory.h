@@ -27,7 +27,7 @@ std::optional<CachingSettings> caching_of(const Plan& plan, const std::map<std::
 std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
                                           const std::optional<CachingSettings>& caching = std::nullopt);
 
-// What each class takes of the host's memory, of which a rank may have `limit` bytes.
+// What each class takes of the host's memory. A rank may have `limit` bytes there.
 std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording, std::size_t limit = 0);
 
 // Receives every block of a rank in the order of its steps. Blocks of micro batches that come and go as the one before did are

@@ -1,7 +1,7 @@
 // Runs the engine's own code for one rank, once. It records the first and the last micro batch of a step, which stand for all
 // (StepEvents). The second is recorded too where the first does in its backward what no other does. Where these do not stand for the
-// others, every micro batch is recorded: where some defer gradients of weights, where tensors belong to several micro batches, or where a
-// schedule does not take them in order.
+// others, every micro batch is recorded. So it is where some defer gradients of weights, where tensors belong to several micro batches, and
+// where a schedule does not take them in order.
 //
 // The first step may leave memory behind that the next one finds. Where its micro batches do not show what the next step does then, a
 // second step is recorded for the allocator.

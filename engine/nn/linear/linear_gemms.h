@@ -1,5 +1,5 @@
-// How a linear layer multiplies: in the model's type, or in FP8. A layer has one Product. What arrives, and what of it is kept for
-// backward, depends on that: FP8 is quantised before it travels where its scales allow that.
+// The GEMMs of a linear layer, in the model's type or in FP8. They also say in what form activations travel, and what of the input is
+// kept for backward. An operand is quantised before it travels where its scales allow that.
 #pragma once
 #include <memory>
 #include <vector>
@@ -24,7 +24,7 @@ struct LinearSaved {
   Tensor low{};                    // of an adapter
 };
 
-// Where a layer's GEMMs stand: their weight, and what activations exchange on the way to them and from them.
+// Where a layer's GEMMs stand: their weight, and what activations exchange before and after them.
 struct LinearSite {
   Parameter* weight = nullptr;
   std::int64_t begin = 0, count = 0;  // outputs of this rank, where the weight is whole on all; 0: all of the weight's
@@ -48,17 +48,17 @@ struct SomeOutputs {
   std::int64_t groups = 1, width = 0, first = 0, count = 0, step = 1;
 };
 
-class Product {
+class LinearGemms {
  public:
   enum class Side { outputs, input_gradient };  // what a weight is multiplied for
-  // What a GEMM does besides, of the rows at hand, where fuses().
+  // What a GEMM also does, for the rows at hand, where fuses().
   struct Also {
     Tensor bias{};
     Tensor gelu_input{};       // gets the output with its bias; what is written is its GELU
     Tensor gelu_grad_input{};  // the output is multiplied by the derivative of GELU there
   };
 
-  virtual ~Product() = default;
+  virtual ~LinearGemms() = default;
   virtual bool fuses() const = 0;
 
   virtual Operand weight(Context& context, const LinearSite& site, Side side) const = 0;
@@ -68,14 +68,14 @@ class Product {
   // out [seq, batch, outputs or inputs] = a times the weight.
   virtual void multiply(Context& context, const Operand& a, const Operand& weight, Side side, const Tensor& out,
                         const Also& also) const = 0;
-  // Those outputs alone, without a bias; `y`: [seq, batch, groups * count].
+  // Only those outputs, without a bias; `y`: [seq, batch, groups * count].
   virtual void multiply_some(Context& context, const LinearSite& site, const Operand& input, const SomeOutputs& which,
                              const Tensor& y) const = 0;
 
-  // The input on its way; `saved` gets what backward needs of it.
+  // The input in flight; `saved` gets what backward needs of it.
   virtual std::unique_ptr<Arriving> input(Context& context, const LinearSite& site, const Tensor& x,
                                           LinearSaved& saved) const = 0;
-  // The input in one piece, for several GEMMs, of which backward knows by another way.
+  // The input in one piece, for several GEMMs. The caller keeps what backward needs.
   virtual Operand whole_input(Context& context, const LinearSite& site, const Tensor& x) const = 0;
   virtual std::unique_ptr<Arriving> gradient(Context& context, const LinearSite& site, const Tensor& dy) const = 0;
   // `starts`: it begins to travel now. Otherwise finish() fetches it.
@@ -87,9 +87,9 @@ class Product {
 };
 
 // In the model's type. `nf4`, which may be null, keeps the weight in 4 bits; it is dequantised for each use.
-std::shared_ptr<const Product> product_in_model_type(const Nf4Weights* nf4);
+std::shared_ptr<const LinearGemms> gemms_in_model_type(const Nf4Weights* nf4);
 // In FP8. `keep_input`: the input is kept as it arrives, and quantised again in backward.
-std::shared_ptr<const Product> product_in_fp8(ParameterStore& store, const LinearSite& site, const Plan& plan,
-                                              bool keep_input);
+std::shared_ptr<const LinearGemms> gemms_in_fp8(ParameterStore& store, const LinearSite& site, const Plan& plan,
+                                                bool keep_input);
 
 }  // namespace mbench

@@ -1,7 +1,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/nn/linear/product.h"
+#include "engine/nn/linear/linear_gemms.h"
 #include "engine/nn/linear/weight_gradient.h"
 #include "engine/nn/runtime/communicate.h"
 #include "engine/nn/runtime/tensor_overlap.h"
@@ -71,9 +71,9 @@ class PlainAgain final : public ArrivingAgain {
   std::optional<Communication> travelling_;
 };
 
-class ModelTypeProduct final : public Product {
+class ModelTypeGemms final : public LinearGemms {
  public:
-  explicit ModelTypeProduct(const Nf4Weights* nf4) : nf4_(nf4) {}
+  explicit ModelTypeGemms(const Nf4Weights* nf4) : nf4_(nf4) {}
 
   bool fuses() const override { return true; }
   Operand weight(Context& c, const LinearSite& site, Side) const override {
@@ -131,8 +131,8 @@ class ModelTypeProduct final : public Product {
 
 }  // namespace
 
-std::shared_ptr<const Product> product_in_model_type(const Nf4Weights* nf4) {
-  return std::make_shared<ModelTypeProduct>(nf4);
+std::shared_ptr<const LinearGemms> gemms_in_model_type(const Nf4Weights* nf4) {
+  return std::make_shared<ModelTypeGemms>(nf4);
 }
 
 }  // namespace mbench

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/nn/linear/fp8.h"
-#include "engine/nn/linear/product.h"
+#include "engine/nn/linear/linear_gemms.h"
 #include "engine/nn/linear/weight_gradient.h"
 #include "engine/nn/runtime/communicate.h"
 #include "engine/nn/runtime/tensor_overlap.h"
@@ -248,9 +248,9 @@ class PlainInput final : public ArrivingAgain {
   Communication travelling_;
 };
 
-class Fp8Product final : public Product {
+class Fp8LinearGemms final : public LinearGemms {
  public:
-  Fp8Product(ParameterStore& store, const LinearSite& site, const Plan& plan, bool keep_input)
+  Fp8LinearGemms(ParameterStore& store, const LinearSite& site, const Plan& plan, bool keep_input)
       : gemms_(store, *site.weight, plan), keep_input_(keep_input) {}
 
   bool fuses() const override { return false; }
@@ -307,9 +307,9 @@ class Fp8Product final : public Product {
 
 }  // namespace
 
-std::shared_ptr<const Product> product_in_fp8(ParameterStore& store, const LinearSite& site, const Plan& plan,
-                                              bool keep_input) {
-  return std::make_shared<Fp8Product>(store, site, plan, keep_input);
+std::shared_ptr<const LinearGemms> gemms_in_fp8(ParameterStore& store, const LinearSite& site, const Plan& plan,
+                                                bool keep_input) {
+  return std::make_shared<Fp8LinearGemms>(store, site, plan, keep_input);
 }
 
 }  // namespace mbench
