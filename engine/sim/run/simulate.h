@@ -49,7 +49,7 @@ struct SimulateOptions {
 Simulation simulate_point(const Point& point, const Plan& plan, const Machine& machine, int devices,
                           const SimulateOptions& options = {});
 
-// Throws those two alone.
+// Throws only those two.
 void check_possible(const Point& point, const Plan& plan, const Machine& machine, int devices);
 // Adds to a result what follows from its figures and the machine: the memory that nvidia-smi shows, and why a framework has no such step.
 void describe(const Point& point, const Plan& plan, const Machine& machine, PointResult& result);
