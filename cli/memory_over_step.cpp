@@ -34,7 +34,7 @@ std::optional<sim::MemoryOverTime> in_time(const Point& point, const sim::Memory
 reports::Plot plot_of(const Point& point, const std::string& label) {
   api::PointSimulator simulator;
   const Plan plan = strategies::make_plan(point);
-  const Fullest fullest = fullest_of(point, plan, simulator, "--memory-timeline");
+  const Fullest fullest = fullest_of(point, plan, simulator);
   sim::MemoryOverStep step =
       sim::memory_over_step(plan, fullest.recording, *fullest.ranks, sim::caching_of(plan, point.env));
   reports::MemoryOverStep over{
