@@ -22,7 +22,6 @@ import sys
 import tempfile
 
 FIELDS = ["tp", "pp", "cp", "ep", "etp", "sequence_parallel", "micro_batch", "schedule", "virtual_stages"]
-DEFERRED = ("defer_embedding_wgrad", "wgrad_deferral_limit")  # of which a search knows no bound: left out of the recipe too
 MOST = 1000  # layouts that a search tells at most
 SMALL = 512  # hidden size
 
@@ -50,7 +49,7 @@ def layout_of(point):
 
 def free(spec, fields):
     """The spec of a search: those fields any, the rest as it ran."""
-    space = {k: v for k, v in spec.items() if k not in ("name", "published", "dp", *DEFERRED)}
+    space = {k: v for k, v in spec.items() if k not in ("name", "published", "dp")}
     experts = spec["model"].get("experts", 0) > 0
     wanted = [f for f in fields if experts or f not in ("ep", "etp")]
     if spec.get("tp_comm_overlap"):
@@ -75,7 +74,7 @@ def judge(options, name, spec):
         own = os.path.join(folder, "own")
         mine = os.path.join(folder, name + ".json")
         with open(mine, "w") as text:
-            json.dump({k: v for k, v in spec.items() if k not in DEFERRED and k != "$schema"}, text)
+            json.dump({k: v for k, v in spec.items() if k != "$schema"}, text)
         done = run([options.mbench, "sweep", mine, "--on", device, "--out", own, "--quiet"], options.timeout)
         if done is None:
             return "not simulated in time"

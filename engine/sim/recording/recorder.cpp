@@ -132,7 +132,7 @@ class Session {
   bool defers() const { return plan_.deferred_gemms > 0; }
   // Recordings of a step, behind that of the setup; what is deferred has one before the end's.
   std::size_t length() const { return schedule().size() + 2 + (defers() ? 1 : 0); }
-  bool is_deferred(std::size_t i) const { return defers() && i > 0 && (i + 1) % length() == 0; }
+  bool is_deferred(std::size_t i) const { return defers() && i > 0 && i != Blocks::kNever && (i + 1) % length() == 0; }
   // Whether this stage has any; only the first step's are looked at.
   bool has_deferred() const { return defers() && !step_events_[length() - 1].clock.empty(); }
   std::size_t step_of(std::size_t i) const { return (i - 1) / length(); }
@@ -174,7 +174,9 @@ class Session {
     if (!from || b.freed_in == Blocks::kNever || step_of(b.freed_in) != step_of(b.made_in)) return Life::kept;
     const Action* to = action(b.freed_in);
     if (to && !is_send(to->kind) && from->micro == to->micro) return Life::saved;
-    return is_end(b.freed_in) || (to && is_send(to->kind)) ? Life::sent : Life::kept;
+    // Where every micro batch is recorded, a send itself says what it frees.
+    const bool sent = is_end(b.freed_in) || (to && is_send(to->kind));
+    return sent && micro_ != Micro::all ? Life::sent : Life::kept;
   }
 
   void write_step(std::size_t step, RecordedStep& out) {
@@ -280,7 +282,7 @@ class Session {
     }
     for (std::size_t i = 0; i < step_events; ++i) {
       const Action* a = action(i);
-      if (!a || !is_send(a->kind)) continue;
+      if (!a || !is_send(a->kind) || micro_ == Micro::all) continue;
       const auto it = to_send.find({step_of(i), a->kind, a->chunk, a->micro});
       if (it == to_send.end() || !step_events_[i].memory.empty()) return false;
       MemoryEvent event{};
