@@ -83,7 +83,7 @@ class Fp8Gemms {
 
   // Whether quantised tensors can be gathered, and transposed after that: not with scales of blocks.
   bool travels() const { return !of_blocks(recipe_); }
-  static ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x);
+  ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x) const;
   // Whether both sides of a quantised tensor can be gathered as they are, each with its scales: MXFP8 of whole tiles of scales.
   bool sides_travel(std::int64_t rows) const {
     return recipe_ == Fp8Recipe::mxfp8 && rows % ops::QuantiseBlocks::kBlock == 0;
@@ -113,6 +113,7 @@ class Fp8Gemms {
 
   Fp8Recipe recipe_;
   bool sharded_;  // weights
+  bool turns_;    // nothing is transposed: the transposed side has the codes of the straight one
   ScaleHistory* scales_;
   int slots_[3] = {};  // [operand], for delayed scaling
   const Parameter* weight_;

@@ -372,7 +372,7 @@ struct InputOnItsWay {
     ops::Fp8Operand kept = saved.quantised.straight;
     if (!kept.codes) return saved.quantised.transposed;
     kept.codes = matrix(rows->finish());
-    return Fp8Gemms::transpose(c, kept);
+    return gemms.transpose(c, kept);
   }
   std::optional<Communication> rows;
   std::optional<Columns> columns;
@@ -452,7 +452,7 @@ Tensor Linear::backward_in_fp8(Context& c, Tensor dy, Saved& saved) const {
       gradient.transposed = columns->finish();
     } else {
       own.codes = matrix(whole);
-      gradient.transposed = Fp8Gemms::transpose(c, own);
+      gradient.transposed = fp8_->transpose(c, own);
     }
   } else {
     Fp8Gemms::multiply(c, gradient.straight, weight, matrix(dx));

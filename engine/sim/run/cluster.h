@@ -30,6 +30,8 @@ std::optional<std::string> why_lacking(const Needs& needs, const Machine& machin
 std::uint64_t library_memory(const Plan& plan);
 // The most bytes that the engine's own fused attention takes outside the allocator on a GPU: the workspace of its gradient.
 std::uint64_t attention_workspace(const Plan& plan, const Machine& machine);
+// The plan with what it has of the machine's devices.
+Plan plan_for(Plan plan, const Machine& machine);
 // What the host of the plan's framework pays for its calls.
 HostTimes host_times(const Plan& plan, const Machine& machine);
 // What kernels take on a rank's device, or on its share of one. `ranks`: of the job, where the plan stands for a larger one.

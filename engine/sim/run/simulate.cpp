@@ -331,8 +331,9 @@ std::optional<Simulation> replay(const Point& p, const Plan& plan, const Machine
 
 }  // namespace
 
-Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
+Simulation simulate_point(const Point& p, const Plan& of_step, const Machine& machine, int devices,
                           const SimulateOptions& options) {
+  const Plan plan = plan_for(of_step, machine);
   check_possible(p, plan, machine, devices);
   std::optional<Simulation> simulation;
   std::optional<sim::Unrecorded> unrecorded;
@@ -364,8 +365,9 @@ std::vector<PeakTensor> peak_tensors(const Plan& plan) {
                                      recording->classes.classes[static_cast<std::size_t>(most - peaks.begin())], {}));
 }
 
-std::optional<Outline> outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
+std::optional<Outline> outline_point(const Point& p, const Plan& of_step, const Machine& machine, int devices,
                                      sim::Recordings* recordings) {
+  const Plan plan = plan_for(of_step, machine);
   check_possible(p, plan, machine, devices);
   const Links links(machine, p, plan.mesh);
   const auto made = recorded(p, plan, machine, links, recordings);
