@@ -64,8 +64,9 @@ std::string table_of(const std::vector<search::LessMemory>& changes, bool simula
 }  // namespace
 
 Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator, std::string_view option) {
-  const int devices_per_node = point.simulated() ? simulator.machine_of(point).node.devices : 0;
-  auto recording = sim::record(plan, devices_per_node, nullptr, nullptr);
+  const Machine* machine = point.simulated() ? &simulator.machine_of(point) : nullptr;
+  auto recording = machine != nullptr ? sim::record(plan_for(plan, *machine), machine->node.devices, nullptr, nullptr)
+                                      : sim::record(plan, 0, nullptr, nullptr);
   if (!recording)
     fail(ErrorKind::unsupported, option, "this step has no recording: {}{}", text_of(recording.why_not()),
          recording.why_not() == sim::Unrecorded::deferred_gradients ? ", need defer_embedding_wgrad false" : "");
