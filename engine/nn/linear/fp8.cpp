@@ -76,7 +76,8 @@ ops::Fp8Blocks Fp8Gemms::blocks_of(Operand operand) const {
   }
 }
 
-void Fp8Gemms::prepare_nvfp4(Context& c, Operand operand, Fp8Tensor& q, ops::QuantiseBlocks& op) const {
+void Fp8Gemms::prepare_nvfp4(Context& c, Operand operand, Fp8Tensor& q, ops::QuantiseBlocks& op,
+                             const std::vector<Axis>& parts_of) const {
   op.hadamard = operand != kWeight && op.transposed;
   if (!q.figures)
     q.figures = c.device.empty({2}, DType::f32, operand == kWeight ? Category::weights : Category::activations,
@@ -85,6 +86,7 @@ void Fp8Gemms::prepare_nvfp4(Context& c, Operand operand, Fp8Tensor& q, ops::Qua
   if (op.transposed) q.transposed.amax = operand == kWeight ? q.straight.amax : q.figures.slice(1, 1);
   run(c.device, ops::Fill{q.figures, 0});
   run(c.device, ops::AbsMax{op.x, q.straight.amax, op.hadamard ? q.transposed.amax : Tensor()});
+  for (const Axis axis : parts_of) c.groups.over({axis}).run(comm::AllReduce{q.figures, ReduceOp::max});
   op.amax = q.straight.amax, op.transposed_amax = q.transposed.amax;
   if (operand != kGradient) return;
   constexpr std::uint64_t kOdd = 0xD1B54A32D192ED03u;  // spreads the count over the bits of a site
@@ -114,7 +116,7 @@ Fp8Tensor Fp8Gemms::quantise(Context& c, Operand operand, const Tensor& x, Fp8Wa
   if (by != ops::Fp8Blocks::tensor) {
     ops::QuantiseBlocks op{x,  q.straight.codes, q.straight.inverse, q.transposed.codes, q.transposed.inverse,
                            by, q.straight.amax,  q.transposed.amax};
-    if (ops::of_nvfp4(by)) prepare_nvfp4(c, operand, q, op);
+    if (ops::of_nvfp4(by)) prepare_nvfp4(c, operand, q, op, parts_of);
     run(c.device, op);
     return q;
   }

@@ -342,13 +342,14 @@ ops::Fp8Operand Linear::arrive_in_fp8(Context& c, const Tensor& x, bool keep_inp
     saved.quantised = fp8_->input(c, matrix(x), Fp8Ways::straight, gathered);
     in = saved.quantised.straight;
     in.codes = matrix(communicate_briefly(c, input_.forward, in.codes.view(x.shape())));
-  } else if (gathers && fp8_->sides_travel(matrix(x).shape()[0]) && !keep_input) {
-    const Fp8Tensor q = fp8_->input(c, matrix(x), Fp8Ways::both);
+  } else if (gathers && fp8_->sides_are_gathered(matrix(x).shape()[0]) && !keep_input) {
+    const Fp8Tensor q = fp8_->input(c, matrix(x), Fp8Ways::both, gathered);
     saved.quantised.transposed = q.transposed;
     saved.own_side = true;
     in = q.straight;
     in.inverse = communicate(c, input_.forward, in.inverse);
-    in.codes = matrix(communicate_briefly(c, input_.forward, in.codes.view(x.shape())));
+    const Shape own{x.shape()[0], x.shape()[1], in.codes.shape()[1]};
+    in.codes = matrix(communicate_briefly(c, input_.forward, in.codes.view(own)));
   } else {
     saved.x = x;
     in = fp8_->input(c, matrix(communicate_briefly(c, input_.forward, x)), Fp8Ways::straight).straight;
