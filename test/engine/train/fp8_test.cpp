@@ -275,7 +275,9 @@ TEST_CASE("weights in MXFP8 alone compute the bits of those beside 16 bits, in t
         SerialRun without(p);
         without.steps(2);
         CHECK(alone.losses == both.losses);
-        CHECK(alone.gradient_norms == both.gradient_norms);
+        // Weights in FP8 lie behind all others, and so do their gradients: the norm adds them in another order.
+        for (std::size_t i = 0; i < both.gradient_norms.size(); ++i)
+          CHECK(alone.gradient_norms[i] == Approx(both.gradient_norms[i]).epsilon(1e-6));
         const std::size_t saved = weights_of_run(beside) - weights_of_run(without), small = 512;
         CHECK(saved + small >= 2 * codes_of(without.plan));
         CHECK(saved <= 2 * codes_of(without.plan) + small);
