@@ -64,8 +64,9 @@ std::string table_of(const std::vector<search::LessMemory>& changes, bool simula
 }  // namespace
 
 Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator) {
-  const int devices_per_node = point.simulated() ? simulator.machine_of(point).node.devices : 0;
-  Fullest fullest{sim::record(plan, devices_per_node, nullptr, nullptr)};
+  const Machine* machine = point.simulated() ? &simulator.machine_of(point) : nullptr;
+  Fullest fullest{machine != nullptr ? sim::record(plan_for(plan, *machine), machine->node.devices, nullptr, nullptr)
+                                     : sim::record(plan, 0, nullptr, nullptr)};
   const auto peaks = sim::count_memory(plan, fullest.recording);
   const auto most = std::max_element(peaks.begin(), peaks.end(),
                                      [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });

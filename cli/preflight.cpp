@@ -12,6 +12,7 @@
 #include "cli/environment.h"
 #include "engine/base/machine_memory.h"
 #include "engine/base/text.h"
+#include "engine/device/fp8_layouts.h"
 #include "engine/platform/calibrate.h"
 #include "engine/platform/registry.h"
 #include "engine/run/gpu_peaks.h"
@@ -55,9 +56,10 @@ double seconds_of(const Point& p, double step) {
 
 // Whether it fits the GPUs of this machine, where it has any, and about how long it takes on those whose peak
 // is known.
-sweeps::Forecast preflight_on_gpus(const Point& point, const Plan& plan, const sweeps::Launcher& launcher) {
+sweeps::Forecast preflight_on_gpus(const Point& point, Plan plan, const sweeps::Launcher& launcher) {
   const std::vector<Gpu> all = gpus();
   if (all.empty()) return {};
+  plan.precision.turned_fp8 = multiplies_turned_fp8(10 * all.front().major + all.front().minor);
   const std::int64_t n = static_cast<std::int64_t>(all.size());
   const std::int64_t on_node = sweeps::spread_of(launcher, point).per_node;
   const auto sharing = static_cast<std::uint64_t>((on_node + n - 1) / n);

@@ -13,6 +13,7 @@
 #include "engine/comm/gather.h"
 #include "engine/run/trace.h"
 #include "engine/sim/play/memory_over_time.h"
+#include "engine/sim/run/cluster.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {
@@ -61,10 +62,10 @@ std::string write_or_say_why(const std::string& path, const std::string& text) {
 // What the first rank of each stage holds over the step.
 class MemoryOfStages {
  public:
-  MemoryOfStages(const Point& point, int devices_per_node)
-      : plan_(strategies::make_plan(point)),
+  MemoryOfStages(const Point& point, const Machine& machine)
+      : plan_(plan_for(strategies::make_plan(point), machine)),
         caching_(sim::caching_of(plan_, point.env)),
-        recording_(sim::record(plan_, devices_per_node, nullptr, nullptr)) {}
+        recording_(sim::record(plan_, machine.node.devices, nullptr, nullptr)) {}
 
   std::vector<TraceCounter> of(int rank, const Timeline& timeline) const {
     const int number = recording_.classes.of_rank[static_cast<std::size_t>(rank)];
@@ -100,7 +101,7 @@ TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& po
   std::vector<RankTimeline> ranks;
   const int stages = static_cast<int>(simulation.timeline_by_stage.size());
   const int ranks_per_stage = static_cast<int>(point.world()) / stages;
-  const MemoryOfStages memory(point, simulator.machine_of(point).node.devices);
+  const MemoryOfStages memory(point, simulator.machine_of(point));
   for (int s = 0; s < stages; ++s) {
     const int first = s * ranks_per_stage;
     ranks.push_back({first,

@@ -145,7 +145,7 @@ struct Bounds::Memo {
   };
 
   Plan plan_of(const Point& point) const {
-    Plan plan = strategies::make_plan(point);
+    Plan plan = plan_for(strategies::make_plan(point), machine);
     if (host == Host::free) plan.framework = without_host(*plan.framework);
     return plan;
   }

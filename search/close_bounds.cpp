@@ -242,7 +242,7 @@ struct CloseBounds::Memo {
     Point p = small_model(point, layers * stages, stages, kind);
     p.global_batch = p.micro_batch * p.dp * 3;
     if (!strategies::can_be(p)) return std::nullopt;
-    const Plan plan = strategies::make_plan(p);
+    const Plan plan = plan_for(strategies::make_plan(p), machine);
     const Links links = small_links(machine, p, plan);
     const HostTimes times = host_times(plan, machine);
     const auto recording = sim::record_alike(
@@ -263,7 +263,7 @@ struct CloseBounds::Memo {
       Point p = small_model(point, layers * 3, 3, kind);
       p.global_batch = p.micro_batch * p.dp * 3;
       if (!strategies::can_be(p)) return std::nullopt;
-      const Plan plan = strategies::make_plan(p);
+      const Plan plan = plan_for(strategies::make_plan(p), machine);
       const Links links = small_links(simple, p, plan);
       const auto recording = sim::record_alike(
           plan, machine.node.devices, [&] { return costs_of(plan, simple); }, &links, 1);

@@ -2,6 +2,7 @@
 // recipes mean stands in engine/nn/linear/fp8.h; which recipe, and where weights live, is part of the precision (plan.cpp).
 #include <cmath>
 
+#include "engine/framework/framework.h"
 #include "strategies/routing.h"
 #include "strategies/strategies.h"
 
@@ -82,19 +83,44 @@ std::int64_t multiple_of(const Point& p) {
 
 constexpr Way kWhole = one_of("precision.fp8_parameters", "false"), kIn16Bits = one_of("precision", "bf16");
 
+// Whether a rank may have room for its own part of gradients alone.
+bool shards_gradients(const Point& p) {
+  return (p.zero != Zero::none && p.zero != Zero::stage_1 && p.zero != Zero::oss) ||
+         (p.zero == Zero::stage_1 && framework_of(p.framework)->buckets.early);
+}
+
+// Weights in MXFP8 are gathered in 16 bits in the memory of gradients (engine/nn/state/fp8_parameters.h).
+MaybeFault refuse_mx_parameters(const Point& p) {
+  const Way other = one_of("precision.fp8_recipe", "tensorwise|delayed|blockwise");
+  if (shards_gradients(p))
+    return not_built_in({one_of("zero", "0|1|oss"), other, kWhole},
+                        "precision.fp8_parameters with fp8_recipe mxfp8 and zero {}, whose gradients leave no room for "
+                        "gathered weights,",
+                        name_of(p.zero));
+  if (p.adapter.on())
+    return not_built_in({other, kWhole},
+                        "precision.fp8_parameters with fp8_recipe mxfp8 and an adapter, whose frozen weights have no "
+                        "gradients,");
+  return std::nullopt;
+}
+
 MaybeFault refuse_parameters(const Point& p) {
   if (!p.fp8_parameters) return std::nullopt;
+  if (p.precision == Precision::nvfp4)
+    return not_built_in({kWhole}, "precision.fp8_parameters with precision nvfp4 (Megatron-Core's --fp4-param-gather)");
   if (p.precision != Precision::fp8)
     return infeasible({one_of("precision", "fp8"), kWhole}, "precision.fp8_parameters with precision {}",
                       name_of(p.precision));
-  if (p.fp8_recipe == Fp8Recipe::mxfp8 || p.fp8_recipe == Fp8Recipe::rowwise)
-    return not_built_in({one_of("precision.fp8_recipe", "tensorwise|delayed|blockwise"), kWhole},
-                        "precision.fp8_parameters with fp8_recipe {}", name_of(p.fp8_recipe));
+  if (p.fp8_recipe == Fp8Recipe::rowwise)
+    return not_built_in({one_of("precision.fp8_recipe", "tensorwise|delayed|blockwise|mxfp8"), kWhole},
+                        "precision.fp8_parameters with fp8_recipe rowwise, whose weights torchao gathers in 16 bits,");
   if (p.offload != Offload::none)
     return not_built_in({one_of("offload", "none"), kWhole}, "precision.fp8_parameters with offload {}",
                         name_of(p.offload));
   if (p.replicas == Replicas::single_process)
     return not_built_in({one_of("replicas", "ranks"), kWhole}, "precision.fp8_parameters with replicas single_process");
+  if (p.fp8_recipe == Fp8Recipe::mxfp8)
+    if (auto fault = refuse_mx_parameters(p)) return fault;
   // Keys and values that several ranks have whole: each reads rows of its own of the codes.
   const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads, rows = 2 * p.model.head_dim();
   if (p.fp8_recipe == Fp8Recipe::blockwise && kv_heads % p.tp != 0 && rows % kScaleBlock != 0)

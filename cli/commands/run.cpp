@@ -285,6 +285,7 @@ int run(const RunCommandOptions& options) {
       return hand_over(options, reported(result), unwritten);
     }
     device = job->open_device(point.device, point.memory_limit, point.precision);
+    plan.precision.turned_fp8 = device->multiplies_turned_fp8();
     World& devices = job->world_of(*device);
     RunOptions run_options;
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };

@@ -249,8 +249,10 @@ std::optional<float> Trainer::auxiliary_loss() {
 // From fetching weights to summed gradients.
 void Trainer::enqueue(const Watcher& before) {
   context_.roundings = 0;
+  const bool shared = store_.gathers_in_gradients();
+  if (shared) store_.begin_gradients();
   if (!plan_.single_process) store_.fetch_updated();
-  store_.begin_gradients();
+  if (!shared) store_.begin_gradients();
   if (context_.router_losses) run(device_, ops::Fill{context_.router_losses, 0});
   backwards_left_.assign(chunks_.size(), 0);
   for (const Action& action : plan_.schedule[stage_])

@@ -40,8 +40,10 @@ void read_precision(Reading& r) {
       r.lack("--fp8-recipe", "another recipe");
     else
       r.set("precision.fp8_recipe", recipe);
-    if (weights && recipe == "mxfp8")
-      r.lack(r.flag("--fp8-param-gather") ? "--fp8-param-gather" : "--fp8-param", "weights that live in MXFP8 only");
+    const bool reuses = r.flag("--reuse-grad-buf-for-mxfp8-param-ag");
+    if (weights && recipe == "mxfp8" && !reuses)
+      r.lack(r.flag("--fp8-param-gather") ? "--fp8-param-gather" : "--fp8-param",
+             "weights in MXFP8 only, without --reuse-grad-buf-for-mxfp8-param-ag");
     else
       r.set("precision.fp8_parameters", weights);
   }
@@ -66,7 +68,10 @@ void write_precision(Writing& w) {
     if (recipe == "rowwise") return w.cannot("precision.fp8_recipe");
     w.put("--fp8-format", recipe == "blockwise" || recipe == "mxfp8" ? "e4m3" : "hybrid");
     w.put("--fp8-recipe", recipe);
-    if (w.at("precision.fp8_parameters") == true) w.put("--fp8-param-gather", true);
+    if (w.at("precision.fp8_parameters") == true) {
+      w.put("--fp8-param-gather", true);
+      if (recipe == "mxfp8") w.put("--reuse-grad-buf-for-mxfp8-param-ag", true);
+    }
   }
   const json first = w.at("precision.first_layers_in_bf16"), last = w.at("precision.last_layers_in_bf16");
   if (first != 0 || last != 0) {

@@ -156,11 +156,13 @@ cublasStatus_t check_epilogue(const Gemm& p) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// What cuBLASLt asks of FP8 products on Hopper: the first operand transposed and the second not, dims and addresses of whole
-// 16 bytes, scales of both on the device at such addresses, a result wider than 8 bits, one e5m2 at most, and no mixture of one scale and blocks.
+// What cuBLASLt asks of FP8 products: the first operand transposed and the second not (Blackwell takes any where each has one scale), dims
+// and addresses of whole 16 bytes, scales of both on the device at such addresses, a result wider than 8 bits, one e5m2 at most, and no mixture of one scale and blocks.
 cublasStatus_t check_fp8(const Gemm& p) {
   const Description& e = p.description;
-  if (e.op_a != CUBLAS_OP_T || e.op_b != CUBLAS_OP_N)
+  const int capability = settings().capability;
+  const bool any_layout = e.mode_a == 0 && e.mode_b == 0 && capability >= 100 && capability < 120;
+  if (!any_layout && (e.op_a != CUBLAS_OP_T || e.op_b != CUBLAS_OP_N))
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "FP8 operands that are not transposed and plain");
   if (p.a.type == CUDA_R_8F_E5M2 && p.b.type == CUDA_R_8F_E5M2)
     return no(CUBLAS_STATUS_NOT_SUPPORTED, "two operands of e5m2");

@@ -453,6 +453,8 @@ TEST_CASE("Megatron: what differs in precision goes out and comes back") {
       {"--bf16 --fp8-format hybrid --fp8-recipe blockwise --fp8-param-gather",
        R"({"preset":"fp8","fp8_recipe":"blockwise","fp8_parameters":true})"},
       {"--bf16 --fp8-format e4m3 --fp8-recipe mxfp8", R"("mxfp8")"},
+      {"--bf16 --fp8-format e4m3 --fp8-recipe mxfp8 --fp8-param-gather --reuse-grad-buf-for-mxfp8-param-ag",
+       R"({"preset":"mxfp8","fp8_parameters":true})"},
       {"--bf16 --fp4-format e2m1 --fp4-recipe nvfp4", R"("nvfp4")"},
       {"--bf16 --fp8-format hybrid --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-end-in-bf16 2",
        R"({"preset":"fp8","first_layers_in_bf16":1,"last_layers_in_bf16":2})"},

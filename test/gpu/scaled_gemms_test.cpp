@@ -1,6 +1,7 @@
 // FP8 and FP4 GEMMs with scales of rows or blocks, which only some GPUs have: there they agree with the CPU's, elsewhere they say what they need.
-// On the fake GPU, one of compute capability 9.0, those of rows, of 1 x 128 and of 128 x 128 run.
+// On the fake GPU, one of compute capability 9.0, those of rows, of 1 x 128 and of 128 x 128 run. So it is with FP8 operands that lie turned.
 #include "engine/backend/cuda/cuda.h"
+#include "engine/device/fp8_layouts.h"
 #include "test/gpu/twin.h"
 
 using namespace mbench;
@@ -20,6 +21,13 @@ Fp8Blocks blocks_of(const Case& c) {
     if (c.name.find(name) != std::string::npos) return by;
   FAIL("[scaled GEMMs] case " << c.name << ", got no kind of scales, need one of those above");
   return Fp8Blocks::tensor;
+}
+
+// What the refusal of a GPU that lacks them says; nothing for others.
+std::optional<std::string> why_lacking(const Case& c, int capability) {
+  if (c.name.find("turned") == std::string::npos) return cuda::why_no_fp8(capability, blocks_of(c));
+  if (multiplies_turned_fp8(capability)) return std::nullopt;
+  return "FP8 operands that lie along their outer dim";
 }
 
 // Empty where it ran.
@@ -48,7 +56,7 @@ TEST_CASE("products with scales of rows or blocks agree with the CPU's, or the G
         const std::string refusal = refusal_of(c, twin.gpu());
         if (refusal.find("need a binary built with CUDA 12.9") != std::string::npos) {
           ++old;
-        } else if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor, blocks_of(c))) {
+        } else if (const auto why = why_lacking(c, 10 * gpu.major + gpu.minor)) {
           CHECK_THAT(refusal, Catch::Contains(*why));
           ++lacking;
         } else {
@@ -57,7 +65,7 @@ TEST_CASE("products with scales of rows or blocks agree with the CPU's, or the G
           ++compared;
         }
       }
-  CHECK(compared + lacking + old == 12);
+  CHECK(compared + lacking + old == 21);
   if (gpu.major >= 9 && old == 0) CHECK(compared >= 6);
 }
 
@@ -70,6 +78,11 @@ TEST_CASE("scales of rows and of blocks of 128 are for compute capability 9.0, t
     for (const int capability : {100, 103, 120}) CHECK_FALSE(cuda::why_no_fp8(capability, by));
     for (const int capability : {80, 89, 90}) CHECK(cuda::why_no_fp8(capability, by));
   }
+}
+
+TEST_CASE("FP8 operands of any layout are for compute capability 10.0 to 11 and from 13.0 on") {
+  for (const int capability : {100, 103, 110, 130}) CHECK(multiplies_turned_fp8(capability));
+  for (const int capability : {80, 89, 90, 120, 121}) CHECK_FALSE(multiplies_turned_fp8(capability));
 }
 
 TEST_CASE("a GEMM of operands whose scales are elements of an array gives the bits of one whose scales lie alone") {

@@ -56,7 +56,7 @@ bool fp8(const json& d) {
 }
 bool fp8_alone(const json& d) {
   const std::string recipe = text(d, "fp8_recipe", "tensorwise");
-  return fp8(d) && processes(d) && recipe != "mxfp8" && recipe != "rowwise";
+  return fp8(d) && processes(d) && recipe != "rowwise";
 }
 bool quantised(const json& d) {
   return fp8(d) || d.at("precision") == "nvfp4";

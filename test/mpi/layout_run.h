@@ -27,11 +27,10 @@ inline void meet_asleep() {
 
 // Collective over the whole job. The record is complete on rank 0; ranks beyond the point's world return an
 // empty one.
-inline PointResult run_layout(const Point& point) {
+inline PointResult run_layout(const Point& point, const Plan& plan) {
   meet_asleep();
   MpiWorld world(static_cast<int>(processes_of(point)));
   if (!world.member()) return {};
-  const Plan plan = strategies::make_plan(point);
   if (plan.single_process) {
     PointResult result;
     run_replicas(static_cast<int>(point.world()), [&](World& threads) {
@@ -43,6 +42,10 @@ inline PointResult run_layout(const Point& point) {
   }
   const auto device = open_device("cpu", 0);
   return run_point(point, plan, *device, world, {});
+}
+
+inline PointResult run_layout(const Point& point) {
+  return run_layout(point, strategies::make_plan(point));
 }
 
 inline bool first_rank() {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/point/tolerance.h"
+#include "engine/sim/run/counting.h"
 #include "test/catch.h"
 #include "test/graphs.h"
 #include "test/mpi/layout_run.h"
@@ -99,6 +100,29 @@ TEST_CASE("a replayed step computes what one that is not does, to the bit") {
     CHECK(replayed.gradient_norms == as_it_is.gradient_norms);
     CHECK(replayed.auxiliary_losses == as_it_is.auxiliary_losses);
     CHECK(replayed.skipped_steps == as_it_is.skipped_steps);
+  }
+}
+
+// As on a device that multiplies FP8 operands of any layout: gathered inputs, rings and weights in FP8 alone too.
+TEST_CASE("FP8 operands as they lie give the bits of transposed ones, in memory that is counted") {
+  for (const char* how : {"gathered", "rings", "fp8 parameters", "zero 3"}) {
+    Layout layout = layout_of(how, "llama", 2, 1, 2, true);
+    Point& p = layout.point;
+    p.precision = Precision::fp8, p.micro_batch = 2;
+    if (layout.name == "rings") p.tp_comm_overlap = true;
+    if (layout.name == "fp8 parameters")
+      p.fp8_parameters = true, p.fp8_recipe = Fp8Recipe::delayed, p.zero = Zero::stage_1;
+    if (layout.name == "zero 3") p.zero = Zero::stage_3;
+    Plan plan = strategies::make_plan(p);
+    const PointResult transposed = run_layout(p, plan);
+    plan.precision.turned_fp8 = true;
+    const PointResult turned = run_layout(p, plan);
+    if (!first_rank()) continue;
+    INFO(describe(layout));
+    CHECK(turned.losses == transposed.losses);
+    CHECK(turned.gradient_norms == transposed.gradient_norms);
+    CHECK(*turned.peak_memory_mib < *transposed.peak_memory_mib);
+    CHECK(*turned.peak_memory_mib == static_cast<double>(forecast_memory(plan).peak_by_stage.at(0).total) / 1048576);
   }
 }
 

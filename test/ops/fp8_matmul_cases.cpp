@@ -28,6 +28,7 @@ double inverse(const Fp8Operand& x, const Doubles& v, std::size_t outer, std::si
 double code(const Fp8Operand& x, const Doubles& v, std::size_t outer, std::size_t inner) {
   const auto k = static_cast<std::size_t>(x.inner());
   const Values& codes = v[x.codes];
+  if (x.turned) return codes[inner * static_cast<std::size_t>(x.outer()) + outer];
   if (!of_nvfp4(x.blocks)) return codes[outer * k + inner];
   constexpr double kValues[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
   const auto pair = static_cast<int>(codes[(outer * k + inner) / 2]);
@@ -64,6 +65,12 @@ ops::Fp8Matmul make(Tensors& t, std::int64_t m, std::int64_t n, std::int64_t k, 
                     Fp8Blocks of_a = Fp8Blocks::tensor, Fp8Blocks of_b = Fp8Blocks::tensor) {
   return {operand(t, m, k, a, of_a), operand(t, n, k, b, of_b), beta == 0 ? t.out({m, n}, c) : t.inout({m, n}, c),
           beta};
+}
+
+Fp8Operand turned_operand(Tensors& t, std::int64_t outer, std::int64_t inner, DType type) {
+  Fp8Operand x = operand(t, inner, outer, type, Fp8Blocks::tensor);
+  x.turned = true;
+  return x;
 }
 
 const Cases<ops::Fp8Matmul> fp8_matmul(reference, [](CaseList<ops::Fp8Matmul>& cases) {
@@ -109,6 +116,18 @@ const Cases<ops::Fp8Matmul> fp8_matmul(reference, [](CaseList<ops::Fp8Matmul>& c
         fmt::format("[{}, {}] x [{}, {}] of NVFP4", m, k, k, n),
         [=](Tensors& t) { return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::nv, Fp8Blocks::nv_squares); },
         blocks);
+  // And these.
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{16, 32, 48}, {528, 16, 2064}, {80, 144, 32}})
+    for (const auto& [first, second] : {std::pair{true, true}, {true, false}, {false, true}})
+      cases.unemulated(
+          fmt::format("[{}, {}] x [{}, {}], turned: {}", m, k, k, n,
+                      first ? second ? "both" : "the first" : "the second"),
+          [=](Tensors& t) {
+            return ops::Fp8Matmul{first ? turned_operand(t, m, k, e5) : operand(t, m, k, e5, Fp8Blocks::tensor),
+                                  second ? turned_operand(t, n, k, e4) : operand(t, n, k, e4, Fp8Blocks::tensor),
+                                  t.inout({m, n}, DType::f32), 1};
+          },
+          blocks);
   cases.timed("qkv", [](Tensors& t) { return make(t, 1024, 3072, 1024, e4, e4, DType::bf16, 0); });
 });
 

@@ -308,9 +308,19 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(why(R"("precision": "bf16", "main_weights_in_bf16": true, "optimizer": "sgd")") ==
         "precision.main_weights bf16 with optimizer sgd is not built into this binary, need optimizer adamw or "
         "adamw8bit, or precision.main_weights f32");
-  CHECK(why(R"("precision": {"preset": "mxfp8", "fp8_parameters": true})") ==
-        "precision.fp8_parameters with fp8_recipe mxfp8 is not built into this binary, need precision.fp8_recipe "
-        "tensorwise, delayed or blockwise, or precision.fp8_parameters false");
+  CHECK(why(R"("precision": {"preset": "mxfp8", "fp8_parameters": true})") == "");
+  CHECK(
+      why(R"("precision": {"preset": "mxfp8", "fp8_parameters": true}, "dp": 2, "zero": 2, "global_batch": 2)") ==
+      "precision.fp8_parameters with fp8_recipe mxfp8 and zero 2, whose gradients leave no room for gathered weights, "
+      "is not built into this binary, need zero 0, 1 or oss, precision.fp8_recipe tensorwise, delayed or blockwise, or "
+      "precision.fp8_parameters false");
+  CHECK(why(R"("precision": {"preset": "fp8", "fp8_recipe": "rowwise", "fp8_parameters": true})") ==
+        "precision.fp8_parameters with fp8_recipe rowwise, whose weights torchao gathers in 16 bits, is not built into "
+        "this binary, need precision.fp8_recipe tensorwise, delayed, blockwise or mxfp8, or precision.fp8_parameters "
+        "false");
+  CHECK(why(R"("precision": {"preset": "nvfp4", "fp8_parameters": true})") ==
+        "precision.fp8_parameters with precision nvfp4 (Megatron-Core's --fp4-param-gather) is not built into this "
+        "binary, need precision.fp8_parameters false");
   CHECK(why(R"("attention": "flash")") == "");
   const auto of_experts = [](const std::string& fields) {
     const auto refusal = strategies::why_not(point_of(R"({"model": "mixtral-bytes-4m", "seq": 64, )" + fields + "}"));

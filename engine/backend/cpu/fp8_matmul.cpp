@@ -67,12 +67,28 @@ void widen_nvfp4(const Fp8Operand& x, std::int64_t row0, std::int64_t inner0, st
   });
 }
 
+// Of codes that lie along the outer dim, by one scale.
+void widen_turned(const Fp8Operand& x, const Values& values, std::int64_t row0, std::int64_t inner0, std::int64_t rows,
+                  std::int64_t depth, float* to) {
+  constexpr std::int64_t kAtOnce = 64;  // rows whose codes share lines of the cache
+  const std::int64_t outer = x.outer();
+  const float inverse = inverse_at(x, 0, 0);
+  parallel_rows((rows + kAtOnce - 1) / kAtOnce, kAtOnce * depth, [&](std::int64_t part) {
+    const std::int64_t begin = part * kAtOnce, end = std::min(rows, begin + kAtOnce);
+    for (std::int64_t i = 0; i < depth; ++i) {
+      const auto* codes = x.codes.as<std::uint8_t>() + (inner0 + i) * outer + row0;
+      for (std::int64_t r = begin; r < end; ++r) to[r * depth + i] = values.of[codes[r]] * inverse;
+    }
+  });
+}
+
 // [rows, depth] of an operand from (row0, inner0) on.
 void widen(const Fp8Operand& x, std::int64_t row0, std::int64_t inner0, std::int64_t rows, std::int64_t depth,
            float* to) {
   if (of_nvfp4(x.blocks)) return widen_nvfp4(x, row0, inner0, rows, depth, to);
   static const Values of_e4m3 = values_of_codes<e4m3>(), of_e5m2 = values_of_codes<e5m2>();
   const Values& values = x.codes.dtype() == DType::e4m3 ? of_e4m3 : of_e5m2;
+  if (x.turned) return widen_turned(x, values, row0, inner0, rows, depth, to);
   const std::int64_t k = x.codes.shape()[1], block = x.blocks == Fp8Blocks::mx ? ops::QuantiseBlocks::kMxBlock : kBlock;
   parallel_rows(rows, depth, [&](std::int64_t r) {
     const auto* codes = x.codes.as<std::uint8_t>() + (row0 + r) * k + inner0;

@@ -12,6 +12,12 @@ namespace {
 // Where a tensor's figures have the inverse of its scale: cuBLASLt takes scales at multiples of 16 bytes.
 constexpr std::int64_t kInverse = 4;
 
+// The same codes for GEMMs along their rows.
+ops::Fp8Operand as_turned(ops::Fp8Operand x) {
+  x.turned = true;
+  return x;
+}
+
 }  // namespace
 
 void ScaleHistory::allocate(Device& device) {
@@ -42,6 +48,7 @@ void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t s
 Fp8Gemms::Fp8Gemms(ParameterStore& store, Parameter& weight, const Plan& plan)
     : recipe_(*plan.precision.fp8),
       sharded_(plan.state.weights.sharded()),
+      turns_(plan.precision.turned_fp8 && !plan.keeps().transposed_fp8 && !of_blocks(recipe_)),
       scales_(&store.scales()),
       weight_(&weight),
       parameters_(&store.fp8(weight)) {
@@ -69,7 +76,8 @@ ops::Fp8Blocks Fp8Gemms::blocks_of(Operand operand) const {
   }
 }
 
-void Fp8Gemms::prepare_nvfp4(Context& c, Operand operand, Fp8Tensor& q, ops::QuantiseBlocks& op) const {
+void Fp8Gemms::prepare_nvfp4(Context& c, Operand operand, Fp8Tensor& q, ops::QuantiseBlocks& op,
+                             const std::vector<Axis>& parts_of) const {
   op.hadamard = operand != kWeight && op.transposed;
   if (!q.figures)
     q.figures = c.device.empty({2}, DType::f32, operand == kWeight ? Category::weights : Category::activations,
@@ -78,6 +86,7 @@ void Fp8Gemms::prepare_nvfp4(Context& c, Operand operand, Fp8Tensor& q, ops::Qua
   if (op.transposed) q.transposed.amax = operand == kWeight ? q.straight.amax : q.figures.slice(1, 1);
   run(c.device, ops::Fill{q.figures, 0});
   run(c.device, ops::AbsMax{op.x, q.straight.amax, op.hadamard ? q.transposed.amax : Tensor()});
+  for (const Axis axis : parts_of) c.groups.over({axis}).run(comm::AllReduce{q.figures, ReduceOp::max});
   op.amax = q.straight.amax, op.transposed_amax = q.transposed.amax;
   if (operand != kGradient) return;
   constexpr std::uint64_t kOdd = 0xD1B54A32D192ED03u;  // spreads the count over the bits of a site
@@ -102,12 +111,12 @@ Fp8Tensor Fp8Gemms::quantise(Context& c, Operand operand, const Tensor& x, Fp8Wa
     make(side.inverse, ops::QuantiseBlocks::scales_of(outer, inner, by), ops::QuantiseBlocks::scale_type(by),
          "scales of FP8 blocks");
   };
-  if (ways != Fp8Ways::transposed) open(q.straight, rows, cols, "FP8 operand");
-  if (ways != Fp8Ways::straight) open(q.transposed, cols, rows, "transposed FP8 operand");
+  if (turns_ || ways != Fp8Ways::transposed) open(q.straight, rows, cols, "FP8 operand");
+  if (!turns_ && ways != Fp8Ways::straight) open(q.transposed, cols, rows, "transposed FP8 operand");
   if (by != ops::Fp8Blocks::tensor) {
     ops::QuantiseBlocks op{x,  q.straight.codes, q.straight.inverse, q.transposed.codes, q.transposed.inverse,
                            by, q.straight.amax,  q.transposed.amax};
-    if (ops::of_nvfp4(by)) prepare_nvfp4(c, operand, q, op);
+    if (ops::of_nvfp4(by)) prepare_nvfp4(c, operand, q, op, parts_of);
     run(c.device, op);
     return q;
   }
@@ -125,15 +134,18 @@ Fp8Tensor Fp8Gemms::quantise(Context& c, Operand operand, const Tensor& x, Fp8Wa
     for (const Axis axis : parts_of) c.groups.over({axis}).run(comm::AllReduce{most, ReduceOp::max});
     run(c.device, ops::Fp8Scale{most, scale, inverse, type_of(operand)});
   }
-  run(c.device, ops::Quantise{x, scale, q.straight.codes, q.transposed.codes, amax});
+  run(c.device, ops::Quantise{x, scale, q.straight.codes, turns_ ? Tensor() : q.transposed.codes, amax});
   q.straight.inverse = q.transposed.inverse = inverse;
+  if (!turns_) return q;
+  if (ways != Fp8Ways::straight) q.transposed = as_turned(q.straight);
+  if (ways == Fp8Ways::transposed) q.straight = {};
   return q;
 }
 
 namespace {
 
 // A weight the other way round, with the scales of its blocks, into the tensors that `into` has, or new ones.
-ops::Fp8Operand turned(Context& c, const ops::Fp8Operand& w, ops::Fp8Operand into) {
+ops::Fp8Operand transposed_of(Context& c, const ops::Fp8Operand& w, ops::Fp8Operand into) {
   const std::int64_t rows = w.codes.shape()[0], cols = w.codes.shape()[1];
   const auto make = [&](Tensor& t, const Shape& shape, DType type, std::string_view what) {
     if (!t) t = c.device.empty(shape, type, Category::weights, what);
@@ -175,21 +187,26 @@ Fp8Tensor Fp8Gemms::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways,
                                   std::int64_t row) const {
   Fp8Tensor q;
   q.straight = parameters_->operand(*weight_, part, codes, row);
+  if (turns_) {
+    q.transposed = as_turned(q.straight);
+    return q;
+  }
   if (sharded_) {
-    if (ways != Fp8Ways::straight) q.transposed = turned(c, q.straight, {});
+    if (ways != Fp8Ways::straight) q.transposed = transposed_of(c, q.straight, {});
     return q;
   }
   Fp8Weights::Kept& kept = c.fp8_weights.kept[{this, part}];
   // A frozen weight is turned once for all steps.
   if (weight_->trains ? kept.step != c.step : !kept.tensor.transposed.codes) {
-    kept.tensor.transposed = turned(c, q.straight, kept.tensor.transposed);
+    kept.tensor.transposed = transposed_of(c, q.straight, kept.tensor.transposed);
     kept.step = c.step;
   }
   q.transposed = kept.tensor.transposed;
   return q;
 }
 
-ops::Fp8Operand Fp8Gemms::transpose(Context& c, const ops::Fp8Operand& x) {
+ops::Fp8Operand Fp8Gemms::transpose(Context& c, const ops::Fp8Operand& x) const {
+  if (turns_) return as_turned(x);
   const Shape& s = x.codes.shape();
   const Tensor y = c.device.empty({s[1], s[0]}, x.codes.dtype(), Category::activations, "transposed FP8 operand");
   run(c.device, ops::Fp8Transpose{x.codes, y});

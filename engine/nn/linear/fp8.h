@@ -83,10 +83,14 @@ class Fp8Gemms {
 
   // Whether quantised tensors can be gathered, and transposed after that: not with scales of blocks.
   bool travels() const { return !of_blocks(recipe_); }
-  static ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x);
-  // Whether both sides of a quantised tensor can be gathered as they are, each with its scales: MXFP8 of whole tiles of scales.
+  ops::Fp8Operand transpose(Context& context, const ops::Fp8Operand& x) const;
+  // Whether both sides of a quantised tensor can be gathered as they are, each with its scales: MXFP8 of whole tiles of scales, and so
+  // NVFP4 but for rings.
   bool sides_travel(std::int64_t rows) const {
     return recipe_ == Fp8Recipe::mxfp8 && rows % ops::QuantiseBlocks::kBlock == 0;
+  }
+  bool sides_are_gathered(std::int64_t rows) const {
+    return sides_travel(rows) || (recipe_ == Fp8Recipe::nvfp4 && rows % ops::QuantiseBlocks::kBlock == 0);
   }
   // Rows [first, first + count) of a weight in FP8, cut at multiples of multiple_of_rows().
   static ops::Fp8Operand part(const ops::Fp8Operand& w, std::int64_t first, std::int64_t count);
@@ -103,8 +107,9 @@ class Fp8Gemms {
   enum Operand { kInput, kWeight, kGradient };
   DType type_of(Operand operand) const;
   ops::Fp8Blocks blocks_of(Operand operand) const;
-  // Of NVFP4: the largest values of the operand's sides, and how it is rounded.
-  void prepare_nvfp4(Context& context, Operand operand, Fp8Tensor& q, ops::QuantiseBlocks& op) const;
+  // Of NVFP4: the largest values of the operand's sides, over all of its parts, and how it is rounded.
+  void prepare_nvfp4(Context& context, Operand operand, Fp8Tensor& q, ops::QuantiseBlocks& op,
+                     const std::vector<Axis>& parts_of) const;
   Fp8Tensor weight_in_fp8(Context& context, const Tensor& codes, Fp8Ways ways, std::int64_t part,
                           std::int64_t row) const;
   // Into the tensors that `into` has, or new ones.
@@ -113,6 +118,7 @@ class Fp8Gemms {
 
   Fp8Recipe recipe_;
   bool sharded_;  // weights
+  bool turns_;    // nothing is transposed: the transposed side has the codes of the straight one
   ScaleHistory* scales_;
   int slots_[3] = {};  // [operand], for delayed scaling
   const Parameter* weight_;

@@ -96,13 +96,14 @@ ops::Fp8Operand arrive(Context& c, const Fp8Gemms& gemms, const Exchanges& excha
     saved.quantised = gemms.input(c, matrix(x), Fp8Ways::straight, gathered);
     in = saved.quantised.straight;
     in.codes = matrix(communicate_briefly(c, exchanges, in.codes.view(x.shape())));
-  } else if (gathers && gemms.sides_travel(matrix(x).shape()[0]) && !keep_input) {
-    const Fp8Tensor q = gemms.input(c, matrix(x), Fp8Ways::both);
+  } else if (gathers && gemms.sides_are_gathered(matrix(x).shape()[0]) && !keep_input) {
+    const Fp8Tensor q = gemms.input(c, matrix(x), Fp8Ways::both, gathered);
     saved.quantised.transposed = q.transposed;
     saved.own_side = true;
     in = q.straight;
     in.inverse = communicate(c, exchanges, in.inverse);
-    in.codes = matrix(communicate_briefly(c, exchanges, in.codes.view(x.shape())));
+    const Shape own{x.shape()[0], x.shape()[1], in.codes.shape()[1]};
+    in.codes = matrix(communicate_briefly(c, exchanges, in.codes.view(own)));
   } else {
     saved.x = x;
     in = gemms.input(c, matrix(communicate_briefly(c, exchanges, x)), Fp8Ways::straight).straight;

@@ -7,7 +7,8 @@
 
 namespace mbench {
 
-// [rows, cols] as GEMMs read it: along cols, and transposed, [cols, rows], along rows. Either may be missing.
+// [rows, cols] as GEMMs read it: along cols, and transposed, [cols, rows], along rows. Either may be missing. Where a device multiplies
+// turned operands, both have the same codes.
 struct Fp8Tensor {
   ops::Fp8Operand straight, transposed;
   // [5] f32: largest value, scale, and its inverse at 4, 16 bytes on, where only this tensor has the scale. NVFP4: [2], the largest values

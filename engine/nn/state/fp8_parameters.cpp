@@ -48,16 +48,22 @@ void Fp8Parameters::allocate_figures(Device& device, const Plan& plan) {
 }
 
 void Fp8Parameters::allocate(Device& device, const Plan& plan, const StateLayout& layout, const Tensor& main,
-                             ScaleHistory& history) {
+                             const Tensor& gradients, ScaleHistory& history) {
   if (empty()) return;
   recipe_ = *plan.precision.fp8;
   sharded_ = plan.state.sharded();
   const bool weights_sharded = plan.state.weights.sharded();
-  codes_ = device.empty({weights_sharded ? layout.owned() - layout.fp8_at() : layout.size() - layout.fp8_begin()},
-                        DType::e4m3, Category::weights, "weights in FP8");
-  if (recipe_ != Fp8Recipe::delayed) {
-    allocate_figures(device, plan);
+  const std::int64_t all = weights_sharded ? layout.owned() - layout.fp8_at() : layout.size() - layout.fp8_begin();
+  if (recipe_ == Fp8Recipe::mxfp8) {
+    check(!plan.state.gradients.sharded() && plan.state.gradients_at == Residence::device, "FP8 weights",
+          "MXFP8 with gradients that are sharded or on the host, need them whole on the device");
+    codes_ = gradients.part(layout.fp8_begin(), {all}).bytes_as(plan.precision.model).part(0, {all});
   } else {
+    codes_ = device.empty({all}, DType::e4m3, Category::weights, "weights in FP8");
+  }
+  if (recipe_ == Fp8Recipe::tensorwise || recipe_ == Fp8Recipe::blockwise) {
+    allocate_figures(device, plan);
+  } else if (recipe_ == Fp8Recipe::delayed) {
     for (Matrix& m : matrices_) {
       m.scale = history.scale(DType::e4m3, m.slot), m.inverse = history.inverse(DType::e4m3, m.slot);
       m.amax = history.amax(DType::e4m3, m.slot);
@@ -79,6 +85,10 @@ void Fp8Parameters::allocate(Device& device, const Plan& plan, const StateLayout
 
 void Fp8Parameters::quantise(Device& device, const Groups& groups) {
   if (empty()) return;
+  if (in_gradients()) {
+    for (const Part& part : parts_) run(device, ops::Copy{part.main, part.codes});
+    return;
+  }
   const bool blocks = recipe_ == Fp8Recipe::blockwise;
   if (recipe_ != Fp8Recipe::delayed) {
     for (auto& [axes, figures] : figures_) run(device, ops::Fill{figures.scales, 0});

@@ -145,7 +145,10 @@ void ParameterStore::end_use(int index, Gradients gradients) {
       p->gradient.reset();
     }
   if (gradients == Gradients::rest || --unit.users > 0) return;
-  for (Parameter* p : unit.parameters) p->value.reset();
+  for (Parameter* p : unit.parameters) {
+    if (std::exchange(p->lent, false)) run(device_, ops::Fill{p->value, 0});
+    p->value.reset();
+  }
   frozen_.end_use(index);
   if (state().weights.sharded())
     for (const int b : layout_.buckets_of(index)) bucket(b).weights.reset();
@@ -188,6 +191,8 @@ void ParameterStore::fetch(int b) {
 
 void ParameterStore::fetch_updated() {
   fp8_.quantise(device_, groups_);
+  if (gathers_in_gradients())
+    for (const auto& p : parameters_) p->lent = p->fp8 >= 0;
   if (!state().sharded() || state().weights.sharded()) return;
   // In the order in which they are used first.
   const auto first_unit = [&](int b) { return layout_.buckets()[static_cast<std::size_t>(b)].units.front(); };
@@ -288,7 +293,7 @@ void ParameterStore::allocate_and_initialise() {
   if (state().main_on_device)
     main_on_device_ =
         device_.empty(elements(state().optimizer), precision.main, Category::optimizer, "f32 main weights");
-  fp8_.allocate(device_, plan_, layout_, main_, scales_);
+  fp8_.allocate(device_, plan_, layout_, main_, gradients_, scales_);
   run(optimizer_home, ops::Fill{main_, 0});
   if (main_beside_) run(device_, ops::Fill{main_beside_, 0});
   if (main_on_device_) run(device_, ops::Fill{main_on_device_, 0});

@@ -35,6 +35,9 @@ struct Parameter {
   // Its gradient's memory holds what is not of this step. The first GEMM that makes the whole gradient overwrites it;
   // whatever else comes first sets it to zero (zero_if_stale).
   bool stale = false;
+  // Its gradient's memory, or a part of another's, holds its weight (ParameterStore::gathers_in_gradients). That is until its first use
+  // of the step ends.
+  bool lent = false;
 
   const std::string& name() const { return spec.name; }
   // Weight decay acts on matrices, not on biases and norms.
@@ -105,8 +108,11 @@ class ParameterStore {
                         const std::vector<int>& then = {});
   [[nodiscard]] Use use(int unit) { return use(std::vector<int>{unit}, Gradients::yes); }
 
-  // Before the first backward of a step: forgets the gradients that are there.
+  // Before the first backward of a step: forgets the gradients that are there. Before weights are fetched, where these lie in their memory.
   void begin_gradients();
+  // Whether weights that are fetched lie in the memory of gradients. Their first use, a forward, makes what the step keeps of them, and the
+  // memory is zero again behind it. A rank's first backward comes after all of these.
+  bool gathers_in_gradients() const { return fp8_.in_gradients(); }
 
   // Before the step that reads them: makes weights in FP8 from their f32 originals, and fetches weights that other
   // ranks have updated. A use waits for its own.

@@ -103,6 +103,7 @@ void read_device(const json& value, const std::string& where, Machine& m) {
   m.device.kernel_latency = f.get("kernel_latency_us", kMicro);
   m.device.multiprocessors = f.whole("multiprocessors", 1 << 20);
   m.device.mxfp8 = f.get_or("mxfp8", 0, 1, 1) == 1;
+  m.device.fp8_any_layout = f.get_or("fp8_any_layout", 0, 1, 1) == 1;
   m.device.rate_spread = f.get_or("rate_spread", 0, 1, 0.5);
   m.device.communication_multiprocessors = f.get("communication_multiprocessors", 1, m.device.multiprocessors);
   if (const json* power = f.object().find("power")) m.device.power_share = read_power(*power, f.path("power"));

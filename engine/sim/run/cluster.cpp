@@ -140,6 +140,11 @@ std::optional<std::string> why_lacking(const Needs& p, const Machine& machine, c
   return fmt::format("{} has no {}, need one of {}", machine.name, name_of(p.precision), has);
 }
 
+Plan plan_for(Plan plan, const Machine& machine) {
+  plan.precision.turned_fp8 = machine.device.fp8_any_layout;
+  return plan;
+}
+
 std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks) {
   // The ranks of a node share its processor where that is the device.
   const int ranks_on_node = std::min<int>(static_cast<int>(ranks), machine.node.devices);

@@ -32,6 +32,8 @@ std::uint64_t attention_workspace(const Plan& plan, const Machine& machine);
 // Bytes of a device that a step may have: those of the run, or of the machine, without that workspace. Throws OutOfMemory's kind where
 // there are none.
 std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& machine);
+// The plan with what it has of the machine's devices.
+Plan plan_for(Plan plan, const Machine& machine);
 // What the host of the plan's framework pays for its calls.
 HostTimes host_times(const Plan& plan, const Machine& machine);
 // What kernels take on a rank's device, or on its share of one. `ranks`: of the job, where the plan stands for a larger one.

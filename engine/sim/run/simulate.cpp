@@ -201,8 +201,9 @@ void describe(const Point& p, const Plan& plan, const Machine& machine, PointRes
     result.reason = fmt::format("not in {}: {}", plan.framework->name, missing);
 }
 
-Simulation simulate_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
+Simulation simulate_point(const Point& p, const Plan& of_step, const Machine& machine, int devices,
                           const SimulateOptions& options) {
+  const Plan plan = plan_for(of_step, machine);
   check_possible(p, plan, machine, devices);
   const Links links(machine, p, plan.mesh);
   const auto recording = recorded(p, plan, machine, links, options.recordings);
@@ -220,8 +221,9 @@ std::vector<PeakTensor> peak_tensors(const Plan& plan) {
                                      recording.classes.classes[static_cast<std::size_t>(most - peaks.begin())], {}));
 }
 
-Outline outline_point(const Point& p, const Plan& plan, const Machine& machine, int devices,
+Outline outline_point(const Point& p, const Plan& of_step, const Machine& machine, int devices,
                       sim::Recordings* recordings) {
+  const Plan plan = plan_for(of_step, machine);
   check_possible(p, plan, machine, devices);
   const Links links(machine, p, plan.mesh);
   const auto made = recorded(p, plan, machine, links, recordings);

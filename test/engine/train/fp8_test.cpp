@@ -3,6 +3,7 @@
 
 #include "test/catch.h"
 #include "test/engine/train/serial_run.h"
+#include "test/graphs.h"
 
 using namespace mbench;
 using namespace mbench::test;
@@ -257,6 +258,33 @@ TEST_CASE("losses and norms of weights in FP8 alone are close to those beside 16
     }
 }
 
+// Made of 16 bits either way, which here lie where gradients come to lie: the same codes, and no 16-bit copy.
+TEST_CASE("weights in MXFP8 alone compute the bits of those beside 16 bits, in two bytes an element less") {
+  for (const std::string family : {"gpt", "mixtral"})
+    for (const bool megatron : {false, true}) {
+      CAPTURE(family, megatron);
+      Point p = small(family);
+      p.fp8_recipe = Fp8Recipe::mxfp8, p.iterations = 3;
+      if (megatron) p.framework = keeps(Graph::megatron_core), p.gradients_in_bf16 = true;
+      const PointResult both = run_serially(p);
+      SerialRun beside(p);
+      beside.steps(1);
+      p.fp8_parameters = true;
+      const PointResult alone = run_serially(p);
+      SerialRun without(p);
+      without.steps(1);
+      CHECK(alone.losses == both.losses);
+      // Weights in FP8 lie behind all others, and so do their gradients: the norm adds them in another order.
+      for (std::size_t i = 0; i < both.gradient_norms.size(); ++i)
+        CHECK(alone.gradient_norms[i] == Approx(both.gradient_norms[i]).epsilon(1e-6));
+      const std::size_t saved = weights_of_run(beside) - weights_of_run(without), small = 512;
+      CHECK(saved + small >= 2 * codes_of(without.plan));
+      CHECK(saved <= 2 * codes_of(without.plan) + small);
+      CHECK(*alone.peak_memory_mib ==
+            static_cast<double>(forecast_memory(without.plan).peak_by_stage.at(0).total) / 1048576);
+    }
+}
+
 TEST_CASE("weights in FP8 alone compute the same bits where regions are computed again") {
   Point p = small("llama");
   p.fp8_parameters = true;
@@ -265,6 +293,59 @@ TEST_CASE("weights in FP8 alone compute the same bits where regions are computed
   const PointResult again = run_serially(p);
   CHECK(again.losses == kept.losses);
   CHECK(again.gradient_norms == kept.gradient_norms);
+}
+
+namespace {
+
+// A step of FP8 operands as they lie, or transposed, on the CPU; and what counting devices say of its memory.
+struct Turned {
+  std::vector<double> losses, norms;
+  std::array<std::size_t, kCategories> peak{}, counted{};
+  std::size_t weights = 0;
+};
+Turned run_turned(const Point& p, bool turned) {
+  Plan plan = strategies::make_plan(p);
+  plan.precision.turned_fp8 = turned;
+  SerialRun run(p, plan);
+  run.steps(3);
+  const auto device = open_device("cpu", 0);
+  const PointResult r = run_point(p, plan, *device, *lone_world(0, 1), {});
+  return {r.losses, r.gradient_norms, run.device->memory().peak().by_category,
+          forecast_memory(plan).peak_by_stage.at(0).by_category, weights_of_run(run)};
+}
+
+}  // namespace
+
+// One copy of the codes serves all GEMMs, so that every product has the same operands: the same bits, and less memory.
+TEST_CASE("operands that are multiplied as they lie give the bits of transposed ones, in less memory") {
+  for (const std::string family : {"gpt", "mixtral"})
+    for (const Fp8Recipe recipe : {Fp8Recipe::tensorwise, Fp8Recipe::delayed})
+      for (const bool alone : {false, true}) {
+        CAPTURE(family, name_of(recipe), alone);
+        Point p = small(family);
+        p.fp8_recipe = recipe, p.fp8_parameters = alone;
+        const Turned transposed = run_turned(p, false), turned = run_turned(p, true);
+        CHECK(turned.losses == transposed.losses);
+        CHECK(turned.norms == transposed.norms);
+        CHECK(turned.peak == turned.counted);
+        CHECK(transposed.peak == transposed.counted);
+        // A byte an element of the layers' matrices.
+        const std::size_t codes = codes_of(strategies::make_plan(p)), saved = transposed.weights - turned.weights;
+        CHECK(saved >= codes);
+        CHECK(saved <= codes + codes / 8);
+      }
+}
+
+// Scales of rows or blocks are of one direction: there the device's layouts change nothing.
+TEST_CASE("operands with scales of blocks are made both ways round on every device") {
+  for (const Fp8Recipe recipe : {Fp8Recipe::rowwise, Fp8Recipe::blockwise, Fp8Recipe::mxfp8}) {
+    CAPTURE(name_of(recipe));
+    Point p = small("gpt");
+    p.fp8_recipe = recipe;
+    const Turned transposed = run_turned(p, false), turned = run_turned(p, true);
+    CHECK(turned.losses == transposed.losses);
+    CHECK(turned.peak == transposed.peak);
+  }
 }
 
 TEST_CASE("the Hadamard transform of 16 keeps products") {

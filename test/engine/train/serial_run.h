@@ -13,8 +13,9 @@
 namespace mbench::test {
 
 struct SerialRun {
-  explicit SerialRun(const Point& point)
-      : plan(strategies::make_plan(point)),
+  explicit SerialRun(const Point& point) : SerialRun(point, strategies::make_plan(point)) {}
+  SerialRun(const Point& point, const Plan& of_step)
+      : plan(of_step),
         device(open_device("cpu", point.memory_limit)),
         world(lone_world(0, 1)),
         data(open_data(point.data, point.model.vocab, point.seq, point.seed)),

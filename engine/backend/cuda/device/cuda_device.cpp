@@ -8,6 +8,7 @@
 #include "engine/backend/cuda/device/launch.h"
 #include "engine/backend/cuda/matmul/matmul_plans.h"
 #include "engine/base/half.h"
+#include "engine/device/fp8_layouts.h"
 
 namespace mbench::cuda {
 namespace {
@@ -54,11 +55,18 @@ std::string name_of_device(const DeviceOptions& options) {
   return options.note.empty() ? std::string(p.name) : fmt::format("{} ({})", p.name, options.note);
 }
 
+int capability_of(int ordinal) {
+  cudaDeviceProp p{};
+  cuda_check("cuda", cudaGetDeviceProperties(&p, ordinal));
+  return 10 * p.major + p.minor;
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice(const DeviceOptions& options)
     : StreamDevice(open_memory(options.ordinal), limit_of(options)),
       options_(options),
+      turned_fp8_(mbench::multiplies_turned_fp8(capability_of(options.ordinal))),
       name_(name_of_device(options)),
       staging_(stream_.get(), memory(), [this](cudaEvent_t e) { wait_until_ready([e] { return cudaEventQuery(e); }); }),
       timer_(stream_.get()),

@@ -31,6 +31,7 @@ class CudaDevice final : public StreamDevice {
   // them.
   double now() const override;
   bool immediate() const override { return false; }
+  bool multiplies_turned_fp8() const override { return turned_fp8_; }
   std::unique_ptr<Gauge> gauge() override { return options_.gauge ? options_.gauge() : nullptr; }
 
   // As a CUDA graph: `step` is captured from the stream, with all that waits for it or that it waits for, and launched. Streams must have
@@ -70,6 +71,7 @@ class CudaDevice final : public StreamDevice {
   void wait_until_ready(const Ask& ask);  // ask(): cudaErrorNotReady until the awaited event has come
 
   DeviceOptions options_;
+  bool turned_fp8_;
   std::string name_;
   Stream stream_;
   Staging staging_;

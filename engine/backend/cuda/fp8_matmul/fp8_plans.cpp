@@ -8,6 +8,7 @@
 #include "engine/backend/cuda/device/launch.h"
 #include "engine/backend/cuda/fp8_matmul/nv_factors.h"
 #include "engine/backend/cuda/matmul/matmul_description.h"
+#include "engine/device/fp8_layouts.h"
 
 namespace mbench::cuda {
 namespace {
@@ -46,11 +47,12 @@ cudaDataType_t type_of(const Fp8Operand& x) {
   return type_of(x.codes.dtype());
 }
 
-// Column-major, as cuBLAS counts: a row-major [outer, inner] is an inner x outer.
+// Column-major, as cuBLAS counts: a row-major [outer, inner] is an inner x outer; a turned operand is an outer x inner.
 class Columns {
  public:
   explicit Columns(const Tensor& t) : Columns(type_of(t.dtype()), t.shape()[0], t.shape()[1]) {}
-  explicit Columns(const Fp8Operand& x) : Columns(type_of(x), x.outer(), x.inner()) {}
+  explicit Columns(const Fp8Operand& x)
+      : Columns(type_of(x), x.turned ? x.inner() : x.outer(), x.turned ? x.outer() : x.inner()) {}
   Columns(cudaDataType_t type, std::int64_t outer, std::int64_t inner) {
     need(cublasLtMatrixLayoutCreate(&layout_, type, static_cast<std::uint64_t>(inner),
                                     static_cast<std::uint64_t>(outer), inner),
@@ -91,14 +93,21 @@ std::int32_t mode_of(Fp8Blocks blocks) {
 #endif
 
 // Why the current GPU, or the library that this was compiled with, has no such products.
-std::optional<std::string> why_none_here(Fp8Blocks by) {
+std::optional<std::string> why_none_here(const Fp8Matmul& op) {
+  const Fp8Blocks by = op.a.blocks;
   int device = 0, major = 0, minor = 0;
   cuda_check(Fp8Matmul::name, cudaGetDevice(&device));
   cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   cuda_check(Fp8Matmul::name, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
   if (by != Fp8Blocks::tensor && !MBENCH_FP8_BLOCKS)
     return "scales of parts of a tensor, need a binary built with CUDA 12.9 or newer";
-  return why_no_fp8(10 * major + minor, by);
+  const int capability = 10 * major + minor;
+  if ((op.a.turned || op.b.turned) && !multiplies_turned_fp8(capability))
+    return fmt::format(
+        "FP8 operands that lie along their outer dim on a GPU of compute capability {}.{}, need 10.0 to 11, or "
+        "transposed operands",
+        major, minor);
+  return why_no_fp8(capability, by);
 }
 
 // By one scale a tensor gradients have an e5m2 operand and forward products do not. Of these the tensor cores may keep sums of fewer bits,
@@ -122,8 +131,8 @@ std::string describe(const Fp8Matmul& op, const void* scales_a, const void* scal
 struct Fp8Plans::Plan {
   explicit Plan(const Fp8Matmul& op) : first(op.b), second(op.a), result(op.c) {
     need(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    set(description, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
-    set(description, CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSA, op.b.turned ? CUBLAS_OP_N : CUBLAS_OP_T);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSB, op.a.turned ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(description, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(is_forward(op)));
 #if MBENCH_FP8_BLOCKS
     if (of_nvfp4(op.a.blocks))
@@ -171,6 +180,8 @@ Fp8Plans::Key Fp8Plans::key_of(const Fp8Matmul& op) {
           type(op.c),
           static_cast<std::int64_t>(op.a.blocks),
           static_cast<std::int64_t>(op.b.blocks),
+          op.a.turned,
+          op.b.turned,
           op.beta == 0,
           alignment_of(op.a.codes.data()),
           alignment_of(op.b.codes.data()),
@@ -190,7 +201,7 @@ Fp8Plans::Scales Fp8Plans::scales_of(const Fp8Matmul& op) {
 }
 
 std::unique_ptr<Fp8Plans::Plan> Fp8Plans::make(const Fp8Matmul& op, const Scales& scales) {
-  if (const auto why = why_none_here(op.a.blocks)) fail(ErrorKind::unsupported, Fp8Matmul::name, "{}", *why);
+  if (const auto why = why_none_here(op)) fail(ErrorKind::unsupported, Fp8Matmul::name, "{}", *why);
   auto plan = std::make_unique<Plan>(op);
   plan->point_to(scales);
   cublasLtMatmulPreference_t preference = nullptr;

@@ -26,7 +26,7 @@ class Fp8Plans {
 
  private:
   struct Plan;
-  using Key = std::array<std::int64_t, 12>;
+  using Key = std::array<std::int64_t, 14>;
   // Where the scales of the op's operands are.
   struct Scales {
     const void *a, *b;

@@ -195,7 +195,8 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
 
 }  // namespace
 
-Simulation run_in_threads(const Point& p, const Plan& plan, const Machine& machine, int devices, bool trace) {
+Simulation run_in_threads(const Point& p, const Plan& of_step, const Machine& machine, int devices, bool trace) {
+  const Plan plan = plan_for(of_step, machine);
   check_possible(p, plan, machine, devices);
   Simulation simulation = run_all(p, plan, machine, trace);
   describe(p, plan, machine, simulation.result);
