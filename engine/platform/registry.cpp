@@ -232,6 +232,11 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
   if (kind == "cuda" && quantises(p.precision))
     for (const Gpu& gpu : gpus())
       if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor, scales_of(p))) return why;
+  if (kind == "cuda" && p.attention == AttentionKind::flash && p.document_lengths.on())
+    return fmt::format(
+        "attention flash with document_lengths {} is not built into this binary for GPUs, and the device is cuda, need "
+        "attention core or document_lengths none",
+        str(p.document_lengths));
   if (kind == "cuda" && p.attention == AttentionKind::flash)
     return cuda::why_no_flash(p.precision == Precision::f32, p.dropout);
   return std::nullopt;

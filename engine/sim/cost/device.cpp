@@ -57,8 +57,11 @@ double attention_seconds(CostModel& costs, const Op& op, bool backward) {
   const ops::AttentionShape& s = op.shape;
   // A query with a window sees as many keys as one of a causal sequence twice as long does on average.
   const std::int64_t positions = s.window == 0 ? s.seq : std::min(s.seq, 2 * s.window);
-  const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, static_cast<double>(positions),
-                           s.causal || s.window > 0};
+  const bool causal = s.causal || s.window > 0;
+  // So does one within its document.
+  const double seen =
+      s.documents ? (causal ? 2 : 1) * s.visible_pairs() / static_cast<double>(s.seq) : static_cast<double>(positions);
+  const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, std::max(1.0, seen), causal};
   return costs.attention_seconds(size, op.cost(), op.q.data.dtype(), backward);
 }
 double seconds_of(CostModel& costs, const ops::Attention& op, std::int64_t) {

@@ -160,6 +160,17 @@ TEST_CASE("tiny Gemma 2, MPT and BLOOM train as in transformers") {
   }
 }
 
+// Documents that are packed into a sequence: of given lengths and drawn, with positions that restart and that go on, with windows and caps.
+TEST_CASE("tiny LLaMA, GPT and Gemma 2 with packed documents train as in transformers") {
+  for (const char* name : {"llama_packed", "gpt_packed", "gpt_packed_on"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
+      for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
+        check_training(fixture, graph, attention, {1e-5, 1e-5, 1e-5});
+  }
+  check_training(Fixture("gemma2_packed"), Graph::fused, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
+}
+
 // Learned and balanced routing, losses of routers, corrections that follow the loads, groups of experts, shared experts, dense
 // layers before them.
 TEST_CASE("tiny Mixtral, Qwen3 and DeepSeek with experts train as in transformers") {

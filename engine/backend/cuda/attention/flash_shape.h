@@ -33,6 +33,7 @@ struct FlashShape {
   bool causal = false, padded = false;
   std::int64_t window = 0;             // 0: none
   bool bent = false, shifted = false;  // scores capped or lowered by distance; a window on a block of a longer sequence
+  bool documents = false;              // several in a sequence
   bool gradient = false;
   bool deterministic = true;  // of a gradient: two runs give the same bits
   FlashView q, k, v, out;
@@ -70,6 +71,7 @@ FlashShape flash_shape_without_views(const Op& op) {
   shape.seq = s.seq, shape.head_dim = s.head_dim, shape.v_dim = s.v_dim();
   shape.scale = s.scale, shape.causal = s.causal, shape.padded = static_cast<bool>(s.keep);
   shape.window = s.window, shape.bent = s.softcap > 0 || s.alibi, shape.shifted = s.window > 0 && !s.causal;
+  shape.documents = s.documents != nullptr;
   shape.q = flash_view(s, op.q), shape.k = flash_view(s, op.k), shape.v = flash_view(s, op.v);
   shape.out = flash_view(s, op.out);
   return shape;
@@ -105,6 +107,10 @@ inline std::optional<std::string> why_no_flash(const FlashShape& s, float dropou
     return std::string(
         "attention \"flash\" on a GPU, got scores with a softcap or ALiBi, which are not built in there, need "
         "attention_softcap 0 and rotary positions");
+  if (s.documents)
+    return std::string(
+        "attention \"flash\" on a GPU, got documents packed into a sequence, which are not built in there, need "
+        "document_lengths none or attention \"core\"");
   if (s.shifted)
     return std::string(
         "attention \"flash\" on a GPU, got a window on blocks of a sequence, need cp 1 or cp_communication all_to_all");
