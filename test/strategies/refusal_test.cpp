@@ -357,10 +357,15 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "precision": "fp16", "dropout": 0.1)"),
              Contains("with dropout 0.1, need dropout 0 or attention core"));
   CHECK(why(R"("document_lengths": "20+5", "device": "cuda")") == "");
-  CHECK_THAT(
-      why(R"("document_lengths": 20, "attention": "flash", "precision": "bf16", "dropout": 0, "device": "cuda")"),
-      Contains("attention flash with document_lengths 20 is not built") &&
-          Contains("need attention core or document_lengths none"));
+  const auto packed = [&](const char* fields) {
+    return why(std::string(R"("attention": "flash", "precision": "bf16", "dropout": 0, "device": "cuda", )") + fields);
+  };
+  CHECK(packed(R"("document_lengths": 20)") == "");
+  CHECK(packed(R"("document_lengths": 20, "cp": 2, "cp_communication": "all_to_all")") == "");
+  CHECK_THAT(packed(R"("document_lengths": 20, "cp": 2)"),
+             Contains("cp_communication ring is not built") && Contains("need cp_communication all_to_all or cp 1"));
+  CHECK_THAT(packed(R"("document_lengths": "20+6")"),
+             Contains("a document begins at token 26") && Contains("multiples of 4 or attention core"));
   CHECK_THAT(why(R"("document_lengths": "geometric:9", "model": "bert-bytes-tiny")"),
              Contains("document_lengths geometric:9 with objective masked_words_and_order") &&
                  Contains("need document_lengths none"));

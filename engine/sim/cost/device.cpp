@@ -67,11 +67,18 @@ double attention_seconds(CostModel& costs, const Op& op, bool backward) {
 double seconds_of(CostModel& costs, const ops::Attention& op, std::int64_t) {
   return attention_seconds(costs, op, false);
 }
+// Of documents that are whole, each has the scores of its own.
+double ordered_seconds(CostModel& costs, const ops::AttentionShape& s) {
+  if (!s.documents || s.seq != s.documents->seq()) return costs.ordered_gradient_seconds(s.batch, s.heads, s.seq);
+  double seconds = 0;
+  for (std::int64_t d = 0; d < s.documents->count(); ++d)
+    seconds += costs.ordered_gradient_seconds(s.batch, s.heads, s.documents->end(d) - s.documents->first(d));
+  return seconds;
+}
 double seconds_of(CostModel& costs, const ops::AttentionGrad& op, std::int64_t) {
   const bool orders = op.deterministic && size_of(op.q.data.dtype()) == 2 &&
                       !costs.measured_seconds(ops::AttentionGrad::name, op.cost());
-  const ops::AttentionShape& s = op.shape;
-  return attention_seconds(costs, op, true) + (orders ? costs.ordered_gradient_seconds(s.batch, s.heads, s.seq) : 0);
+  return attention_seconds(costs, op, true) + (orders ? ordered_seconds(costs, op.shape) : 0);
 }
 
 // A scan's kernels: its GEMMs, each with what it takes of a machine's units, and the states that pass from chunk to chunk.
