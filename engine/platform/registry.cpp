@@ -227,8 +227,8 @@ std::optional<std::string> why_no_flash_on_gpus(const Point& p) {
   for (std::int64_t d = 0; d < documents->count(); ++d)
     if (documents->first(d) % kRows != 0)
       return fmt::format(
-          "attention flash with document_lengths {} is not built into this binary for GPUs, a document begins at token "
-          "{}, and the device is cuda, need lengths that are multiples of {} or attention core",
+          "attention flash on a GPU with document_lengths {}: a document begins at token {}, need lengths that are "
+          "multiples of {} or attention core",
           str(p.document_lengths), documents->first(d), kRows);
   return std::nullopt;
 }
