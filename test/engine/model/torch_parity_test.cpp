@@ -191,7 +191,7 @@ TEST_CASE("tiny LLaMA, GPT and Gemma 2 with packed documents train as in transfo
 // Learned and balanced routing, losses of routers, corrections that follow the loads, groups of experts, shared experts, dense
 // layers before them.
 TEST_CASE("tiny Mixtral, Qwen3 and DeepSeek with experts train as in transformers") {
-  for (const char* name : {"mixtral_odd", "qwen3_moe_odd", "deepseek_moe_odd"}) {
+  for (const char* name : {"mixtral_odd", "qwen3_moe_odd", "deepseek_moe_odd", "dbrx_odd"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
