@@ -64,8 +64,8 @@ MaybeFault missing_of_documents(const Point& p) {
   constexpr Way kWhole = one_of("document_lengths", "none");
   if (!p.document_lengths.on()) return std::nullopt;
   if (p.model.has_state_mixers())
-    return not_built_in({kWhole, one_of("model.mixer", "attention")},
-                        "document_lengths {} with state mixers (model {})", str(p.document_lengths), p.model.name);
+    return not_built_in({kWhole}, "document_lengths {} with state mixers (model {})", str(p.document_lengths),
+                        p.model.name);
   if (p.model.parts().objective != Objective::next_token)
     return not_built_in({kWhole}, "document_lengths {} with objective {}", str(p.document_lengths),
                         name_of(p.model.parts().objective));

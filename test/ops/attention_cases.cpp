@@ -1,5 +1,4 @@
 #include "engine/ops/attention.h"
-#include "engine/point/document_lengths.h"
 #include "test/ops/cases.h"
 #include "test/ops/dropped.h"
 #include "test/ops/shapes.h"
@@ -139,6 +138,16 @@ struct Form {
   }
 };
 
+DocumentsOrNone documents_of(const Form& f) {
+  const std::int64_t seq = f.of_seq == 0 ? f.seq : f.of_seq;
+  std::vector<std::int64_t> ends;
+  for (std::int64_t end = 0; end < seq;) {
+    end = std::min(seq, end + (ends.size() % 2 == 0 ? f.document : 5));
+    ends.push_back(end);
+  }
+  return std::make_shared<const Documents>(std::move(ends));
+}
+
 AttentionShape shape_of(Tensors& t, const Form& f) {
   AttentionShape s{f.batch, f.heads, f.seq, f.head_dim, f.scale, f.causal};
   s.dropout = {f.dropout, kKey};
@@ -146,7 +155,7 @@ AttentionShape shape_of(Tensors& t, const Form& f) {
   s.group = f.group, s.value_dim = f.v_dim;
   s.window = f.window, s.softcap = f.softcap, s.alibi = f.alibi;
   s.map.q0 = f.ahead;
-  if (f.document > 0) s.documents = documents_of({{f.document, 5}, 0}, f.of_seq == 0 ? f.seq : f.of_seq, 0);
+  if (f.document > 0) s.documents = documents_of(f);
   if (f.document > 0 && f.keep_probs) {
     Values bounds;
     for (std::int64_t q = 0; q < f.seq; ++q) bounds.push_back(static_cast<double>(s.documents->first_of(q)));

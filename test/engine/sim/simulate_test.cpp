@@ -492,7 +492,7 @@ TEST_CASE("attention of packed documents takes the time of the pairs that they s
   CHECK(anatomy_of("1024")[TimePart::attention] == whole[TimePart::attention]);
   // What keeps probabilities has those of all pairs.
   p.attention = AttentionKind::core;
-  CHECK(anatomy_of("128")[TimePart::attention] == Approx(anatomy_of("none")[TimePart::attention]).epsilon(1e-6));
+  CHECK(anatomy_of("128")[TimePart::attention] == Approx(anatomy_of("none")[TimePart::attention]).epsilon(1e-4));
 }
 
 TEST_CASE("the energy of a simulated step lies between idle and GEMMs alone, by replay as by running every op") {
