@@ -102,6 +102,7 @@ def train_and_show(args):
     from fixtures import training, transformers_models
     reference = transformers_models.Reference(point["model"], point["seed"], torch.float64 if args.f64 else torch.float32,
                                               point["router"])
+    reference.check_documents(point["document_lengths"])
     if point["adapter"] != "none":
         if not importlib.util.find_spec("peft"):
             raise Refused(f"{sys.executable}: no peft, need it for adapters: pip install peft")

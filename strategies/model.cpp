@@ -59,6 +59,19 @@ MaybeFault missing_part(const ModelSpec& m) {
   return std::nullopt;
 }
 
+// States would go on from one document to the next, and words are masked in one sentence or two.
+MaybeFault missing_of_documents(const Point& p) {
+  constexpr Way kWhole = one_of("document_lengths", "none");
+  if (!p.document_lengths.on()) return std::nullopt;
+  if (p.model.has_state_mixers())
+    return not_built_in({kWhole}, "document_lengths {} with state mixers (model {})", str(p.document_lengths),
+                        p.model.name);
+  if (p.model.parts().objective != Objective::next_token)
+    return not_built_in({kWhole}, "document_lengths {} with objective {}", str(p.document_lengths),
+                        name_of(p.model.parts().objective));
+  return std::nullopt;
+}
+
 // What only fused attention without kept probabilities computes; and what is cut in a way that no module has.
 MaybeFault missing_of_layout(const Point& p) {
   const ModelSpec& m = p.model;
@@ -94,6 +107,7 @@ MaybeFault refuse(const Point& p) {
     return infeasible({within("seq", m.mtp_layers + 1, m.positions), exactly("model.mtp_layers", p.seq - 1)},
                       "seq {} has no word that mtp_layers {} could predict", p.seq, m.mtp_layers);
   if (auto fault = missing_part(m)) return fault;
+  if (auto fault = missing_of_documents(p)) return fault;
   return missing_of_layout(p);
 }
 
@@ -108,18 +122,20 @@ void write(const Point& p, Plan& plan) {
                    .learning_rate = p.learning_rate,
                    .lr_warmup = p.lr_warmup,
                    .weight_decay = p.weight_decay,
-                   .clip_grad = p.clip_grad};
+                   .clip_grad = p.clip_grad,
+                   .documents = documents_of(p.document_lengths, p.seq, p.seed),
+                   .reset_positions = p.reset_positions};
 }
 
 }  // namespace
 
 Strategy model() {
-  return {
-      "model",
-      {"model", "vocab_multiple", "seq", "seed", "dropout", "learning_rate", "lr_warmup", "weight_decay", "clip_grad"},
-      refuse,
-      nullptr,
-      write};
+  return {"model",
+          {"model", "vocab_multiple", "seq", "document_lengths", "reset_positions", "seed", "dropout", "learning_rate",
+           "lr_warmup", "weight_decay", "clip_grad"},
+          refuse,
+          nullptr,
+          write};
 }
 
 }  // namespace mbench::strategies

@@ -97,12 +97,26 @@ void print_ways_of_tokens(const Point& p, const Plan& plan) {
              name_of(p.ep_communication), what, bytes / (1 << 20));
 }
 
+void print_documents(const Point& p, const Documents& documents) {
+  const double seq = static_cast<double>(p.seq);
+  std::int64_t shortest = p.seq, longest = 0;
+  double pairs = 0;
+  for (std::int64_t d = 0; d < documents.count(); ++d) {
+    const std::int64_t length = documents.end(d) - documents.first(d);
+    shortest = std::min(shortest, length), longest = std::max(longest, length);
+    pairs += static_cast<double>(length) * static_cast<double>(length);
+  }
+  fmt::print("  documents    {}: {} in a sequence, of {} to {} tokens, with {:.1f} % of its pairs\n",
+             str(p.document_lengths), documents.count(), shortest, longest, 100 * pairs / (seq * seq));
+}
+
 void print_layout(const Point& p, const Plan& plan) {
   fmt::print("  ranks        {} = tp {}{} x dp {} x pp {} (tp innermost)\n", plan.mesh.world(), p.tp,
              p.cp > 1 ? fmt::format(" x cp {}", p.cp) : "", p.dp, p.pp);
   if (const SequenceShare share = plan.share_of(0); p.cp > 1)
     fmt::print("  sequence     {} positions = cp {} x {} of {}, which meet in attention by {}\n", p.seq, p.cp,
                share.chunks() == 1 ? "a range" : "2 chunks", share.length(), name_of(p.cp_communication));
+  if (plan.training.documents) print_documents(p, *plan.training.documents);
   if (p.model.experts > 0)
     fmt::print("  experts      etp {} x ep {} x edp {}, {} of {} and {} shared for a token, router {}\n",
                plan.mesh.size(Axis::etp), plan.mesh.size(Axis::ep), plan.mesh.size(Axis::edp), p.model.active_experts,

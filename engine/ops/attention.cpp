@@ -40,11 +40,11 @@ void need_statistics(std::string_view op, const AttentionShape& s, const Tensor&
 }
 
 // One product of [seq, seq, dim] for every head. A causal kernel skips the hidden half of the blocks, and one with a window those
-// before it.
-double gemm_flops(const AttentionShape& s, std::int64_t dim) {
+// before it. One that keeps probabilities has those of other documents too.
+double gemm_flops(const AttentionShape& s, std::int64_t dim, bool keeps) {
   const double seq = static_cast<double>(s.seq), heads = static_cast<double>(s.batches()),
                width = static_cast<double>(dim);
-  if (s.window > 0 || s.documents) return 2 * heads * s.visible_pairs() * width;
+  if (s.window > 0 || (s.documents && !keeps)) return 2 * heads * s.visible_pairs() * width;
   return 2 * heads * seq * seq * width * (s.causal ? 0.5 : 1);
 }
 
@@ -126,7 +126,8 @@ void Attention::check() const {
 }
 
 Cost Attention::cost() const {
-  return {gemm_flops(shape, shape.head_dim) + gemm_flops(shape, shape.v_dim()),
+  const bool keeps = static_cast<bool>(probs);
+  return {gemm_flops(shape, shape.head_dim, keeps) + gemm_flops(shape, shape.v_dim(), keeps),
           operand_bytes(shape, q.data.dtype()) + bytes_of(probs), true};
 }
 
@@ -145,7 +146,8 @@ void AttentionGrad::check() const {
 
 // dV and dP are as wide as values, dQ and dK, and the scores where they are computed again, as keys.
 Cost AttentionGrad::cost() const {
-  return {2 * gemm_flops(shape, shape.v_dim()) + (probs ? 2 : 3) * gemm_flops(shape, shape.head_dim),
+  const bool keeps = static_cast<bool>(probs);
+  return {2 * gemm_flops(shape, shape.v_dim(), keeps) + (keeps ? 2 : 3) * gemm_flops(shape, shape.head_dim, keeps),
           2 * operand_bytes(shape, q.data.dtype()) + bytes_of(probs), true};
 }
 

@@ -211,6 +211,30 @@ std::optional<std::string> why_not_built(const std::string& kind) {
   return std::nullopt;
 }
 
+namespace {
+
+// Documents are sequences of their own there.
+std::optional<std::string> why_no_flash_on_gpus(const Point& p) {
+  if (const auto why = cuda::why_no_flash(p.precision == Precision::f32, p.dropout)) return why;
+  const DocumentsOrNone documents = documents_of(p.document_lengths, p.seq, p.seed);
+  if (!documents) return std::nullopt;
+  if (p.cp > 1 && p.cp_communication != CpCommunication::all_to_all)
+    return fmt::format(
+        "attention flash with document_lengths {} and cp_communication {} is not built into this binary for GPUs, and "
+        "the device is cuda, need cp_communication all_to_all or cp 1",
+        str(p.document_lengths), name_of(p.cp_communication));
+  constexpr std::int64_t kRows = 4;  // whose statistics begin at a multiple of 16 bytes
+  for (std::int64_t d = 0; d < documents->count(); ++d)
+    if (documents->first(d) % kRows != 0)
+      return fmt::format(
+          "attention flash on a GPU with document_lengths {}: a document begins at token {}, need lengths that are "
+          "multiples of {} or attention core",
+          str(p.document_lengths), documents->first(d), kRows);
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string> why_unsupported_on(const std::string& kind, const Point& p) {
   if (kind.starts_with("sim:")) return std::nullopt;
   // What a framework keeps is kept on any device; another's host costs are charged to simulated ones alone.
@@ -232,8 +256,7 @@ std::optional<std::string> why_unsupported_on(const std::string& kind, const Poi
   if (kind == "cuda" && quantises(p.precision))
     for (const Gpu& gpu : gpus())
       if (const auto why = cuda::why_no_fp8(10 * gpu.major + gpu.minor, scales_of(p))) return why;
-  if (kind == "cuda" && p.attention == AttentionKind::flash)
-    return cuda::why_no_flash(p.precision == Precision::f32, p.dropout);
+  if (kind == "cuda" && p.attention == AttentionKind::flash) return why_no_flash_on_gpus(p);
   return std::nullopt;
 }
 

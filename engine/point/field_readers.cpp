@@ -164,6 +164,20 @@ FieldValues<RouterMode (*)(const json&, const std::string&)> router_values() {
        {"learned", "As the router says: the sizes follow the data."}}};
 }
 
+FieldValues<DocumentLengths (*)(const json&, const std::string&)> document_lengths_values() {
+  return {[](const json& value, const std::string& where) {
+            return read_document_lengths(value.is_number_integer() ? value.dump() : read_string(value, where), where);
+          },
+          any_of(range_schema("integer", 1, 16777216),
+                 {{"type", "string"}, {"pattern", "^(none|geometric:[0-9]+|[0-9]+([+][0-9]+)*)$"}}),
+          {{"none", "A sequence is one document."},
+           {"L", "Each has L tokens; the last one is cut where the sequence ends."},
+           {"L+M", "Their lengths in order, repeated until the sequence is full."},
+           {"geometric:M",
+            "Drawn once from the seed, of mean M: every sequence of the run is packed alike, so that ranks and layouts "
+            "compare."}}};
+}
+
 std::vector<FieldChoice> recompute_choices() {
   return {{"none", "Everything is kept."},
           {"selective", "`core_attention`."},

@@ -8,6 +8,7 @@
 
 #include "engine/point/adapter.h"
 #include "engine/point/choices.h"
+#include "engine/point/document_lengths.h"
 #include "engine/point/field_values.h"
 #include "engine/point/router.h"
 
@@ -25,6 +26,7 @@ FieldValues<TextReader> device_values();
 FieldValues<TextReader> strategy_values();
 FieldValues<RouterMode (*)(const nlohmann::json& value, const std::string& where)> router_values();
 FieldValues<AdapterSpec (*)(const nlohmann::json& value, const std::string& where)> adapter_values();
+FieldValues<DocumentLengths (*)(const nlohmann::json& value, const std::string& where)> document_lengths_values();
 std::vector<FieldChoice> recompute_choices();
 std::vector<FieldChoice> capture_choices();
 std::vector<FieldChoice> offloaded_activations_choices();

@@ -229,6 +229,11 @@ std::vector<Field> make_table() {
           "[step](../spec.md#replayed-steps), or [parts](../spec.md#captured-parts) of layers as a list or joined by "
           "`+` (`--cuda-graph-modules`)."),
       reported(row("data", training, {micro_batch}, &P::data, data_values(), "", "What is trained on.")),
+      row("document_lengths", training, {micro_batch}, &P::document_lengths, document_lengths_values(), "tokens",
+          "Lengths of the [documents](../spec.md#packed-sequences) that are packed into every sequence. Attention sees "
+          "its own document only."),
+      row("reset_positions", training, {micro_batch}, &P::reset_positions, flag(), "",
+          "With `document_lengths`: positions restart in each document (`--reset-position-ids`)."),
       row("loader_workers", layout, {micro_batch}, &P::loader_workers, count(0, 1024), "threads",
           "Threads of each rank that prepare samples, two batches ahead each (DataLoader's `num_workers`); 0: the step "
           "makes its own. Losses "

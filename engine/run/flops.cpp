@@ -1,6 +1,7 @@
 #include "engine/run/flops.h"
 
 #include <algorithm>
+#include <map>
 
 #include "engine/point/adapter_weights.h"
 #include "engine/point/point.h"
@@ -33,6 +34,18 @@ double scan_flops(const StateMixerSpec& s) {
   return (s.kind == MixerKind::mamba2 ? 7 : 8) * state;
 }
 
+// The share of all tokens that is in documents of each length.
+std::map<std::int64_t, double> lengths_of(const Point& p) {
+  const DocumentsOrNone documents = documents_of(p.document_lengths, p.seq, p.seed);
+  if (!documents) return {{p.seq, 1.0}};
+  std::map<std::int64_t, double> shares;
+  for (std::int64_t d = 0; d < documents->count(); ++d) {
+    const std::int64_t length = documents->end(d) - documents->first(d);
+    shares[length] += static_cast<double>(length) / static_cast<double>(p.seq);
+  }
+  return shares;
+}
+
 // Products of Q with K and of probabilities with V, full square and causal. Scans cost the same in both.
 struct AttentionFlops {
   double full = 0, causal = 0;
@@ -40,17 +53,20 @@ struct AttentionFlops {
 AttentionFlops attention_flops_per_step(const Point& p) {
   const double tokens = static_cast<double>(p.global_batch * p.seq);
   AttentionFlops flops;
-  const double seq = static_cast<double>(p.seq);
+  const std::map<std::int64_t, double> lengths = lengths_of(p);
   // Of a window the full variant has so many keys for every query, the causal one those that are there.
   const auto add = [&](std::int64_t heads, std::int64_t qk_dim, std::int64_t v_dim, bool causal, std::int64_t window) {
-    const double keys = window > 0 ? static_cast<double>(std::min(window, p.seq)) : seq;
     const double a_key = 6 * static_cast<double>(heads * (qk_dim + v_dim));
-    const double full = a_key * keys * tokens;
-    flops.full += full;
-    if (keys < seq)
-      flops.causal += a_key * (keys * (keys + 1) / 2 + (seq - keys) * keys) / seq * tokens;
-    else
-      flops.causal += causal ? full / 2 : full;
+    for (const auto& [length, share] : lengths) {
+      const double seq = static_cast<double>(length), of_tokens = share * tokens;
+      const double keys = window > 0 ? static_cast<double>(std::min(window, length)) : seq;
+      const double full = a_key * keys * of_tokens;
+      flops.full += full;
+      if (keys < seq)
+        flops.causal += a_key * (keys * (keys + 1) / 2 + (seq - keys) * keys) / seq * of_tokens;
+      else
+        flops.causal += causal ? full / 2 : full;
+    }
   };
   for (std::int64_t i = 0; i < p.model.layers + p.model.mtp_layers; ++i)
     for (const BranchSpec& branch : layer_of(p.model, i).branches)

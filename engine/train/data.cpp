@@ -103,7 +103,7 @@ HostBatch join(const std::vector<HostBatch>& batches) {
 }
 
 HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uint64_t seed, std::int64_t step,
-                     std::int64_t first_sample, std::int64_t batch, std::int64_t seq) {
+                     std::int64_t first_sample, std::int64_t batch, std::int64_t seq, const Documents* documents) {
   const bool masked = model.parts().objective == Objective::masked_words_and_order;
   // The shortest sample is seq / 2 long, and position 1 must be inside it: there is always a word to predict.
   if (masked && seq < 4) fail(ErrorKind::bad_input, "seq", "too short for masked words, got {}, need 4", seq);
@@ -132,7 +132,7 @@ HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uin
     for (std::int64_t p = 0; p < seq; ++p) {
       const auto at = static_cast<std::size_t>(p * batch + b);
       const auto s = static_cast<std::size_t>(p);
-      out.positions[at] = p;
+      out.positions[at] = documents == nullptr ? p : p - documents->first_of(p);
       out.tokens[at] = sample[s];
       for (std::size_t d = 0; d < out.ahead.size() && s + d + 2 < sample.size(); ++d) {
         out.ahead[d].labels[at] = sample[s + d + 2];

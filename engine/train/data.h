@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/documents.h"
 #include "engine/base/philox.h"
 #include "engine/point/model_spec.h"
 
@@ -69,7 +70,9 @@ std::unique_ptr<TokenSource> open_data(const std::string& data, std::int64_t voc
 // divided by the sum of weights in its own batch.
 HostBatch join(const std::vector<HostBatch>& batches);
 
+// Positions restart in each of the documents, which may be null.
 HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uint64_t seed, std::int64_t step,
-                     std::int64_t first_sample, std::int64_t batch, std::int64_t seq);
+                     std::int64_t first_sample, std::int64_t batch, std::int64_t seq,
+                     const Documents* documents = nullptr);
 
 }  // namespace mbench

@@ -71,7 +71,7 @@ void StepInputs::open_loader(const TokenSource* data, int stage) {
       [this, data, replicated](std::int64_t step, int micro) {
         const TrainingPlan& t = plan_.training;
         const auto make = [&](std::int64_t first) {
-          return make_batch(*data, plan_.model, t.seed, step, first, t.micro_batch, t.seq);
+          return make_batch(*data, plan_.model, t.seed, step, first, t.micro_batch, t.seq, t.positions_by());
         };
         if (!replicated) return make(first_sample(micro));
         std::vector<HostBatch> of_replicas;
@@ -198,6 +198,10 @@ bool StepInputs::brings_mask() const {
          plan_.mesh.size(Axis::cp) == 1;
 }
 
+Tensor StepInputs::document_bounds() {
+  return plan_.training.documents ? context_.document_bounds() : Tensor();
+}
+
 // What a forward reads: fetched for it, or there since before the step.
 MicroBatch StepInputs::of(int micro, float loss_scale) {
   MicroBatch batch;
@@ -212,13 +216,13 @@ MicroBatch StepInputs::of(int micro, float loss_scale) {
     const TrainingPlan& p = plan_.training;
     batch.attention_mask = device_.empty({batch.keep ? p.micro_batch : 1, p.seq, p.seq}, DType::u8,
                                          Category::activations, "attention mask");
-    run(device_, ops::AttentionMask{keys_of(batch), batch.attention_mask});
+    run(device_, ops::AttentionMask{keys_of(batch), batch.attention_mask, document_bounds()});
   }
   if (brings_mask()) {
     const TrainingPlan& p = plan_.training;
     batch.attention_mask = device_.empty({p.micro_batch, p.seq, p.seq}, DType::u8, Category::activations,
                                          "attention mask of a micro batch");
-    run(device_, ops::AttentionMask{Tensor(), batch.attention_mask});
+    run(device_, ops::AttentionMask{Tensor(), batch.attention_mask, document_bounds()});
   }
   return batch;
 }

@@ -28,6 +28,7 @@ class StepInputs {
   void open_loader(const TokenSource* data, int stage);
   std::int64_t first_sample(int micro) const;  // within the global batch
   MicroBatch allocate(int micro);
+  Tensor document_bounds();  // empty where none are packed
   void write(MicroBatch& batch, int micro, float loss_scale);
   void write_factors(const MicroBatch& batch);
   void write_of_all(MicroBatch& batch, int micro);

@@ -22,6 +22,8 @@ struct Form {
   std::int64_t cp = 2, seq = 16, group = 1;
   CpCommunication communication = CpCommunication::ring;
   double dropout = 0;
+  std::string documents = "none";
+  std::int64_t window = 0;
 };
 
 Point point_of(const Form& f, std::int64_t cp) {
@@ -34,6 +36,7 @@ Point point_of(const Form& f, std::int64_t cp) {
   p.attention = AttentionKind::flash;
   p.cp = cp;
   p.cp_communication = f.communication;
+  p.document_lengths = read_document_lengths(f.documents, "test");
   return p;
 }
 
@@ -73,7 +76,10 @@ class Rank {
  private:
   std::int64_t group_width() const { return form_.group * kWidth + kWidth + kWidth / 2; }
   AttentionSizes sizes() const {
-    return {share_.rows(), kBatch, kHeads, kHeads, 0, kWidth, kWidth / 2, plan_.model.parts().causal, form_.group};
+    AttentionSizes n{share_.rows(), kBatch, kHeads, kHeads, 0, kWidth, kWidth / 2, plan_.model.parts().causal,
+                     form_.group};
+    n.documents = plan_.training.documents, n.window = form_.window;
+    return n;
   }
   AttentionParts parts(const Tensor& t) const {
     const auto part = [&](std::int64_t first, std::int64_t dim) {
@@ -149,7 +155,8 @@ void check(const Form& form) {
   }
   MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   INFO(form.family << " cp " << form.cp << " by " << name_of(form.communication) << ", seq " << form.seq
-                   << ", groups of " << form.group << ", dropout " << form.dropout);
+                   << ", groups of " << form.group << ", dropout " << form.dropout << ", documents " << form.documents
+                   << ", window " << form.window);
   CHECK(worst[0] <= 2e-6);
   CHECK(worst[1] <= 4e-6);
 }
@@ -171,4 +178,12 @@ TEST_CASE("context parallelism: heads that share keys and values, in groups that
     check({"llama", 4, 32, 8, communication, 0});
   }
   check({"llama", 4, 32, 2, CpCommunication::all_to_all, 0.25});
+}
+
+TEST_CASE("context parallelism: documents that end within and between chunks, whole ones of a rank, windows in them") {
+  for (const CpCommunication communication :
+       {CpCommunication::all_gather, CpCommunication::ring, CpCommunication::all_to_all})
+    for (const std::int64_t cp : {2, 4})
+      for (const char* documents : {"6", "3+20", "1", "47+1", "geometric:9"})
+        for (const std::int64_t window : {0, 5}) check({"llama", cp, 48, 2, communication, 0.25, documents, window});
 }

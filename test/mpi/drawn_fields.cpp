@@ -18,6 +18,13 @@ bool on(const json& drawn, const char* key) {
 bool always(const json&) {
   return true;
 }
+bool may_pack(const json& d) {
+  const json& model = d.at("model");
+  return model.at("family") != "bert" && !model.contains("state_heads");
+}
+bool packs(const json& d) {
+  return d.contains("document_lengths") && d.at("document_lengths") != "none";
+}
 bool processes(const json& d) {
   return text(d, "replicas", "ranks") == "ranks";
 }
@@ -168,6 +175,8 @@ const std::vector<DrawnField>& drawn_fields() {
       {"seed", {1234, 7}, always},
       {"dropout", {0, 0, 0.1, 0.3}, always},
       {"data", {"synthetic", "synthetic", "text:" MBENCH_SOURCE_DIR "/LICENSE"}, always},
+      {"document_lengths", {"none", "none", "none", 12, "5+11", "geometric:6"}, may_pack},
+      {"reset_positions", {true, true, false}, packs},
       {"loader_workers", {0, 0, 1, 3}, always},
       {"pinned", no, always},
       {"replicas", {"ranks", "ranks", "single_process"}, one_piece},

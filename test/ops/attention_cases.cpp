@@ -35,7 +35,8 @@ Row row_of(const AttentionShape& s, const Doubles& v, const Matrix& q, const Mat
   for (std::int64_t j = 0; j < s.seq; ++j) {
     const std::int64_t distance = query + s.map.q0 - s.map.k0 - j;
     if ((s.causal && j > query) || (s.keep && v[s.keep][sample * s.seq + j] == 0) ||
-        (s.window > 0 && distance >= s.window))
+        (s.window > 0 && distance >= s.window) ||
+        (s.documents && s.documents->at(query + s.map.q0) != s.documents->at(j + s.map.k0)))
       continue;
     scores[j] = 0;
     for (std::int64_t d = 0; d < s.head_dim; ++d)
@@ -120,19 +121,32 @@ struct Form {
   std::int64_t window = 0, ahead = 0;  // ahead: the first query's position after the first key's
   float softcap = 0;
   bool alibi = false;
+  std::int64_t document = 0,
+               of_seq = 0;  // length of every second document, the others have 5; of_seq: of the whole sequence, 0: seq
   std::int64_t values() const { return v_dim == 0 ? head_dim : v_dim; }
   std::int64_t packed() const { return (group + 1) * head_dim + values(); }  // queries, key and value of a group
   Shape qkv() const { return {seq, batch, heads / group, packed()}; }
   Shape context() const { return {seq, batch, heads, values()}; }
   std::string name(DType type) const {
     return fmt::format(
-        "{} {}x{}x{}x{}{}{}{}{}{}{}{}{}{}", mbench::name_of(type), batch, heads, seq, head_dim,
+        "{} {}x{}x{}x{}{}{}{}{}{}{}{}{}{}{}", mbench::name_of(type), batch, heads, seq, head_dim,
         v_dim > 0 ? fmt::format(", values of {}", v_dim) : "", group > 1 ? fmt::format(" groups of {}", group) : "",
         causal ? " causal" : "", padded ? " padded" : "", dropout > 0 ? fmt::format(" dropout {}", dropout) : "",
         keep_probs ? " probabilities kept" : "", window > 0 ? fmt::format(" window {} at {}", window, ahead) : "",
-        softcap > 0 ? " capped" : "", alibi ? " alibi" : "");
+        softcap > 0 ? " capped" : "", alibi ? " alibi" : "",
+        document > 0 ? fmt::format(" documents of {} at {}", document, ahead) : "");
   }
 };
+
+DocumentsOrNone documents_of(const Form& f) {
+  const std::int64_t seq = f.of_seq == 0 ? f.seq : f.of_seq;
+  std::vector<std::int64_t> ends;
+  for (std::int64_t end = 0; end < seq;) {
+    end = std::min(seq, end + (ends.size() % 2 == 0 ? f.document : 5));
+    ends.push_back(end);
+  }
+  return std::make_shared<const Documents>(std::move(ends));
+}
 
 AttentionShape shape_of(Tensors& t, const Form& f) {
   AttentionShape s{f.batch, f.heads, f.seq, f.head_dim, f.scale, f.causal};
@@ -141,6 +155,13 @@ AttentionShape shape_of(Tensors& t, const Form& f) {
   s.group = f.group, s.value_dim = f.v_dim;
   s.window = f.window, s.softcap = f.softcap, s.alibi = f.alibi;
   s.map.q0 = f.ahead;
+  if (f.document > 0) s.documents = documents_of(f);
+  if (f.document > 0 && f.keep_probs) {
+    Values bounds;
+    for (std::int64_t q = 0; q < f.seq; ++q) bounds.push_back(static_cast<double>(s.documents->first_of(q)));
+    for (std::int64_t q = 0; q < f.seq; ++q) bounds.push_back(static_cast<double>(s.documents->end_of(q)));
+    s.document_bounds = t.values({2, f.seq}, DType::i64, bounds);
+  }
   if (f.alibi) s.map.heads = 8;  // a power of two, whose slopes are one formula's
   Values keep;                   // where it is causal too, query 0 sees no key
   for (std::int64_t i = 0; f.padded && i < f.batch * f.seq; ++i) keep.push_back(i % 4 != 0);
@@ -247,6 +268,27 @@ std::vector<Form> bent() {
   return all;
 }
 
+// Documents shorter and longer than a block, with all that goes with them; and blocks of a longer sequence, where some queries see no key.
+std::vector<Form> packed() {
+  std::vector<Form> all;
+  for (const std::int64_t document : {1, 12, 100})
+    for (const bool causal : {true, false})
+      for (const bool keep_probs : {false, true}) {
+        Form f{2, 4, 150, 8, causal, !causal, 0.1f, keep_probs, 0.4f, 2};
+        f.document = document;
+        all.push_back(f);
+      }
+  Form bent{2, 4, 150, 8, true, false, 0, false, 0.4f, 2};
+  bent.document = 40, bent.window = 9, bent.softcap = 1.5f, bent.alibi = true;
+  all.push_back(bent);
+  for (const std::int64_t window : {0, 20}) {
+    Form ahead{2, 4, 130, 8, false, false, 0, false, 0.4f, 2};
+    ahead.document = 150, ahead.ahead = 130, ahead.of_seq = 260, ahead.window = window;
+    all.push_back(ahead);
+  }
+  return all;
+}
+
 const Form kBench{1, kBenchHeads, kBenchTokens, kBenchHeadDim, true, false, 0, false, 0.125f};
 
 Form bench(float dropout, bool keep_probs) {
@@ -266,12 +308,15 @@ const Cases<ops::Attention> attention(reference, [](CaseList<ops::Attention>& ca
     for (const Form& f : masks_and_dropout({2, 3, 41, 10}, 0.2f)) add(f, type);
     for (const Form& f : kGrouped) add(f, type);
     for (const Form& f : bent()) add(f, type);
+    for (const Form& f : packed()) add(f, type);
     for (const bool causal : {true, false}) add({2, 3, 48, 16, causal, !causal, 0.1f, true, 0.25f}, type);
   }
   // Over the borders of the CPU's blocks, with fewer heads than threads too.
   for (const std::int64_t heads : {1, 4})
     for (const std::int64_t seq : {127, 129, 300}) add({1, heads, seq, 16, true, false, 0.1f}, DType::f32);
-  for (const Form& f : masks_and_dropout({2, 2, 7, 3}, 0.3f))
+  std::vector<Form> differentiated = masks_and_dropout({2, 2, 7, 3}, 0.3f);
+  for (Form f : masks_and_dropout({2, 2, 9, 3}, 0.3f)) f.document = 2, differentiated.push_back(f);
+  for (const Form& f : differentiated)
     cases.gradient(
         f.name(DType::f32), [=](Tensors& t) { return make(t, f, DType::f32); },
         [](Tensors& t, const ops::Attention& op) {
@@ -289,6 +334,9 @@ const Cases<ops::Attention> attention(reference, [](CaseList<ops::Attention>& ca
   Form window = kBench;
   window.window = kBenchTokens / 8;
   timed("window", window, DType::f32);
+  Form documents = kBench;
+  documents.document = kBenchTokens / 8;
+  timed("documents", documents, DType::f32);
   cases.huge("probabilities kept", [](Tensors& t) {
     return make(t, {1, 96, 65536, 128, true, false, 0, true}, DType::bf16);
   });
@@ -306,6 +354,8 @@ const Cases<ops::AttentionGrad> attention_grad(reference, [](CaseList<ops::Atten
     for (const Form& f : kGrouped) add(f, type, 1e-5);
     for (const Form& f : bent())
       if (f.ahead == 0) add(f, type, 1e-5);  // of a block alone a query without keys has no statistics
+    for (const Form& f : packed())
+      if (f.ahead == 0) add(f, type, 1e-5);
     for (const bool causal : {true, false}) add({2, 3, 48, 16, causal, !causal, 0.1f, true, 0.25f}, type, 1e-5);
   }
   struct Head {
@@ -330,6 +380,9 @@ const Cases<ops::AttentionGrad> attention_grad(reference, [](CaseList<ops::Atten
   Form window = kBench;
   window.window = kBenchTokens / 8;
   timed("window", window, DType::f32);
+  Form documents = kBench;
+  documents.document = kBenchTokens / 8;
+  timed("documents", documents, DType::f32);
 });
 
 }  // namespace

@@ -15,7 +15,8 @@ void reference(const ops::Softmax& op, Doubles& v) {
     const auto hidden = [&](std::int64_t k) {
       const std::int64_t of_mask = op.mask && op.mask.shape()[0] > 1 ? b * queries : 0;
       return (op.causal && k > q) || (op.keep && v[op.keep][b * keys + k] == 0) ||
-             (op.mask && v[op.mask][(of_mask + q) * keys + k] != 0);
+             (op.mask && v[op.mask][(of_mask + q) * keys + k] != 0) ||
+             (op.bounds && (k < v[op.bounds][q] || k >= v[op.bounds][queries + q]));
     };
     double top = -INFINITY, sum = 0;
     for (std::int64_t k = 0; k < keys; ++k) {
@@ -30,14 +31,42 @@ void reference(const ops::Softmax& op, Doubles& v) {
 }
 
 // What hides keys.
-enum class Hides { nothing, causal, mask_of_all, mask_of_each, keep, keep_and_mask, keep_and_causal };
-constexpr const char* kHides[] = {
-    "", " causal", " one mask", " a mask for each sample", " padded", " padded and masked", " padded and causal"};
+enum class Hides {
+  nothing,
+  causal,
+  mask_of_all,
+  mask_of_each,
+  bounds,
+  bounds_and_causal,
+  keep,
+  keep_and_mask,
+  keep_and_causal
+};
+constexpr const char* kHides[] = {"",
+                                  " causal",
+                                  " one mask",
+                                  " a mask for each sample",
+                                  " bounded",
+                                  " bounded and causal",
+                                  " padded",
+                                  " padded and masked",
+                                  " padded and causal"};
 
 ops::Softmax make(Tensors& t, const Shape& s, DType type, Hides hides) {
   ops::Softmax op;
   op.scores = t.in(s, type, -8, 8), op.probs = t.over({op.scores}), op.scale = 0.7f;
-  op.causal = hides == Hides::causal || hides == Hides::keep_and_causal;
+  op.causal = hides == Hides::causal || hides == Hides::keep_and_causal || hides == Hides::bounds_and_causal;
+  // Query q sees thirds of the keys, by turns. Causal ones see the own position at least.
+  if (hides == Hides::bounds || hides == Hides::bounds_and_causal) {
+    Values first, end;
+    for (std::int64_t q = 0; q < s[2]; ++q) {
+      const std::int64_t third = s[3] / 3, from = op.causal ? std::min(q, s[3] - 1) / 5 * 5 : q % 3 * third;
+      first.push_back(static_cast<double>(from));
+      end.push_back(static_cast<double>(std::min(s[3], from + std::max<std::int64_t>(5, third))));
+    }
+    first.insert(first.end(), end.begin(), end.end());
+    op.bounds = t.values({2, s[2]}, DType::i64, first);
+  }
   // The last query of a mask sees no key.
   const auto mask = [&](std::int64_t samples) {
     Values bytes;
@@ -77,11 +106,11 @@ const Cases<ops::Softmax> softmax(reference, [](CaseList<ops::Softmax>& cases) {
     emulated ? cases.add(name, made, within) : cases.unemulated(name, made, within);
   };
   for (const DType type : kFloatTypes)
-    for (int hides = 0; hides < 7; ++hides) {
+    for (int hides = 0; hides < 9; ++hides) {
       for (const std::int64_t keys : {1, 31, 33, 256, 1027, 1032}) add(type, {2, 2, 2, keys}, Hides(hides), true);
       add(type, {2, 3, 37, 37}, Hides(hides), false);
       for (const Shape& s : {Shape{2, 2, 128, 128}, Shape{1, 2, 33, 1024}, Shape{1, 1, 3, 5000}})
-        if (hides < 5) add(type, s, Hides(hides), false);
+        if (hides < 7) add(type, s, Hides(hides), false);
     }
   cases.add(
       "infinities and NaN",

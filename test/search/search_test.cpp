@@ -141,6 +141,10 @@ const Case kCases[] = {
      R"({"model": {"preset": "qwen3-next-80b-a3b", "layers": 8, "experts": 16, "hidden": 512}, "seq": 1024, "global_batch": 32, "precision": "bf16",
          "attention": "flash", "dropout": 0, "tp": [1, 2], "etp": 1, "sequence_parallel": "any", "ep": [2, 4], "pp": [1, 2],
          "zero": "any", "recompute": ["none", "full"], "micro_batch": [1, 2]})"},
+    {"packed documents, whose pairs ranks of cp share unevenly", "H100-SXM5-80GB", 8,
+     R"({"model": {"preset": "llama-3-8b", "layers": 6, "positions": 16384}, "seq": 16384, "document_lengths": "geometric:3000", "global_batch": 16,
+         "precision": "bf16", "framework": "megatron-core", "attention": "flash", "dropout": 0, "tp": [1, 2], "pp": [1, 2], "cp": [1, 2, 4],
+         "cp_communication": "any", "sequence_parallel": "any", "zero": [0, 1], "recompute": ["none", "full"], "micro_batch": [1, 2]})"},
     {"a CPU", "cpu", 2, R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
 };
 

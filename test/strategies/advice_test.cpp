@@ -31,6 +31,7 @@ const json& drawn_values() {
     "virtual_stages": [1, 2, 3], "micro_batch_group": [0, 1, 3, 5, 8], "first_stage_layers": [0, 1, 2, 5], "last_stage_layers": [0, 1, 3],
     "pipeline_layout": ["", "", "Et*4|L", "Ett|t|tL", "Ett|t|tmL", "Et|tt|tm|L", "E|t*12L", "Et|t|t|tL"],
     "wgrad_deferral_limit": [0, 1, 4], "zero": [0, 1, 2, 3, "oss", "oss+sdp", "fsdp"], "optimizer_instances": [1, 2, 3, 4, 8],
+    "document_lengths": ["none", "none", 12, "5+20", "geometric:9"],
     "adapter": ["lora:4", "lora:2,targets=qkv+proj", "lora:2,base=nf4", "lora:2,base=nf4-double", "none"], "loader_workers": [0, 2], "device": ["cpu", "cpu", "sim:8xH100-SXM5-80GB"]
   })");
   return table;

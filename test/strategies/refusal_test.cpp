@@ -280,7 +280,8 @@ TEST_CASE("layouts that cannot be are told with what could") {
 TEST_CASE("what this binary does not have is told, not refused as bad input") {
   using Catch::Contains;
   const auto why = [](const std::string& fields) {
-    const Point p = point_of(R"({"model": "gpt-bytes-tiny", "seq": 64, )" + fields + "}");
+    const std::string model = fields.find("\"model\"") == std::string::npos ? R"("model": "gpt-bytes-tiny", )" : "";
+    const Point p = point_of("{" + model + R"("seq": 64, )" + fields + "}");
     if (const auto refusal = strategies::why_not(p)) {
       CHECK(refusal->outcome == Outcome::unsupported);
       return refusal->reason;
@@ -365,6 +366,23 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
              Contains("flash in f32 on a GPU") && Contains("need precision bf16 or fp16, or attention core"));
   CHECK_THAT(why(R"("attention": "flash", "device": "cuda", "precision": "fp16", "dropout": 0.1)"),
              Contains("with dropout 0.1, need dropout 0 or attention core"));
+  CHECK(why(R"("document_lengths": "20+5", "device": "cuda")") == "");
+  const auto packed = [&](const char* fields) {
+    return why(std::string(R"("attention": "flash", "precision": "bf16", "dropout": 0, "device": "cuda", )") + fields);
+  };
+  CHECK(packed(R"("document_lengths": 20)") == "");
+  CHECK(packed(R"("document_lengths": 20, "cp": 2, "cp_communication": "all_to_all")") == "");
+  CHECK_THAT(packed(R"("document_lengths": 20, "cp": 2)"),
+             Contains("cp_communication ring is not built") && Contains("need cp_communication all_to_all or cp 1"));
+  CHECK_THAT(packed(R"("document_lengths": "20+6")"),
+             Contains("a document begins at token 26") && Contains("multiples of 4 or attention core"));
+  CHECK_THAT(why(R"("document_lengths": "geometric:9", "model": "bert-bytes-tiny")"),
+             Contains("document_lengths geometric:9 with objective masked_words_and_order") &&
+                 Contains("need document_lengths none"));
+  CHECK_THAT(
+      why(R"("document_lengths": 9, "model": {"preset": "llama-bytes-tiny", "state_heads": 4, "state_head_dim": 8,
+                 "state_groups": 2, "state_dim": 4, "mixer": "mamba2"})"),
+      Contains("document_lengths 9 with state mixers") && Contains("need document_lengths none"));
   const auto of = [](const std::string& model) {
     const auto refusal = strategies::why_not(point_of(R"({"seq": 64, "model": )" + model + "}"));
     return refusal ? refusal->reason : "";

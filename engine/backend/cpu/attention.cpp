@@ -33,12 +33,13 @@ void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, s
     const std::int64_t visible = s.end_key(q0 + r), first = s.first_key(q0 + r);
     if (!s.plain()) make_scores(s, index, q0 + r, first, visible, row, nullptr);
     op.lse.as<float>()[index * s.seq + q0 + r] =
-        softmax_row(row + first, row + first, visible - first, s.plain() ? s.scale : 1.0f, from_key(mask, first));
+        softmax_row(row + first, row + first, visible - first, s.plain() ? s.scale : 1.0f, mask.from(first));
     std::fill(row + std::min(from, visible), row + first, 0.0f);
     std::fill(row + visible, row + keys, 0.0f);
     if (op.probs) {
       TP* kept = op.probs.as<TP>() + (index * s.seq + q0 + r) * s.seq;
-      from_floats(row, kept, keys);
+      std::fill(kept, kept + from, TP{});
+      from_floats(row + from, kept + from, keys - from);
       std::fill(kept + keys, kept + s.seq, TP{});
     }
     if (s.dropout.p > 0) drop_row(s, index, q0 + r, first, visible, row);

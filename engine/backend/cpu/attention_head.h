@@ -108,11 +108,6 @@ inline std::int64_t first_panel(const ops::AttentionShape& s, std::int64_t q0) {
   return s.first_key(q0) / kPanel * kPanel;
 }
 
-inline KeyMask from_key(KeyMask mask, std::int64_t first) {
-  if (mask.keep != nullptr) mask.keep += first;
-  return mask;
-}
-
 // Turns the dot products of head `index`, query q with keys [first, end) into scores: scaled, capped, and lowered by distance. If `slopes`
 // is not null, it gets the derivative of the capped score by the scaled one.
 inline void make_scores(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first,

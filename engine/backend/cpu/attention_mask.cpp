@@ -21,6 +21,10 @@ void compute(CpuOps& cpu, const ops::AttentionMask& op) {
       std::memset(hidden, 0, static_cast<std::size_t>(visible));
       std::memset(hidden + visible, 1, static_cast<std::size_t>(keys - visible));
     }
+    if (!op.bounds) return;
+    const std::int64_t* bounds = op.bounds.as<std::int64_t>() + row % queries;
+    std::memset(hidden, 1, static_cast<std::size_t>(bounds[0]));
+    std::memset(hidden + bounds[queries], 1, static_cast<std::size_t>(keys - bounds[queries]));
   });
 }
 

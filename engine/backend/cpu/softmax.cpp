@@ -19,7 +19,11 @@ void compute(CpuOps& cpu, const ops::Softmax& op) {
     parallel_rows(op.scores.shape().rows(), keys, [&](std::int64_t row) {
       float* own = scratch + 2 * omp_get_thread_num() * keys;
       const std::int64_t q = row % queries, b = row / queries / heads;
-      const std::int64_t visible = op.causal ? std::min(keys, q + 1) : keys;
+      std::int64_t first = 0, visible = op.causal ? std::min(keys, q + 1) : keys;
+      if (op.bounds) {
+        const std::int64_t* bounds = op.bounds.as<std::int64_t>();
+        visible = std::min(visible, bounds[queries + q]), first = std::min(bounds[q], visible);
+      }
       KeyMask mask;
       if (op.keep) mask.keep = op.keep.as<std::uint8_t>() + b * keys;
       if (op.mask) {
@@ -28,7 +32,8 @@ void compute(CpuOps& cpu, const ops::Softmax& op) {
       }
       const float* scores = load(op.scores.as<T>() + row * keys, own, visible);
       float* probs = target(op.probs.as<T>() + row * keys, own + keys);
-      softmax_row(scores, probs, visible, op.scale, mask);
+      softmax_row(scores + first, probs + first, visible - first, op.scale, mask.from(first));
+      std::fill(probs, probs + first, 0.0f);
       std::fill(probs + visible, probs + keys, 0.0f);
       store(probs, op.probs.as<T>() + row * keys, keys);
     });

@@ -9,6 +9,10 @@ struct KeyMask {
   const std::uint8_t* keep = nullptr;
   const std::uint8_t* hidden = nullptr;
   explicit operator bool() const { return keep != nullptr || hidden != nullptr; }
+  // Of the keys from `first` on.
+  KeyMask from(std::int64_t first) const {
+    return {keep == nullptr ? nullptr : keep + first, hidden == nullptr ? nullptr : hidden + first};
+  }
   bool hides(std::int64_t k) const {
     return (keep != nullptr && keep[k] == 0) || (hidden != nullptr && hidden[k] != 0);
   }

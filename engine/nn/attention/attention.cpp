@@ -97,6 +97,7 @@ AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {
   AttentionSizes n{s[0],         s[1],        spec_.heads,  heads, c.groups.over(head_axes_).rank() * heads,
                    spec_.qk_dim, spec_.v_dim, spec_.causal, group_};
   n.own_scale = spec_.scale, n.window = spec_.window, n.softcap = spec_.softcap, n.alibi = spec_.alibi;
+  n.documents = c.training().documents;
   if (sinks_ != nullptr) n.sinks = sinks_->value, n.dsinks = sinks_->gradient;
   return n;
 }

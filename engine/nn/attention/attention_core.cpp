@@ -58,6 +58,7 @@ class EagerCore final : public AttentionCore {
     for (std::int64_t i = 0; i < n.group; ++i) multiply(c, n, member(parts.q, i), parts.k.t(), scores_of(scores, n, i));
     saved.probs = c.activation(n.scores(), "attention probabilities");
     ops::Softmax softmax{scores, saved.probs, n.scale(), n.causal, {}, {}};
+    if (n.documents) softmax.bounds = c.document_bounds();
     // What is not causal hides padding alone. Where nothing is padded the mask of a micro batch is the causal one.
     if (const Tensor keep = keys_of(batch); !n.causal && keep) {
       softmax.mask = batch.attention_mask;
@@ -144,8 +145,7 @@ class FusedCore final : public AttentionCore {
   }
 
  private:
-  static ops::AttentionShape shape(const Context& c, const MicroBatch& batch, std::uint64_t site,
-                                   const AttentionSizes& n) {
+  ops::AttentionShape shape(Context& c, const MicroBatch& batch, std::uint64_t site, const AttentionSizes& n) const {
     return {n.batch,
             n.local_heads,
             n.seq,
@@ -159,7 +159,9 @@ class FusedCore final : public AttentionCore {
             n.v_dim,
             n.window,
             n.softcap,
-            n.alibi};
+            n.alibi,
+            n.documents,
+            n.documents && keep_probabilities_ ? c.document_bounds() : Tensor()};
   }
   bool keep_probabilities_;
 };

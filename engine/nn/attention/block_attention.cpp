@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "engine/nn/attention/context_attention.h"
@@ -20,8 +21,13 @@ struct Block {
 
 // Whether a query of a chunk sees a key of another. The chunk sees itself in any case.
 bool sees(const AttentionSizes& n, std::int64_t length, std::int64_t query0, std::int64_t key0) {
+  if (n.causal && key0 > query0) return false;
+  if (n.documents && key0 != query0) {
+    // Where the nearest positions of the two are of one document.
+    const std::int64_t last = std::min(query0, key0) * length + length - 1, first = std::max(query0, key0) * length;
+    if (n.documents->at(last) != n.documents->at(first)) return false;
+  }
   if (!n.causal) return true;
-  if (key0 > query0) return false;
   return n.window == 0 || key0 == query0 || (query0 - key0) * length - (length - 1) < n.window;
 }
 
@@ -41,15 +47,27 @@ void for_blocks(const SequenceShare& share, int rank, int step, const AttentionS
   }
 }
 
-// Without a window all ranks have as many blocks. With one those at the ends of the sequence have fewer: where one rank stands for all,
-// it is one that has the most.
+// What a block costs: each as much, or, where documents are packed, its pairs.
+double weight_of(const Block& b, const SequenceShare& share, const AttentionSizes& n) {
+  if (!n.documents) return 1;
+  ops::AttentionShape shape;
+  shape.seq = share.length(), shape.causal = n.causal && b.query0 == b.key0, shape.window = n.window;
+  shape.map.q0 = b.query0 * share.length(), shape.map.k0 = b.key0 * share.length();
+  shape.documents = n.documents;
+  return shape.visible_pairs();
+}
+
+// Without a window and documents all ranks have as many blocks. With them some have fewer: where one rank stands for all, it is one that has
+// the most.
 int rank_of_blocks(Context& c, const SequenceShare& share, const AttentionSizes& n) {
   const int own = c.groups.over({Axis::cp}).rank();
-  if (c.device.real() || n.window == 0) return own;
-  int fullest = own, most = 0;
+  if (c.device.real() || (n.window == 0 && !n.documents)) return own;
+  int fullest = own;
+  double most = 0;
   for (int rank = 0; rank < share.ranks(); ++rank) {
-    int blocks = 0;
-    for (int step = 0; step < share.ranks(); ++step) for_blocks(share, rank, step, n, [&](const Block&) { ++blocks; });
+    double blocks = 0;
+    for (int step = 0; step < share.ranks(); ++step)
+      for_blocks(share, rank, step, n, [&](const Block& b) { blocks += weight_of(b, share, n); });
     if (blocks > most) fullest = rank, most = blocks;
   }
   return fullest;
@@ -110,7 +128,8 @@ class Blocks {
             n_.v_dim,
             n_.window,
             n_.softcap,
-            n_.alibi};
+            n_.alibi,
+            n_.documents};
   }
 
  private:

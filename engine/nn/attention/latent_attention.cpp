@@ -72,8 +72,10 @@ LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const 
 }
 
 AttentionSizes LatentAttention::sizes(const Context& c, const Shape& s) const {
-  return {s[0],           s[1],        spec_.heads, s[2], c.groups.over(head_axes_).rank() * s[2],
-          spec_.qk_dim(), spec_.v_dim, spec_.causal};
+  AttentionSizes n{s[0],           s[1],        spec_.heads, s[2], c.groups.over(head_axes_).rank() * s[2],
+                   spec_.qk_dim(), spec_.v_dim, spec_.causal};
+  n.documents = c.training().documents;
+  return n;
 }
 
 AttentionParts LatentAttention::parts_of(const Tensor& queries, const Tensor& keys_and_values) const {

@@ -57,18 +57,28 @@ double attention_seconds(CostModel& costs, const Op& op, bool backward) {
   const ops::AttentionShape& s = op.shape;
   // A query with a window sees as many keys as one of a causal sequence twice as long does on average.
   const std::int64_t positions = s.window == 0 ? s.seq : std::min(s.seq, 2 * s.window);
-  const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, static_cast<double>(positions),
-                           s.causal || s.window > 0};
+  const bool causal = s.causal || s.window > 0;
+  // So does one within its document.
+  const double seen =
+      s.documents ? (causal ? 2 : 1) * s.visible_pairs() / static_cast<double>(s.seq) : static_cast<double>(positions);
+  const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, std::max(1.0, seen), causal};
   return costs.attention_seconds(size, op.cost(), op.q.data.dtype(), backward);
 }
 double seconds_of(CostModel& costs, const ops::Attention& op, std::int64_t) {
   return attention_seconds(costs, op, false);
 }
+// Of documents that are whole, each has the scores of its own.
+double ordered_seconds(CostModel& costs, const ops::AttentionShape& s) {
+  if (!s.documents || s.seq != s.documents->seq()) return costs.ordered_gradient_seconds(s.batch, s.heads, s.seq);
+  double seconds = 0;
+  for (std::int64_t d = 0; d < s.documents->count(); ++d)
+    seconds += costs.ordered_gradient_seconds(s.batch, s.heads, s.documents->end(d) - s.documents->first(d));
+  return seconds;
+}
 double seconds_of(CostModel& costs, const ops::AttentionGrad& op, std::int64_t) {
   const bool orders = op.deterministic && size_of(op.q.data.dtype()) == 2 &&
                       !costs.measured_seconds(ops::AttentionGrad::name, op.cost());
-  const ops::AttentionShape& s = op.shape;
-  return attention_seconds(costs, op, true) + (orders ? costs.ordered_gradient_seconds(s.batch, s.heads, s.seq) : 0);
+  return attention_seconds(costs, op, true) + (orders ? ordered_seconds(costs, op.shape) : 0);
 }
 
 // A scan's kernels: its GEMMs, each with what it takes of a machine's units, and the states that pass from chunk to chunk.

@@ -14,6 +14,16 @@ std::uint64_t library_memory(const Plan& plan) {
   return held.always + (plan.model.experts > 0 ? held.experts : 0) + (plan.tp_comm_overlap ? held.tp_comm_overlap : 0);
 }
 
+// Of what attention takes at a time: a block of the sequence, or a document.
+std::int64_t longest_of(const Plan& plan, std::int64_t blocks) {
+  const DocumentsOrNone& documents = plan.training.documents;
+  if (!documents || blocks > 1) return plan.training.seq / blocks;
+  std::int64_t longest = 0;
+  for (std::int64_t d = 0; d < documents->count(); ++d)
+    longest = std::max(longest, documents->end(d) - documents->first(d));
+  return longest;
+}
+
 std::uint64_t attention_workspace(const Plan& plan, const Machine& m) {
   if (!plan.framework->attention_workspace || m.immediate || plan.attention != AttentionKind::flash ||
       plan.precision.model == DType::f32)
@@ -21,7 +31,7 @@ std::uint64_t attention_workspace(const Plan& plan, const Machine& m) {
   const std::int64_t tp = plan.mesh.size(Axis::tp), cp = plan.mesh.size(Axis::cp), samples = plan.training.micro_batch;
   const bool all_to_all = plan.cp_communication == CpCommunication::all_to_all;
   const std::int64_t ranks = tp * (all_to_all ? cp : 1), blocks = all_to_all || cp == 1 ? 1 : 2 * cp;
-  const std::int64_t heads = std::max<std::int64_t>(1, plan.model.heads / ranks), seq = plan.training.seq / blocks,
+  const std::int64_t heads = std::max<std::int64_t>(1, plan.model.heads / ranks), seq = longest_of(plan, blocks),
                      all_groups = plan.model.kv_heads == 0 ? plan.model.heads : plan.model.kv_heads,
                      groups = std::max<std::int64_t>(1, all_groups / ranks),
                      group = std::max<std::int64_t>(1, heads / groups);

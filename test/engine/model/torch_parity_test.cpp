@@ -160,10 +160,38 @@ TEST_CASE("tiny Gemma 2, MPT and BLOOM train as in transformers") {
   }
 }
 
+// Both branches behind one norm, or each behind its own; grouped queries, a fraction of columns turned, scaled logits and biased ones.
+TEST_CASE("tiny Command-R, GPT-J and Falcon train as in transformers") {
+  for (const char* name : {"cohere_odd", "gpt_j_odd", "falcon_odd", "falcon_new_odd"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused})
+      check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
+  }
+}
+
+// Four norms with norms of queries and keys, windows whose layers turn by another base; biases of queries, keys and values.
+TEST_CASE("tiny Gemma 3 and GLM-4 train as in transformers") {
+  for (const char* name : {"gemma3_odd", "glm4_odd"}) {
+    const Fixture fixture(name);
+    check_training(fixture, Graph::fused, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
+  }
+}
+
+// Documents that are packed into a sequence: of given lengths and drawn, with positions that restart and that go on, with windows and caps.
+TEST_CASE("tiny LLaMA, GPT and Gemma 2 with packed documents train as in transformers") {
+  for (const char* name : {"llama_packed", "gpt_packed", "gpt_packed_on"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
+      for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
+        check_training(fixture, graph, attention, {1e-5, 1e-5, 1e-5});
+  }
+  check_training(Fixture("gemma2_packed"), Graph::fused, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
+}
+
 // Learned and balanced routing, losses of routers, corrections that follow the loads, groups of experts, shared experts, dense
 // layers before them.
 TEST_CASE("tiny Mixtral, Qwen3 and DeepSeek with experts train as in transformers") {
-  for (const char* name : {"mixtral_odd", "qwen3_moe_odd", "deepseek_moe_odd"}) {
+  for (const char* name : {"mixtral_odd", "qwen3_moe_odd", "deepseek_moe_odd", "dbrx_odd"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});

@@ -102,7 +102,7 @@ TEST_CASE("every field is read and written back") {
     "last_stage_layers": 4, "pipeline_layout": [["embedding", "decoder"], ["decoder", "loss"]], "defer_embedding_wgrad": true, "wgrad_deferral_limit": 7, "overlap_moe": true, "delay_wgrad": true, "expert_rank_capacity": 1.5, "paged_stash": 1.25, "zero": "oss+sdp", "optimizer_instances": 2, "overlap_grad_reduce": false, "overlap_param_gather": false, "fsdp_no_sync": true, "offload": "all", "offload_fraction": 0.5, "offload_activations": "layers:3", "min_offloaded_tensor_size": 700, "precision": "fp8",
     "attention": "flash", "graph": "eager", "capture": true, "cross_entropy_fusion": "none", "gradient_accumulation_fusion": false,
     "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_multiple": 16, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
-    "gradients_in_bf16": true, "moments_in_bf16": true, "main_weights_in_bf16": true, "data": "text:a b.txt", "loader_workers": 2, "pinned": true, "optimizer": "adafactor", "fused_optimizer": false, "fp8_recipe": "delayed", "adapter": "lora:4,alpha=8", "learning_rate": 0.1, "lr_warmup": 4,
+    "gradients_in_bf16": true, "moments_in_bf16": true, "main_weights_in_bf16": true, "data": "text:a b.txt", "document_lengths": "9+5", "reset_positions": false, "loader_workers": 2, "pinned": true, "optimizer": "adafactor", "fused_optimizer": false, "fp8_recipe": "delayed", "adapter": "lora:4,alpha=8", "learning_rate": 0.1, "lr_warmup": 4,
     "weight_decay": 0, "clip_grad": 2.5, "memory_limit": "2GiB", "max_seconds": 1.5,
     "env": {"NCCL_P2P_DISABLE": 1, "A": "b c"}, "placement": [3, 1], "background_load": 0.25, "framework": "megatron",
     "machine.network.gbps_per_device": 94, "device": "sim:8xv100"})");
@@ -397,7 +397,7 @@ TEST_CASE("every field has a kind, and a point can be rid of the fields of a kin
     "graph": "eager", "cross_entropy_fusion": "native", "gradient_accumulation_fusion": false,
     "grouped_experts": false, "mask_in_batch": false, "transformer_engine": false, "rope_fusion": false, "deterministic": true, "vocab_multiple": 16, "vocab_parallel": false, "tp_gathers": "product", "tp_comm_overlap": true,
     "fp8_recipe": "blockwise", "fp8_parameters": true, "first_layers_in_bf16": 1, "last_layers_in_bf16": 2, "capture": true, "loader_workers": 1, "pinned": true, "optimizer": "sgd", "fused_optimizer": false,
-    "data": "text:a.txt", "adapter": "lora:4,alpha=8", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
+    "data": "text:a.txt", "document_lengths": 9, "reset_positions": false, "adapter": "lora:4,alpha=8", "learning_rate": 0.1, "lr_warmup": 4, "weight_decay": 0, "clip_grad": 2.5,
     "memory_limit": "2GiB", "max_seconds": 1.5, "env": {"A": "b"}, "ranks_per_node": 2, "placement": "cyclic", "background_load": 0.5, "framework": "megatron",
     "machine": {"network.gbps_per_device": 94}, "device": "cuda"})");
   const nlohmann::ordered_json all = point_to_json(full), defaults = point_to_json(Point());

@@ -155,6 +155,15 @@ TEST_CASE("attention of other parts executes what the formula says, with the wei
   REQUIRE(windowed.model.layers == 3);
   CHECK(plain - model_flops(windowed) == 2 * a_key * (16 - 4));
   CHECK(plain_causal - model_flops_causal(windowed) == 2 * a_key * (8 - (1 + 2 + 3 + 4 * 13) / 16.0));
+  // Documents of 6, 6 and 4: each query has the keys of its own, or those up to it; with the window of 4 in 2 of 3 layers 4, or 1, 2, 3, 4, ...
+  Point packed = tiny("llama");
+  packed.document_lengths.lengths = {6};
+  CHECK(plain - model_flops(packed) == Approx(3 * a_key * (16 - (6 * 6 + 6 * 6 + 4 * 4) / 16.0)).epsilon(1e-12));
+  CHECK(plain_causal - model_flops_causal(packed) ==
+        Approx(3 * a_key * (16 - (6 * 6 + 6 * 6 + 4 * 4) / 16.0) / 2).epsilon(1e-12));
+  packed.model = windowed.model;
+  CHECK(plain - model_flops(packed) ==
+        Approx(a_key * (16 - (6 * 6 + 6 * 6 + 4 * 4) / 16.0) + 2 * a_key * (16 - 4)).epsilon(1e-12));
   // A token: logits of 32 x 128, and of each of 3 layers the feed-forward block, latents of 12 + 10 + 4, queries of 4 heads of
   // 10, keys and values of 6 + 5, the output of 5; of attention 4 heads of 10 + 5 over 16 positions.
   const double weights = 32 * 128 + 3 * (3 * 32 * 96 + 26 * 32 + 4 * 10 * 12 + 4 * 11 * 10 + 4 * 5 * 32);

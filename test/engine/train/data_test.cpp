@@ -150,6 +150,25 @@ TEST_CASE("a sample does not depend on the micro batch it comes in") {
   }
 }
 
+TEST_CASE("positions restart in each document, and nothing else of a batch changes") {
+  ModelSpec model;
+  model.family = "gpt";
+  model.vocab = 300;
+  const std::int64_t seq = 10;
+  const auto source = open_data("synthetic", model.vocab, seq, 5);
+  const HostBatch whole = make_batch(*source, model, 5, 2, 3, 2, seq);
+  const Documents documents({4, 5, 10});
+  const HostBatch packed = make_batch(*source, model, 5, 2, 3, 2, seq, &documents);
+  const std::vector<std::int64_t> positions = {0, 1, 2, 3, 0, 0, 1, 2, 3, 4};
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const auto all = by_sample(packed.positions, 2, seq);
+    CHECK(std::equal(positions.begin(), positions.end(), all.begin() + b * seq));
+  }
+  CHECK(packed.tokens == whole.tokens);
+  CHECK(packed.labels == whole.labels);
+  CHECK(packed.weights == whole.weights);
+}
+
 TEST_CASE("every BERT sample has a word to predict, and none in its padding") {
   ModelSpec model;
   model.family = "bert";

@@ -239,6 +239,52 @@ TEST_CASE("an op starts one plan on its own tensors, and makes it once") {
   }
 }
 
+TEST_CASE("documents are sequences of their own, one plan for each length, and their statistics stay in place") {
+  be(90);
+  FakeFlash p(2, 4, 512);
+  fake_cuda::executions().clear();
+  fake_cuda::loaded_kernels().clear();
+  ops::Attention forward = p.forward(Mask::causal);
+  ops::AttentionGrad backward = p.backward(Mask::causal);
+  forward.shape.documents = backward.shape.documents =
+      std::make_shared<const Documents>(std::vector<std::int64_t>{200, 400, 512});
+  p.flash.run(forward);
+  p.flash.run(backward);
+  const std::size_t compiled = fake_cuda::loaded_kernels().size();
+  const std::vector<fake_cuda::Execution> plans = fake_cuda::executions();
+  REQUIRE(plans.size() == 6);
+  const std::int64_t packed = 2 * 4 * 3 * p.d, whole = 2 * 4 * p.d, first[] = {0, 200, 400};
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    INFO("plan " << i);
+    const auto at = [&](const Tensor& t, std::int64_t row, std::int64_t column) {
+      return static_cast<const void*>(t.data() + 2 * (first[i % 3] * row + column));
+    };
+    const auto& tensors = plans[i].tensors;
+    CHECK(tensors.at(kFlashQ) == at(p.qkv, packed, 0));
+    CHECK(tensors.at(kFlashV) == at(p.qkv, packed, 2 * p.d));
+    CHECK(tensors.at(kFlashOut) == at(p.out, whole, 0));
+    CHECK(tensors.at(kFlashLse) == static_cast<const void*>(p.lse.data() + 4 * first[i % 3]));
+    if (i < 3) continue;
+    CHECK(tensors.at(kFlashDOut) == at(p.dout, whole, 0));
+    CHECK(tensors.at(kFlashDK) == at(p.dqkv, packed, p.d));
+  }
+  p.flash.run(forward);
+  CHECK(fake_cuda::loaded_kernels().size() == compiled);
+  // The statistics of a head lie in those of the sequence.
+  FlashShape s = shape_of(2, 4, 200, 64, Mask::causal, DType::bf16, true);
+  s.of_seq = 512;
+  cudnn_frontend::graph::Tensor_attributes t;
+  const auto plan = plan_flash(s, nullptr, fake_cuda::device_for_cudnn());
+  REQUIRE(plan->query_tensor_attributes_of_uid(kFlashLse, t).is_good());
+  CHECK(t.get_stride() == std::vector<std::int64_t>{4 * 512, 512, 1, 1});
+
+  forward.shape.documents = std::make_shared<const Documents>(std::vector<std::int64_t>{198, 512});
+  CHECK_THROWS_WITH(p.flash.run(forward), Contains("a document that begins at token 198, need lengths divisible by 4"));
+  forward.shape.documents = std::make_shared<const Documents>(std::vector<std::int64_t>{200, 1024});
+  CHECK_THROWS_WITH(p.flash.run(forward), Contains("documents on blocks of a sequence"));
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+}
+
 // 128 MiB of score gradients a head at seq 8192.
 TEST_CASE("a gradient whose workspace would be too large starts in pieces, which reach every head and sample once") {
   be(90);

@@ -38,6 +38,22 @@ TEST_CASE("one GPU: losses, gradient norms and memory are the CPU's and the simu
   }
 }
 
+TEST_CASE("packed documents on one GPU: losses, gradient norms and memory are the CPU's and the simulator's") {
+  Sweeps sweeps;
+  const std::string packed = R"({"precision,graph,document_lengths": [
+    ["f32", "fused", "7+4"], ["bf16", "megatron_core", "geometric:5"], ["f32", "eager", "1+9"]]})";
+  const auto cpu = sweeps.good("cpu", packed, "cpu", "", "--launcher local");
+  const auto sim = sweeps.good("sim", packed, "sim:1xA100-SXM4-80GB");
+  const auto gpu = sweeps.good("gpu", packed, "cuda", "FAKE_CUDA_SEED=3", "--launcher local");
+  REQUIRE(gpu.size() == 3);
+  for (std::size_t i = 0; i < gpu.size(); ++i) {
+    INFO(describe(gpu[i]));
+    check_same_training(gpu[i], cpu[i]);
+    check_same_memory(gpu[i], cpu[i]);
+    check_same_memory(gpu[i], sim[i]);
+  }
+}
+
 TEST_CASE("a soak on GPUs has NVML's clocks, power, temperature and what held clocks down in each window") {
   Sweeps sweeps;
   const Run run =

@@ -99,7 +99,7 @@ void compute(CudaOps& gpu, const Attention& op) {
       gpu, s, s.batches(), Result::each, [&](std::int64_t i) { return member(op.q, i); },
       [&](std::int64_t) { return op.k.t(); }, [&](std::int64_t i) { return member_scores(s, op.probs, i); });
   enqueue_statistics(gpu.kernels, op);
-  compute(gpu, ops::Softmax{op.probs, op.probs, s.scale, s.causal, Tensor(), s.keep});
+  compute(gpu, ops::Softmax{op.probs, op.probs, s.scale, s.causal, Tensor(), s.keep, s.document_bounds});
   const auto add_values = [&](const Tensor& probs, const Matrix& v, const Matrix& out, std::int64_t heads) {
     multiply(
         gpu, s, heads, Result::each, [&](std::int64_t i) { return member_scores(s, probs, i); },

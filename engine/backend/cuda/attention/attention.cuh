@@ -13,16 +13,18 @@ inline constexpr int kStatisticsRows = 8;  // of a block
 template <class T>
 __global__ void __launch_bounds__(kWarp* kStatisticsRows)
     row_statistics(const T* scores, float* lse, std::int64_t rows, std::int64_t heads, std::int64_t seq, float scale,
-                   bool causal, const std::uint8_t* keep) {
+                   bool causal, const std::uint8_t* keep, const std::int64_t* bounds) {
   const std::int64_t row = own_row();
   if (row >= rows) return;
   const T* s = scores + row * seq;
   if (keep != nullptr) keep += row / seq / heads * seq;
-  const std::int64_t visible = causal ? row % seq + 1 : seq;
+  const std::int64_t query = row % seq, end = bounds != nullptr ? bounds[seq + query] : seq,
+                     first = bounds != nullptr ? bounds[query] : 0,
+                     visible = causal && query + 1 < end ? query + 1 : end;
   const auto hidden = [&](std::int64_t k) { return keep != nullptr && keep[k] == 0; };
   float top = kLowest;
   bool any = false;  // key is visible
-  for (std::int64_t k = threadIdx.x; k < visible; k += kWarp) {
+  for (std::int64_t k = first + threadIdx.x; k < visible; k += kWarp) {
     if (hidden(k)) continue;
     any = true;
     top = Max()(top, scale * to_f32(s[k]));
@@ -30,7 +32,7 @@ __global__ void __launch_bounds__(kWarp* kStatisticsRows)
   top = warp_reduce(top, Max());
   any = __ballot_sync(kAllLanes, any ? 1 : 0) != 0;
   float sum = 0;
-  for (std::int64_t k = threadIdx.x; k < visible; k += kWarp)
+  for (std::int64_t k = first + threadIdx.x; k < visible; k += kWarp)
     if (!hidden(k)) sum += expf(scale * to_f32(s[k]) - top);
   sum = warp_reduce(sum, Sum());
   if (threadIdx.x == 0) lse[row] = any ? top + logf(sum) : kLowest;
@@ -48,7 +50,7 @@ void enqueue_statistics(Stream& stream, const ops::Attention& op) {
   with_float(op.name, op.probs.dtype(), [&](auto type) {
     using T = decltype(type);
     stream.launch(op.name, shape, row_statistics<T>, pointer<T>(op.probs), pointer<float>(op.lse), rows, s.heads, s.seq,
-                  s.scale, s.causal, pointer<std::uint8_t>(s.keep));
+                  s.scale, s.causal, pointer<std::uint8_t>(s.keep), pointer<std::int64_t>(s.document_bounds));
   });
 }
 

@@ -63,13 +63,23 @@ void* address_of(std::string_view op, const ops::Matrix& m, const FlashView& vie
   return at;
 }
 
+// Of a document, its first row is the op's first query.
+template <class Op>
+void* statistics_at(const Op& op, const FlashShape& s, const Piece& p) {
+  const std::int64_t row = (p.sample * s.heads + p.head) * s.statistics_rows() + (s.of_seq == 0 ? 0 : op.shape.map.q0);
+  std::byte* at = op.lse.data() + row * std::int64_t{sizeof(float)};
+  check(reinterpret_cast<std::uintptr_t>(at) % kAlignment == 0, op.name,
+        "address of row statistics, got {}, need a multiple of {}", static_cast<void*>(at), kAlignment);
+  return at;
+}
+
 template <class Op>
 Pointers shared_pointers(const Op& op, const FlashShape& s, const Piece& p) {
   return {{kFlashQ, address_of(op.name, op.q, s.q, p)},
           {kFlashK, address_of(op.name, op.k, s.k, p)},
           {kFlashV, address_of(op.name, op.v, s.v, p)},
           {kFlashOut, address_of(op.name, op.out, s.out, p)},
-          {kFlashLse, op.lse.data() + s.row_sum_bytes() / (s.batch * s.heads) * (p.sample * s.heads + p.head)}};
+          {kFlashLse, statistics_at(op, s, p)}};
 }
 
 Pointers pointers_of(const ops::Attention& op, const FlashShape& s, const Piece& piece) {
@@ -83,6 +93,39 @@ Pointers pointers_of(const ops::AttentionGrad& op, const FlashShape& s, const Pi
   all[kFlashDK] = address_of(op.name, op.dk, s.dk, piece);
   all[kFlashDV] = address_of(op.name, op.dv, s.dv, piece);
   return all;
+}
+
+void take_rows(ops::Matrix& m, std::int64_t first, std::int64_t rows) {
+  m.rows = rows;
+  m.offset += first * m.ld;
+}
+
+void take_rows(ops::Attention& op, std::int64_t first, std::int64_t rows) {
+  for (ops::Matrix* m : {&op.q, &op.k, &op.v, &op.out}) take_rows(*m, first, rows);
+}
+void take_rows(ops::AttentionGrad& op, std::int64_t first, std::int64_t rows) {
+  for (ops::Matrix* m : {&op.q, &op.k, &op.v, &op.out, &op.dout, &op.dq, &op.dk, &op.dv}) take_rows(*m, first, rows);
+}
+
+// f(op) for each document of a whole sequence: a sequence of its own, whose statistics stay where they are. Of one length there is one plan.
+template <class Op, class F>
+void for_documents(const Op& op, const F& f) {
+  const Documents& all = *op.shape.documents;
+  for (std::int64_t d = 0; d < all.count(); ++d) {
+    Op own = op;
+    own.shape.documents = nullptr;
+    own.shape.seq = all.end(d) - all.first(d);
+    own.shape.map.q0 = own.shape.map.k0 = all.first(d);
+    take_rows(own, all.first(d), own.shape.seq);
+    f(own);
+  }
+}
+
+template <class Op>
+FlashShape of_document(const Op& op, const Op& document) {
+  FlashShape shape = flash_shape(document);
+  shape.of_seq = op.shape.seq;
+  return shape;
 }
 
 }  // namespace
@@ -101,7 +144,20 @@ struct Flash::Plans {
   void run(const Op& op) {
     const FlashShape whole = flash_shape(op);
     if (const auto why = why_no_flash(whole, op.shape.dropout.p)) fail(ErrorKind::unsupported, op.name, "{}", *why);
+    if (const auto why = why_no_flash_of_documents(op.shape)) fail(ErrorKind::unsupported, op.name, "{}", *why);
     need_cudnn(op.name);
+    if (op.shape.documents)
+      for_documents(op, [&](const Op& document) {
+        const FlashShape shape = of_document(op, document);
+        if (const auto why = why_no_flash(shape, 0)) fail(ErrorKind::unsupported, op.name, "{}", *why);
+        run_pieces(document, shape);
+      });
+    else
+      run_pieces(op, whole);
+  }
+
+  template <class Op>
+  void run_pieces(const Op& op, const FlashShape& whole) {
     for_pieces(whole, [&](const Piece& piece) { start(op, whole, piece); });
   }
 

@@ -63,7 +63,7 @@ class Builder {
     return Tensor_attributes()
         .set_uid(kFlashLse)
         .set_dim({s_.batch, s_.heads, s_.seq, 1})
-        .set_stride({s_.heads * s_.seq, s_.seq, 1, 1})
+        .set_stride({s_.heads * s_.statistics_rows(), s_.statistics_rows(), 1, 1})
         .set_data_type(fe::DataType_t::FLOAT);
   }
   // Keys hidden from every query and keys after it. All queries are computed, those of padding too, as on the

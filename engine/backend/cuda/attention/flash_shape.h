@@ -22,6 +22,9 @@ inline FlashView flash_view(const ops::AttentionShape& s, const ops::Matrix& m) 
   return {m.ld, m.batch_stride, s.heads * m.batch_stride};
 }
 
+// Statistics of rows, f32, begin at a multiple of 16 bytes.
+inline constexpr std::int64_t kFlashRows = 4;
+
 // Where heads share keys, each group of heads is given as a sample of its own with one head of keys. In a packed tensor, heads of different
 // groups do not have a common stride.
 struct FlashShape {
@@ -33,6 +36,7 @@ struct FlashShape {
   bool causal = false, padded = false;
   std::int64_t window = 0;             // 0: none
   bool bent = false, shifted = false;  // scores capped or lowered by distance; a window on a block of a longer sequence
+  std::int64_t of_seq = 0;             // of a document: the sequence that its statistics lie in; 0: seq
   bool gradient = false;
   bool deterministic = true;  // of a gradient: two runs give the same bits
   FlashView q, k, v, out;
@@ -42,7 +46,7 @@ struct FlashShape {
   std::vector<std::int64_t> key() const {
     std::vector<std::int64_t> all{
         static_cast<std::int64_t>(type),    batch,  heads,  seq,      head_dim,      key_heads, v_dim,
-        std::bit_cast<std::int32_t>(scale), causal, padded, gradient, deterministic, window};
+        std::bit_cast<std::int32_t>(scale), causal, padded, gradient, deterministic, window,    of_seq};
     for (const FlashView& view : {q, k, v, out, dout, dq, dk, dv}) {
       all.push_back(view.row);
       all.push_back(view.head);
@@ -57,6 +61,8 @@ struct FlashShape {
   }
   // Bytes of rowsum(dO O), f32, which the frontend keeps at the start of a gradient's workspace.
   std::int64_t row_sum_bytes() const { return batch * heads * seq * std::int64_t{sizeof(float)}; }
+  // Of the statistics of a head.
+  std::int64_t statistics_rows() const { return of_seq == 0 ? seq : of_seq; }
 };
 
 template <class Op>
@@ -124,6 +130,23 @@ inline std::optional<std::string> why_no_flash(const FlashShape& s, float dropou
         "or "
         "attention \"core\"",
         s.batch, s.heads, s.seq);
+  return std::nullopt;
+}
+
+// Documents are computed one by one, each as a sequence. Why that cannot be, or nothing.
+inline std::optional<std::string> why_no_flash_of_documents(const ops::AttentionShape& s) {
+  if (!s.documents) return std::nullopt;
+  if (s.seq != s.documents->seq())
+    return std::string(
+        "attention \"flash\" on a GPU, got documents on blocks of a sequence, need cp 1 or cp_communication "
+        "all_to_all");
+  if (s.keep) return std::string("attention \"flash\" on a GPU, got documents with padding, need attention \"core\"");
+  for (std::int64_t d = 0; d < s.documents->count(); ++d)
+    if (s.documents->first(d) % kFlashRows != 0)
+      return fmt::format(
+          "attention \"flash\" on a GPU, got a document that begins at token {}, need lengths divisible by {}, or "
+          "attention \"core\"",
+          s.documents->first(d), kFlashRows);
   return std::nullopt;
 }
 

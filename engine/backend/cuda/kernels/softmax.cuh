@@ -15,19 +15,22 @@ struct SoftmaxShape {
   bool causal;
   const std::uint8_t *mask, *keep;  // may be null
   bool one_mask;                    // the same for all samples
+  const std::int64_t* bounds;       // [2, queries], may be null
 
   __device__ std::int64_t visible(std::int64_t row) const {
-    const std::int64_t seen = row % queries + 1;
-    return causal && seen < keys ? seen : keys;
+    const std::int64_t query = row % queries, end = bounds != nullptr ? bounds[queries + query] : keys;
+    return causal && query + 1 < end ? query + 1 : end;
   }
+  __device__ std::int64_t first(std::int64_t row) const { return bounds != nullptr ? bounds[row % queries] : 0; }
 };
 
-// Which keys are hidden from one row: those from `visible` on, and those that the bytes hide.
+// Which keys are hidden from one row: those before `first` and from `visible` on, and those that the bytes hide.
 struct RowMask {
   const std::uint8_t *hidden, *keep;  // of this row, may be null
-  std::int64_t visible;
+  std::int64_t first, visible;
 
-  __device__ RowMask(const SoftmaxShape& s, std::int64_t row) : hidden(s.mask), keep(s.keep), visible(s.visible(row)) {
+  __device__ RowMask(const SoftmaxShape& s, std::int64_t row)
+      : hidden(s.mask), keep(s.keep), first(s.first(row)), visible(s.visible(row)) {
     const std::int64_t query = row % s.queries, sample = row / s.queries / s.heads;
     if (hidden != nullptr) hidden += ((s.one_mask ? 0 : sample) * s.queries + query) * s.keys;
     if (keep != nullptr) keep += sample * s.keys;
@@ -37,7 +40,7 @@ struct RowMask {
   __device__ unsigned hides(std::int64_t key) const {
     unsigned bits = 0;
 #pragma unroll
-    for (int k = 0; k < V; ++k) bits |= key + k >= visible ? 1u << k : 0u;
+    for (int k = 0; k < V; ++k) bits |= key + k >= visible || key + k < first ? 1u << k : 0u;
     if (keep != nullptr) {
       const Pack<std::uint8_t, V> bytes = load_pack<V>(keep + key);
 #pragma unroll
@@ -152,7 +155,8 @@ void enqueue(Stream& stream, const ops::Softmax& op) {
                        op.causal,
                        pointer<std::uint8_t>(op.mask),
                        pointer<std::uint8_t>(op.keep),
-                       op.mask && op.mask.shape()[0] == 1};
+                       op.mask && op.mask.shape()[0] == 1,
+                       pointer<std::int64_t>(op.bounds)};
   if (s.rows == 0 || s.keys == 0) return;
   with_float(op.name, op.scores.dtype(), [&](auto type) {
     using T = decltype(type);
@@ -169,7 +173,7 @@ void enqueue(Stream& stream, const ops::Softmax& op) {
 template <class Stream>
 void enqueue(Stream& stream, const ops::SoftmaxGrad& op) {
   const Shape& shape = op.probs.shape();
-  const SoftmaxShape s{shape.rows(), 1, shape[-2], shape.cols(), op.scale, op.causal, nullptr, nullptr, false};
+  const SoftmaxShape s{shape.rows(), 1, shape[-2], shape.cols(), op.scale, op.causal, nullptr, nullptr, false, nullptr};
   if (s.rows == 0 || s.keys == 0) return;
   with_float(op.name, op.probs.dtype(), [&](auto type) {
     using T = decltype(type);
