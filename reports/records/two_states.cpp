@@ -9,12 +9,13 @@
 namespace mbench::reports {
 namespace {
 
-constexpr double kAnywhere = 0.001;       // share of samples of which no level says anything
-constexpr double kFreedom = 4;            // of Student's t
-constexpr double kLeastNoise = 1e-4;      // of a clock
-constexpr double kMostOften = 0.9;        // the chance to switch: nearly every step
-constexpr int kRounds = 12;               // of expectation and maximisation, which settle in a few
-constexpr std::size_t kMostValues = 500;  // of a run
+constexpr double kAnywhere = 0.001;   // share of samples of which no level says anything
+constexpr double kFreedom = 4;        // of Student's t
+constexpr double kLeastNoise = 1e-4;  // of a clock
+constexpr double kMostOften = 0.9;    // the chance to switch: nearly every step
+constexpr int kRounds = 12;           // of expectation and maximisation, which settle in a few
+constexpr std::size_t kMostValues =
+    100;  // of a run; of more, two levels fit normal noise better than one of Student's t
 
 // A run's samples as logarithms, and how wide they lie about a level.
 struct Run {
