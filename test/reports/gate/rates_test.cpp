@@ -100,7 +100,7 @@ TEST_CASE("rates: 5 % more in the mean is found or left open in 30 samples of 2 
 TEST_CASE("rates: a tenth more is found or left open, however it hides") {
   for (const Shape& shape : of_longer(0.10)) {
     for (const int samples : {30, 60}) {  // of which some runs happen to have no slow step
-      const Rates r = rates_of(shape, kRuns, samples, kThreshold);
+      const Rates r = rates_of(shape, kRuns / 2, samples, kThreshold);
       INFO(text(shape, r, samples));
       CHECK(r.hidden == 0);
     }
