@@ -9,6 +9,7 @@
 #include "engine/base/text.h"
 #include "engine/sim/machine/machine.h"
 #include "formats/formats.h"
+#include "sweeps/spec/spec.h"
 
 namespace mbench::cli {
 namespace {
@@ -63,6 +64,11 @@ std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, boo
   for (const std::string& note : imported->notes)
     fmt::print(stderr, "{}\n", printable(fmt::format("{}: {}", path, note)));
   return std::move(imported->spec);
+}
+
+void find_and_import(sweeps::SpecOptions& spec) {
+  spec.path = find_spec(spec.path);
+  spec.json = imported_spec(spec.path);
 }
 
 std::string device_asked(const std::string& device) {

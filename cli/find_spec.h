@@ -5,6 +5,10 @@
 #include <string>
 #include <vector>
 
+namespace mbench::sweeps {
+struct SpecOptions;
+}
+
 namespace mbench::cli {
 
 // The path itself where there is such a file or folder. For a bare name ("quickstart", "search/llama-3-70b-64"): that spec of the
@@ -14,6 +18,9 @@ std::string find_spec(const std::string& path);
 // The spec in a trainer's own file (formats/), or a spec whose model comes from a config.json ({"hf": PATH}). Notes go to standard
 // error. Nothing where the file is another spec, or no file. `of_trainer`: whether it was a trainer's file.
 std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, bool* of_trainer = nullptr);
+
+// Finds the spec that a command was given, and reads it where it is a trainer's file.
+void find_and_import(sweeps::SpecOptions& spec);
 
 // What --on means, with the machine's full name. Where a short name matches several machines, standard error reports which one is
 // taken.

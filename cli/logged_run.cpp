@@ -26,8 +26,7 @@ LoggedRun read_logged_run(const std::string& path, sweeps::SpecOptions spec, con
     spec.json = formats::spec_of(log, name);
     spec.path = name;
   } else {
-    spec.path = find_spec(spec.path);
-    spec.json = imported_spec(spec.path);
+    find_and_import(spec);
   }
   const sweeps::Spec read = sweeps::read_spec(spec);
   if (read.points.size() != 1)

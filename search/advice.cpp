@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/framework/framework.h"
 #include "engine/point/abilities.h"
+#include "engine/point/point_builder.h"
 #include "strategies/stages.h"
 #include "strategies/strategies.h"
 
@@ -303,6 +304,20 @@ class Adviser {
     }
   }
 
+  // Of what a strategy offers for `from` and the framework has: the value that takes least time, and by how much less than now.
+  std::optional<std::pair<double, std::string>> fastest_of(const strategies::Strategy& strategy, const Point& from) {
+    std::optional<std::pair<double, std::string>> best;
+    for (const strategies::Choice& choice : strategy.choices(from, 0))
+      for (const nlohmann::json& value : choice.values) {
+        Point other = from;
+        set_point_field(other, choice.field, value, "advice");
+        if (other == from || !lacking(framework_of(p_.framework)->can, other).empty()) continue;
+        if (const auto gain = less_time(other); gain && *gain > kWorthTelling && (!best || *gain > best->first))
+          best = {*gain, word_of(value)};
+      }
+    return best;
+  }
+
   // In host memory where a backward computes them again for want of room, and on the device where there is room.
   void activations() {
     if (!machine_.knows_host_memory()) return;
@@ -318,15 +333,7 @@ class Adviser {
     if (p_.recompute == Recompute::none) return;
     kept.recompute = Recompute::none, kept.recompute_layers = 0, kept.strategy.clear();
     if (tried(kept)) return;
-    std::optional<std::pair<double, std::string>> best;
-    for (const strategies::Choice& choice : strategies::activation_offload().choices(kept, 0))
-      for (const nlohmann::json& value : choice.values) {
-        Point other = kept;
-        other.offload_activations = read_offloaded_activations(value, "advice");
-        if (!other.offload_activations.any() || !lacking(framework_of(p_.framework)->can, other).empty()) continue;
-        if (const auto gain = less_time(other); gain && *gain > kWorthTelling && (!best || *gain > best->first))
-          best = {*gain, name_of(other.offload_activations)};
-      }
+    const auto best = fastest_of(strategies::activation_offload(), kept);
     if (best)
       advice_.push_back({best->first, fmt::format("offload_activations {} in place of recompute {} takes {:.1f} % less "
                                                   "time",
@@ -337,15 +344,7 @@ class Adviser {
   void graphs() {
     if (p_.capture.any() || !now_.result.time_anatomy_ms) return;
     if ((*now_.result.time_anatomy_ms)[TimePart::host] < kWorthTelling * ms(now_)) return;
-    std::optional<std::pair<double, std::string>> best;
-    for (const strategies::Choice& choice : strategies::graph().choices(p_, 0))
-      for (const nlohmann::json& value : choice.values) {
-        Point other = p_;
-        other.capture = read_capture(value, "advice");
-        if (!other.capture.any() || !lacking(framework_of(p_.framework)->can, other).empty()) continue;
-        if (const auto gain = less_time(other); gain && *gain > kWorthTelling && (!best || *gain > best->first))
-          best = {*gain, name_of(other.capture)};
-      }
+    const auto best = fastest_of(strategies::graph(), p_);
     if (best)
       advice_.push_back({best->first, fmt::format("capture {} takes {:.1f} % less time: the device waits for its host",
                                                   best->second, best->first * 100)});

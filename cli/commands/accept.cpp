@@ -18,7 +18,6 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
-#include "engine/point/processes.h"
 #include "engine/point/result_file.h"
 #include "engine/process/process.h"
 #include "health/expected.h"
@@ -107,8 +106,7 @@ int run(AcceptOptions options) {
   a.data_sheet = read_tolerance(options.data_sheet, "--data-sheet");
   options.machine = full_machine_name(options.machine, "--expect");
   const Machine machine = find_machine(options.machine, "--expect");
-  options.spec.path = find_spec(options.spec.path);
-  options.spec.json = imported_spec(options.spec.path);
+  find_and_import(options.spec);
   options.spec.device = options.device;
   const auto spec = sweeps::read_spec(options.spec);
   CheckRequest request;
@@ -117,12 +115,7 @@ int run(AcceptOptions options) {
   request.timeout_s = options.timeout;
   request.quiet = options.quiet;
   if (!options.largest.empty()) request.largest = static_cast<std::int64_t>(parse_bytes(options.largest, "--largest"));
-  std::vector<Point> points;
-  for (const sweeps::SpecPoint& p : spec.points) {
-    request.ranks = std::max(request.ranks, static_cast<int>(processes_of(p.point)));
-    points.push_back(p.point);
-  }
-  request.meshes = meshes_of(points);
+  cover(request, spec.points);
   if (fs::exists(options.out) && !fs::is_empty(options.out))
     fail(ErrorKind::bad_input, "--out", "{} is there and not empty, need a new folder", options.out);
   fs::create_directories(options.out);
@@ -131,7 +124,7 @@ int run(AcceptOptions options) {
   a.started = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 
   a.before = check(options, request, interrupt, "check-before");
-  say(options, fmt::format("training {} point{}", points.size(), points.size() == 1 ? "" : "s"));
+  say(options, fmt::format("training {} point{}", spec.points.size(), spec.points.size() == 1 ? "" : "s"));
   const ResultFile results = train(options, interrupt);
   a.after = check(options, request, interrupt, "check-after");
   a.gates = mbench::reports::gate_summary(results).failures;

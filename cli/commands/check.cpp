@@ -23,6 +23,7 @@
 #include "engine/base/text.h"
 #include "engine/platform/fp64_gemm.h"
 #include "engine/platform/registry.h"
+#include "engine/point/processes.h"
 #include "engine/process/process.h"
 #include "health/expected.h"
 #include "health/measure.h"
@@ -105,8 +106,8 @@ std::vector<Mesh> wanted_meshes(const CheckOptions& options) {
   for (const std::string& text : options.meshes) meshes.push_back(read_mesh(text));
   if (options.spec.empty()) return meshes;
   sweeps::SpecOptions spec;
-  spec.path = find_spec(options.spec);
-  spec.json = imported_spec(spec.path);
+  spec.path = options.spec;
+  find_and_import(spec);
   spec.device = options.device;
   std::vector<Point> points;
   for (const sweeps::SpecPoint& p : sweeps::read_spec(spec).points) points.push_back(p.point);
@@ -272,6 +273,15 @@ std::vector<Mesh> meshes_of(const std::vector<Point>& points) {
     }
   }
   return meshes;
+}
+
+void cover(CheckRequest& request, const std::vector<sweeps::SpecPoint>& points) {
+  std::vector<Point> all;
+  for (const sweeps::SpecPoint& p : points) {
+    request.ranks = std::max(request.ranks, static_cast<int>(processes_of(p.point)));
+    all.push_back(p.point);
+  }
+  request.meshes = meshes_of(all);
 }
 
 double read_tolerance(const std::string& text, const std::string& where) {

@@ -10,6 +10,9 @@
 namespace mbench {
 class Interrupt;
 }
+namespace mbench::sweeps {
+struct SpecPoint;
+}
 
 namespace mbench::cli {
 
@@ -27,6 +30,8 @@ health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& 
 
 // The meshes of points that run on ranks, each once. Impossible points give none.
 std::vector<Mesh> meshes_of(const std::vector<Point>& points);
+// Asks for the ranks of the largest point and for the axes of all of them.
+void cover(CheckRequest& request, const std::vector<sweeps::SpecPoint>& points);
 
 // "10%" or "0.1"; throws bad_input at `where` for what is no share from 0 to 1.
 double read_tolerance(const std::string& text, const std::string& where);

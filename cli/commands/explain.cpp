@@ -60,8 +60,7 @@ Point point_of(const ExplainOptions& options, const Point& measured) {
     spec.json = point_to_json(measured);
     for (const char* of_the_run : {"device", "strategy"}) spec.json->erase(of_the_run);
   } else {
-    spec.path = find_spec(spec.path);
-    spec.json = imported_spec(spec.path);
+    find_and_import(spec);
   }
   const sweeps::Spec read = sweeps::read_spec(spec);
   if (read.points.size() != 1)

@@ -320,8 +320,7 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->type_name("DEVICE");
   command->callback([options, &exit] {
     options->spec.device = device_asked(options->on);
-    options->spec.path = find_spec(options->spec.path);
-    options->spec.json = imported_spec(options->spec.path);
+    find_and_import(options->spec);
     const char* simulated = options->sensitivities ? "--sensitivities" : options->advice ? "--advice" : nullptr;
     if (simulated && !options->on.starts_with("sim:"))
       fail(ErrorKind::bad_input, simulated, "is of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",

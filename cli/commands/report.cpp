@@ -34,6 +34,13 @@ void say(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) fmt::print(stderr, "mbench: {}\n", note);
 }
 
+// Where none is asked for.
+std::string format_by_name(const std::string& file) {
+  for (const char* format : {"html", "csv", "json"})
+    if (file.ends_with(std::string(".") + format)) return format;
+  return "md";
+}
+
 void check(const ReportArguments& args) {
   if (!args.compared.empty()) {
     if (!args.results.empty())
@@ -136,10 +143,10 @@ void add_report(CLI::App& app, Exit&) {
   command->add_option(
       "RESULT", args->results,
       "Result files, as written by mbench sweep, or the folders of sweeps; or check files of mbench check");
-  command
-      ->add_option("--format", args->options.format,
-                   "md, csv, json, or html: one page that needs no network. Of check files md, json, html or junit")
-      ->capture_default_str();
+  const CLI::Option* format = command->add_option(
+      "--format", args->options.format,
+      "md, csv, json, or html: one page that needs no network. Of check files md, json, html or junit. Default: what "
+      "the name of --out ends in, else md");
   command->add_option("--out", args->out, "Write there instead of to standard output")->type_name("FILE");
   command
       ->add_option("--compare", args->compared,
@@ -193,7 +200,10 @@ void add_report(CLI::App& app, Exit&) {
       "  mbench report results.json --format html --out report.html --plots plots\n"
       "  mbench report results.json --columns tp,pp,seq,iteration_ms.median --format csv\n"
       "Exit codes: 0 done; 2 bad usage, or a file, table, field or metric that is not there.");
-  command->callback([args] { run(*args); });
+  command->callback([args, format] {
+    if (format->count() == 0) args->options.format = format_by_name(args->out);
+    run(*args);
+  });
 }
 
 }  // namespace mbench::cli

@@ -26,7 +26,6 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/platform/registry.h"
-#include "engine/point/processes.h"
 #include "engine/process/process.h"
 #include "engine/process/turns.h"
 #include "engine/train/data.h"
@@ -184,12 +183,7 @@ bool is_healthy(const SweepOptions& options, const sweeps::Spec& spec, sweeps::R
   const double tolerance = read_tolerance(options.check_tolerance, "--check-tolerance");
   CheckRequest request;
   request.device = options.on;
-  std::vector<Point> points;
-  for (const sweeps::SpecPoint& p : spec.points) {
-    request.ranks = std::max(request.ranks, static_cast<int>(processes_of(p.point)));
-    points.push_back(p.point);
-  }
-  request.meshes = meshes_of(points);
+  cover(request, spec.points);
   if (!options.quiet) std::cerr << fmt::format("Checking {} ranks before the first point\n", request.ranks);
   const health::Health health = check_ranks(request, runner.launcher, runner.interrupt);
   fs::create_directories(runner.out);
@@ -230,8 +224,7 @@ void check_turns(const Request& request, const std::string& device) {
 // Settles options.on, too.
 Request read_request(SweepOptions& options) {
   Request request;
-  options.spec.path = find_spec(options.spec.path);
-  options.spec.json = imported_spec(options.spec.path);
+  find_and_import(options.spec);
   request.soak_s = options.soak.empty() ? 0 : parse_duration(options.soak, "--soak");
   if (request.soak_s > 0 && options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--soak", "is of real time, got --on {}, need cpu or cuda", options.on);

@@ -32,6 +32,11 @@ NodePlacement read_node_placement(const json& value, const std::string& where) {
     if (placement.leaves.empty()) fail(ErrorKind::bad_input, where, "got an empty list, {}", kNeeds);
     return placement;
   }
+  if (value.is_number())
+    fail(ErrorKind::bad_input, where,
+         "got {}, {}; a list that is swept over gives each of its values to a point of its own: "
+         "\"24+8\" is one value",
+         short_json(value), kNeeds);
   const std::string text = read_string(value, where);
   if (text == "block") return placement;
   if (text == "cyclic") return {NodePlacement::Order::cyclic, {}};

@@ -16,6 +16,8 @@ constexpr double kLevel = 1 - RatioBootstrap::kConfidence;
 // that drifts.
 constexpr double kDriftTime = 2.5;
 constexpr double kLeastShift = 2.0 / 3, kNoDrift = 3.0 / 2;  // of the threshold
+constexpr double kMoreSamples = 2;                           // times as many show states that last half a run
+constexpr double kLikelier = 2.3;                            // ten times, as a logarithm
 std::string samples_text(const TimeEvidence& e, double need) {
   need = std::max(need, static_cast<double>(e.samples) + 5);
   return fmt::format("; about {:.0f} {} would decide", std::ceil(need / 10) * 10, e.unit);
@@ -90,20 +92,40 @@ TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<d
   const Wanders wanders = wanders_of(paid_now, e.mean->now, paid_baseline, e.mean->baseline);
   e.wander = std::max(wanders.one.by, wanders.other.by);
   e.doubt = doubt_of(wanders.one, wanders.other);
+  // Needed only where something may have changed.
+  if (e.interval.low > 1 || e.interval.high < 1 || e.mean->all.p_value < kLevel)
+    e.change = evidence_of_change(paid_now, paid_baseline);
   return e;
 }
 
 namespace {
 
+// Whether two states that both runs visit explain them nearly as well as a change.
+bool may_be_states(const TimeEvidence& e) {
+  return e.change && e.change->log < kLikelier;
+}
+
 // Whether levels that last make two runs differ as much by chance. Of two states a median holds one or the other, so the means are
 // held against it.
-bool is_doubtful(const TimeEvidence& e) {
+bool wanders(const TimeEvidence& e) {
   return e.doubt > 0 && std::abs(std::log(e.mean->all.ratio)) < e.doubt;
 }
 
+// Whether a shift of all steps is not to be believed. Where neither run has levels of its own, what both together show decides.
+bool is_doubtful(const TimeEvidence& e) {
+  if (may_be_states(e)) return true;
+  return !(e.change && e.change->flat) && wanders(e);
+}
+
 std::string doubt_text(const TimeEvidence& e) {
-  const double n = static_cast<double>(e.samples),
-               apart = std::max(std::abs(std::log(e.mean->all.ratio)), 0.1 * e.doubt);
+  const double n = static_cast<double>(e.samples);
+  if (may_be_states(e))
+    return fmt::format(
+        "two states that both runs visit would look the same, since some {} of one lie at the level of the other; "
+        "about "
+        "{:.0f} {} would decide",
+        e.unit, std::ceil(kMoreSamples * n / 10) * 10, e.unit);
+  const double apart = std::max(std::abs(std::log(e.mean->all.ratio)), 0.1 * e.doubt);
   const double need = std::max(n * std::pow(e.doubt / apart, 2), n + 10);
   return fmt::format(
       "levels that last differ by {:.1f} % within a run, so that two runs may differ as much by chance; about {:.0f} "
@@ -176,7 +198,10 @@ TimeJudgement judge_both(const TimeEvidence& e, double p_value, double mean_p, d
   const double correction = e.p_value > 0 ? p_value / e.p_value : 1;
   const bool enough = e.least_p_value * correction < kLevel;
   const bool drifts = e.drifts && e.independent < TimeEvidence::kLeastIndependent;
-  const MeanVerdict mean = judge_mean(*e.mean, mean_p, threshold, enough && !drifts && !is_doubtful(e));
+  // Slow steps that recur in one run alone are no state of both, where the other steps are alike.
+  const bool alike = e.interval.low <= 1 && e.interval.high >= 1;
+  const bool doubtful = alike && e.mean->recurs(e.mean->all.ratio > 1) ? wanders(e) : is_doubtful(e);
+  const MeanVerdict mean = judge_mean(*e.mean, mean_p, threshold, enough && !drifts && !doubtful);
   const std::string pattern = difference_in_pattern(*e.mean);
   const bool mean_decides = mean == MeanVerdict::slower || mean == MeanVerdict::faster;
   const TimeVerdict by_mean = mean == MeanVerdict::slower ? TimeVerdict::slower : TimeVerdict::faster;

@@ -36,6 +36,7 @@
 
 #include "reports/gate/mean_verdict.h"
 #include "reports/records/statistics.h"
+#include "reports/records/two_states.h"
 
 namespace mbench::reports {
 
@@ -57,7 +58,8 @@ struct TimeEvidence {
   bool drifts = false;
   // Between levels that last within a run, and up to where two runs differ by chance: logarithms (wander.h).
   double wander = 0, doubt = 0;
-  std::optional<MeanEvidence> mean;  // not of turns (turns_verdict.h)
+  std::optional<ChangeEvidence> change;  // asked for where something may have changed (two_states.h)
+  std::optional<MeanEvidence> mean;      // not of turns (turns_verdict.h)
 };
 
 // Caches the draws of the bootstrap and the tables of the rank test between points.

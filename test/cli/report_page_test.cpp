@@ -66,7 +66,7 @@ TEST_CASE("each command of a page runs its point, that one and no other") {
   const Run swept =
       folder.shell("$M sweep specs/tiny.json --filter micro_batch=3 --filter tp=1 --set seed=7 --out o --quiet");
   REQUIRE(swept.code == 0);
-  const Run page = folder.shell("$M report o/results.json --format html --out page.html");
+  const Run page = folder.shell("$M report o/results.json --out page.html");
   REQUIRE(page.code == 0);
   CHECK(page.out.empty());
   const auto commands = commands_of(read_text_file(folder / "page.html"));

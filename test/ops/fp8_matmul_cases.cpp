@@ -73,6 +73,7 @@ Fp8Operand turned_operand(Tensors& t, std::int64_t outer, std::int64_t inner, DT
   return x;
 }
 
+// Lambdas copy structured bindings by name, since Clang with OpenMP captures none.
 const Cases<ops::Fp8Matmul> fp8_matmul(reference, [](CaseList<ops::Fp8Matmul>& cases) {
   constexpr DType e4 = DType::e4m3, e5 = DType::e5m2;
   const Within within{.cpu = {1e-4, 2e-6}, .gpu = 4, .anywhere = false};
@@ -88,7 +89,7 @@ const Cases<ops::Fp8Matmul> fp8_matmul(reference, [](CaseList<ops::Fp8Matmul>& c
           cases.unemulated(
               fmt::format("[{}, {}] x [{}, {}], {} x {} to {}, beta {}", m, k, k, n, name_of(a), name_of(b), name_of(c),
                           beta),
-              [=](Tensors& t) { return make(t, m, n, k, a, b, c, beta); }, sums);
+              [=, m = m, n = n, k = k, a = a, b = b](Tensors& t) { return make(t, m, n, k, a, b, c, beta); }, sums);
         }
   // GPUs of compute capability 9.0 alone compute these.
   Within blocks = within;
@@ -98,11 +99,14 @@ const Cases<ops::Fp8Matmul> fp8_matmul(reference, [](CaseList<ops::Fp8Matmul>& c
       cases.unemulated(
           fmt::format("[{}, {}] x [{}, {}] by blocks, the second's {}", m, k, k, n,
                       of_b == Fp8Blocks::rows ? "1 x 128" : "128 x 128"),
-          [=](Tensors& t) { return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::rows, of_b); }, blocks);
+          [=, m = m, n = n, k = k](Tensors& t) {
+            return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::rows, of_b);
+          },
+          blocks);
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{16, 16, 16}, {144, 48, 272}})
     cases.unemulated(
         fmt::format("[{}, {}] x [{}, {}] by rows", m, k, k, n),
-        [=](Tensors& t) {
+        [=, m = m, n = n, k = k](Tensors& t) {
           return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::whole_rows, Fp8Blocks::whole_rows);
         },
         blocks);
@@ -110,11 +114,16 @@ const Cases<ops::Fp8Matmul> fp8_matmul(reference, [](CaseList<ops::Fp8Matmul>& c
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{16, 16, 32}, {144, 48, 288}, {272, 160, 2080}})
     cases.unemulated(
         fmt::format("[{}, {}] x [{}, {}] by MX", m, k, k, n),
-        [=](Tensors& t) { return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::mx, Fp8Blocks::mx); }, blocks);
+        [=, m = m, n = n, k = k](Tensors& t) {
+          return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::mx, Fp8Blocks::mx);
+        },
+        blocks);
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{16, 16, 32}, {144, 48, 288}, {272, 160, 2080}})
     cases.unemulated(
         fmt::format("[{}, {}] x [{}, {}] of NVFP4", m, k, k, n),
-        [=](Tensors& t) { return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::nv, Fp8Blocks::nv_squares); },
+        [=, m = m, n = n, k = k](Tensors& t) {
+          return make(t, m, n, k, e4, e4, DType::f32, 1, Fp8Blocks::nv, Fp8Blocks::nv_squares);
+        },
         blocks);
   // And these.
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{16, 32, 48}, {528, 16, 2064}, {80, 144, 32}})
@@ -122,7 +131,7 @@ const Cases<ops::Fp8Matmul> fp8_matmul(reference, [](CaseList<ops::Fp8Matmul>& c
       cases.unemulated(
           fmt::format("[{}, {}] x [{}, {}], turned: {}", m, k, k, n,
                       first ? second ? "both" : "the first" : "the second"),
-          [=](Tensors& t) {
+          [=, m = m, n = n, k = k, first = first, second = second](Tensors& t) {
             return ops::Fp8Matmul{first ? turned_operand(t, m, k, e5) : operand(t, m, k, e5, Fp8Blocks::tensor),
                                   second ? turned_operand(t, n, k, e4) : operand(t, n, k, e4, Fp8Blocks::tensor),
                                   t.inout({m, n}, DType::f32), 1};

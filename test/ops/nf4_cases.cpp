@@ -24,18 +24,24 @@ std::size_t code_at(const Values& codes, std::size_t i) {
   return i % 2 == 0 ? byte / 16 : byte % 16;
 }
 
-void reference(const ops::QuantiseNf4& op, Doubles& v) {
-  const Values& x = v[op.x];
-  Values &codes = v.out(op.codes), &scales = v.out(op.scales);
-  std::fill(codes.begin(), codes.end(), 0.0);
-  for (std::size_t block = 0; block < scales.size(); ++block) {
-    const std::size_t begin = block * 64, end = std::min(x.size(), begin + 64);
+// Gives `keep` each value by its index, less the mean and over the largest of its block. Those are kept too.
+template <class Keep>
+void normalise(const Values& x, std::size_t size, double mean, Values& largest, Keep&& keep) {
+  for (std::size_t block = 0; block < largest.size(); ++block) {
+    const std::size_t begin = block * size, end = std::min(x.size(), begin + size);
     double most = 0;
-    for (std::size_t i = begin; i < end; ++i) most = std::max(most, std::fabs(x[i]));
-    for (std::size_t i = begin; i < end; ++i)
-      codes[i / 2] += static_cast<double>(nearest(16, nf4, most > 0 ? x[i] / most : 0)) * (i % 2 == 0 ? 16 : 1);
-    scales[block] = most;
+    for (std::size_t i = begin; i < end; ++i) most = std::max(most, std::fabs(x[i] - mean));
+    for (std::size_t i = begin; i < end; ++i) keep(i, most > 0 ? (x[i] - mean) / most : 0);
+    largest[block] = most;
   }
+}
+
+void reference(const ops::QuantiseNf4& op, Doubles& v) {
+  Values& codes = v.out(op.codes);
+  std::fill(codes.begin(), codes.end(), 0.0);
+  normalise(v[op.x], 64, 0, v.out(op.scales), [&](std::size_t i, double value) {
+    codes[i / 2] += static_cast<double>(nearest(16, nf4, value)) * (i % 2 == 0 ? 16 : 1);
+  });
 }
 
 void reference(const ops::DequantiseNf4& op, Doubles& v) {
@@ -46,15 +52,10 @@ void reference(const ops::DequantiseNf4& op, Doubles& v) {
 
 void reference(const ops::QuantiseScales& op, Doubles& v) {
   const Values& scales = v[op.scales];
-  Values &codes = v.out(op.codes), &most = v.out(op.most), &mean = v.out(op.mean);
+  Values &codes = v.out(op.codes), &mean = v.out(op.mean);
   mean[0] = std::accumulate(scales.begin(), scales.end(), 0.0) / static_cast<double>(scales.size());
-  for (std::size_t block = 0; block < most.size(); ++block) {
-    const std::size_t begin = block * 256, end = std::min(scales.size(), begin + 256);
-    most[block] = 0;
-    for (std::size_t i = begin; i < end; ++i) most[block] = std::max(most[block], std::fabs(scales[i] - mean[0]));
-    for (std::size_t i = begin; i < end; ++i)
-      codes[i] = static_cast<double>(nearest(256, dynamic, most[block] > 0 ? (scales[i] - mean[0]) / most[block] : 0));
-  }
+  normalise(scales, 256, mean[0], v.out(op.most),
+            [&](std::size_t i, double value) { codes[i] = static_cast<double>(nearest(256, dynamic, value)); });
 }
 
 // Of a part's scale, its place among those of the whole matrix.

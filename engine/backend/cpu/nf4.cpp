@@ -21,6 +21,16 @@ constexpr PairsOfValues pairs_of_values() {
 }
 constexpr PairsOfValues kPairs = pairs_of_values();
 
+// Gives `keep` each value of a block by its index, less the mean and over the largest of them. The largest is returned.
+template <class Keep>
+float normalise(const float* x, std::int64_t n, float mean, Keep&& keep) {
+  float most = 0;
+  for (std::int64_t i = 0; i < n; ++i) most = std::max(most, std::fabs(x[i] - mean));
+  const float multiplier = ops::nf4_multiplier(most);
+  for (std::int64_t i = 0; i < n; ++i) keep(i, (x[i] - mean) * multiplier);
+  return most;
+}
+
 }  // namespace
 
 template <>
@@ -32,15 +42,11 @@ void compute(CpuOps&, const ops::QuantiseNf4& op) {
       const std::int64_t begin = block * ops::kNf4Block, n = std::min(ops::kNf4Block, all - begin);
       float buffer[ops::kNf4Block];
       const float* x = load(static_cast<const T*>(op.x.as<T>()) + begin, buffer, n);
-      float scale = 0;
-      for (std::int64_t i = 0; i < n; ++i) scale = std::max(scale, std::fabs(x[i]));
-      const float multiplier = ops::nf4_multiplier(scale);
       auto* codes = op.codes.as<std::uint8_t>() + begin / 2;
-      for (std::int64_t i = 0; i < n; i += 2) {
-        const int second = i + 1 < n ? ops::nf4_code(ops::kNf4.values, x[i + 1] * multiplier) : 0;
-        codes[i / 2] = static_cast<std::uint8_t>(ops::nf4_code(ops::kNf4.values, x[i] * multiplier) << 4 | second);
-      }
-      op.scales.as<float>()[block] = scale;
+      op.scales.as<float>()[block] = normalise(x, n, 0, [&](std::int64_t i, float value) {
+        const int code = ops::nf4_code(ops::kNf4.values, value);
+        codes[i / 2] = static_cast<std::uint8_t>(i % 2 == 0 ? code << 4 : codes[i / 2] | code);
+      });
     });
   });
 }
@@ -75,14 +81,11 @@ void compute(CpuOps&, const ops::QuantiseScales& op) {
   const auto mean = static_cast<float>(sum / static_cast<double>(std::max<std::int64_t>(all, 1)));
   op.mean.as<float>()[0] = mean;
   parallel_rows(op.most.numel(), ops::kScalesBlock, [&](std::int64_t block) {
-    const std::int64_t begin = block * ops::kScalesBlock, end = std::min(all, begin + ops::kScalesBlock);
-    float most = 0;
-    for (std::int64_t i = begin; i < end; ++i) most = std::max(most, std::fabs(scales[i] - mean));
-    const float multiplier = ops::nf4_multiplier(most);
-    for (std::int64_t i = begin; i < end; ++i)
-      op.codes.as<std::uint8_t>()[i] =
-          static_cast<std::uint8_t>(ops::nearest_code(ops::kSignedMap.values, (scales[i] - mean) * multiplier));
-    op.most.as<float>()[block] = most;
+    const std::int64_t begin = block * ops::kScalesBlock, n = std::min(ops::kScalesBlock, all - begin);
+    auto* codes = op.codes.as<std::uint8_t>() + begin;
+    op.most.as<float>()[block] = normalise(scales + begin, n, mean, [&](std::int64_t i, float value) {
+      codes[i] = static_cast<std::uint8_t>(ops::nearest_code(ops::kSignedMap.values, value));
+    });
   });
 }
 

@@ -90,6 +90,11 @@ class Links {
   double broadcast(double bytes, Reach r) const;  // a reduction to one rank takes the same
   // Every rank sends so many bytes to its neighbour in their ring.
   double shift(double bytes, Reach reach) const;
+  // Whether one that has started slows the kernels that run meanwhile. Within one call of the framework's, copy engines move a shift
+  // (Userbuffers' use_ce).
+  static bool slows_kernels(const comm::Collective& c, bool in_one_call) {
+    return !in_one_call || !std::holds_alternative<comm::Shift>(c);
+  }
   double message(double bytes, int from, int to) const;
 
  private:

@@ -101,8 +101,7 @@ class RecordingGroup final : public Group {
     ClockEvent& event = add(c, Kind::start, seconds(c, true));
     event.pending = recorded_.pendings;
     event.after = after;
-    // Within one call of the framework's, copy engines move a shift (Userbuffers' use_ce), beside which kernels are no slower.
-    if (std::holds_alternative<comm::Shift>(c)) event.slows = !device().in_one_call();
+    event.slows = Links::slows_kernels(c, device().in_one_call());
     return std::make_unique<RecordedPending>(recorded_, recorded_.pendings++, part());
   }
 

@@ -187,6 +187,7 @@ TEST_CASE("a place that does not exist is refused with what there is") {
   CHECK_THAT(refused("blocks"), Contains("[here]") && Contains("got \"blocks\"") && Contains("need block, cyclic"));
   CHECK_THAT(refused("4+"), Contains("got \"4+\""));
   CHECK_THAT(refused("4+0"), Contains("got \"4+0\""));
+  CHECK_THAT(refused(24), Contains("got 24") && Contains("\"24+8\" is one value"));  // of --set placement=[24,8]
   CHECK_THAT(refused(nlohmann::json::array()), Contains("empty list"));
   CHECK(name_of(read_node_placement({4, 2}, "here")) == "4+2");
 }

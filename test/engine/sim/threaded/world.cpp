@@ -165,8 +165,7 @@ class SimGroup final : public Group {
   std::unique_ptr<Pending> started(const comm::Collective& c, const Interval* behind) {
     CollectiveCall start = call(seconds(c, true));
     start.started = true, start.behind = behind;
-    // As RecordingGroup's.
-    start.slows = !std::holds_alternative<comm::Shift>(c) || !device().in_one_call();
+    start.slows = Links::slows_kernels(c, device().in_one_call());
     return std::make_unique<SimPending>(clock_, meet(c, start), part());
   }
 
