@@ -186,7 +186,7 @@ std::vector<Field> make_table() {
           "With `pp` of 2 or more: the last stage computes the weight gradient of the logits after its last "
           "backward and keeps the operands until then (`--defer-embedding-wgrad-compute`). Not with sharded gradients "
           "or weights, "
-          "`offload` or `mtp_layers`. A search of such layouts has no lower bounds."),
+          "`offload` or `mtp_layers`."),
       row("wgrad_deferral_limit", layout, {micro_batch, schedule}, &P::wgrad_deferral_limit, count(0, kMaxCount),
           "micro batches",
           "How many micro batches `defer_embedding_wgrad` defers at most, the first ones (`--wgrad-deferral-limit`); "
