@@ -91,8 +91,8 @@ struct Framework {
   double traffic_efficiency = 1;  // of its memory-bound kernels, relative to the machine's
   AttentionKernels attention = AttentionKernels::best;
   double attention_forward = 1, attention_backward = 1;  // its own speed relative to those kernels
-  // Its fused attention has a workspace outside the allocator for the gradient: pieces of the scores' gradient where parts
-  // are summed in one order (ops/attention_pieces.h), else the queries' gradients in f32.
+  // The gradient of its fused attention has a workspace outside the allocator. It is pieces of the scores' gradient where parts are summed
+  // in one order (ops/attention_pieces.h), and the queries' gradients in f32 otherwise.
   bool attention_workspace = false;
   UnfusedOps unfused;  // ops that are not one kernel each
   FrameworkMemory memory;
