@@ -175,7 +175,7 @@ const std::vector<DrawnField>& drawn_fields() {
       {"seed", {1234, 7}, always},
       {"dropout", {0, 0, 0.1, 0.3}, always},
       {"data", {"synthetic", "synthetic", "text:" MBENCH_SOURCE_DIR "/LICENSE"}, always},
-      {"document_lengths", {"none", "none", "none", 12, "5+11", "geometric:6"}, may_pack},
+      {"document_lengths", {"none", "none", "none", "12", "5+11", "geometric:6"}, may_pack},
       {"reset_positions", {true, true, false}, packs},
       {"loader_workers", {0, 0, 1, 3}, always},
       {"pinned", no, always},

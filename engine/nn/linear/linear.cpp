@@ -160,15 +160,18 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   if (adapter_) adapter_->backward(c, gradient->plain(), input->finish().plain, std::exchange(saved.low, Tensor()), dx);
   Communication travelling(c, site_.input.backward, dx);
   dx.reset();
-  const Tensor bias_gradient = bias_ && fused_bias ? site_.rows(bias_->gradient) : Tensor();
+  // Gradients' buffers may be others when the action comes.
+  const auto bias_gradient = [this, fused = bias_ && fused_bias] {
+    return fused ? site_.rows(bias_->gradient) : Tensor();
+  };
   if (leaves)
     c.leave([this, &c, of_output = gradient->for_weight_gradient(), kept = saved, bias_gradient] {
       if (!table_) c.device.host_work(HostWork::gemm);
       const Operand x = gemms_->input_again(c, site_, kept, false)->finish();
-      gemms_->add_weight_gradient(c, site_, of_output, x, bias_gradient);
+      gemms_->add_weight_gradient(c, site_, of_output, x, bias_gradient());
     });
   else if (trains)
-    gemms_->add_weight_gradient(c, site_, gradient->for_weight_gradient(), input->finish(), bias_gradient);
+    gemms_->add_weight_gradient(c, site_, gradient->for_weight_gradient(), input->finish(), bias_gradient());
   saved = {};
   return travelling.finish();
 }
