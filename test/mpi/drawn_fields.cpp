@@ -237,7 +237,7 @@ const std::vector<DrawnField>& drawn_fields() {
        {"1f1b", "1f1b", "gpipe", "interleaved", "interleaved", "zb-h1", "zbv", "v-half", "v-min", "dualpipev"},
        pipeline},
       {"virtual_stages", {2, 2, 2, 4}, in_chunks},
-      {"micro_batch_group", {0, 0, 3, 5}, interleaved},
+      {"micro_batch_group", {0, 0, 3, 5, 5, 5}, interleaved},
       {"overlap_moe", {false, true, true}, may_overlap_experts},
       {"delay_wgrad", {false, true}, overlaps_experts},
       {"first_stage_layers", {0, 0, 0, 1, 2, 3, 4}, pipeline},
