@@ -215,9 +215,9 @@ std::string wrong_training(const Point& point, const Trained& serial, const Trai
   const auto at = static_cast<std::size_t>(precision);
   ++seen.layouts[at];
   Share share = share_of(precision);
-  const bool outputs_normed = point.model.parts().norm_place == NormPlace::output;
-  if (precision == Precision::f32 && outputs_normed) share.norm *= 5;
-  if (precision == Precision::bf16 && outputs_normed) share.loss *= 1.5;  // 6.3e-4 after two steps of 8-bit AdamW
+  if (precision == Precision::f32 && point.model.parts().norm_place == NormPlace::output) share.norm *= 5;
+  // Of moments in other blocks, 6.3e-4 were seen after two updates of a layer that is normed on its outputs alone.
+  if (precision == Precision::bf16 && !same_blocks && point.optimizer == OptimizerKind::adamw8bit) share.loss *= 2;
   const bool made_in_fp16 = precision == Precision::fp16 &&
                             mbench::framework_of(point.framework)->keeps.weight_gradients == WeightGradients::apart;
   for (std::size_t i = 0; i < kSteps; ++i) {
