@@ -112,9 +112,6 @@ struct Plan {
   bool equal_shares =
       true;  // with balanced routing: all experts have the same number of rows, whatever tokens a rank dispatches
   double routing_imbalance = 1;  // of the fullest rank's rows over the mean, in simulation
-  // Rows that the experts of a rank have room for, over the mean; what is beyond is dropped. 0: as many as come. And the size of the stash for
-  // what their forwards keep, over what balanced rows would take; 0: none.
-  double expert_rank_capacity = 0, paged_stash = 0;
 
   Flow hidden;  // activations between branches, [seq, batch, hidden]
   // What a role means; see role(). For experts, the weight [experts, out, in] is over etp x ep. The column's `input` to `consumed` brings
