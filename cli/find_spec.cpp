@@ -9,7 +9,7 @@
 #include "engine/base/text.h"
 #include "engine/sim/machine/machine.h"
 #include "formats/formats.h"
-#include "sweeps/spec/spec.h"
+#include "sweeps/spec/spec_options.h"
 
 namespace mbench::cli {
 namespace {

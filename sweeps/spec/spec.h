@@ -22,16 +22,9 @@
 #include <vector>
 
 #include "engine/point/point.h"
+#include "sweeps/spec/spec_options.h"
 
 namespace mbench::sweeps {
-
-struct SpecOptions {
-  std::string path;
-  std::vector<std::string> set;                     // "field=value"
-  std::vector<std::string> filter;                  // "field=value"
-  std::string device = "cpu";                       // of every point: --on
-  std::optional<nlohmann::ordered_json> json = {};  // what the file says, where it has another form than a spec
-};
 
 struct SpecPoint {
   Point point;
