@@ -106,8 +106,10 @@ void print_documents(const Point& p, const Documents& documents) {
     shortest = std::min(shortest, length), longest = std::max(longest, length);
     pairs += static_cast<double>(length) * static_cast<double>(length);
   }
-  fmt::print("  documents    {}: {} in a sequence, of {} to {} tokens, with {:.1f} % of its pairs\n",
-             str(p.document_lengths), documents.count(), shortest, longest, 100 * pairs / (seq * seq));
+  const std::string tokens =
+      shortest == longest ? fmt::format("{}", longest) : fmt::format("{} to {}", shortest, longest);
+  fmt::print("  documents    {}: {} in a sequence, of {} tokens, with {:.1f} % of its pairs\n", str(p.document_lengths),
+             documents.count(), tokens, 100 * pairs / (seq * seq));
 }
 
 void print_layout(const Point& p, const Plan& plan) {
