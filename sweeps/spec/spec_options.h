@@ -1,4 +1,4 @@
-// What a command was told of the spec that it reads (spec.h).
+// The options of a command that reads a spec (spec.h).
 #pragma once
 #include <nlohmann/json.hpp>
 #include <optional>
