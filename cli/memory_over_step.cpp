@@ -9,7 +9,7 @@
 #include "engine/base/text.h"
 #include "engine/point/result_file.h"
 #include "engine/sim/play/memory_over_time.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "reports/page/point_label.h"
 #include "reports/plots/memory_timeline.h"
 #include "reports/tables/report_parts.h"

@@ -10,7 +10,7 @@
 #include "engine/base/pickle.h"
 #include "engine/base/text.h"
 #include "engine/sim/recording/memory_log.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "search/less_memory.h"
 
 namespace mbench::cli {

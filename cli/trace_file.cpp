@@ -13,7 +13,7 @@
 #include "engine/comm/gather.h"
 #include "engine/run/trace.h"
 #include "engine/sim/play/memory_over_time.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "strategies/strategies.h"
 
 namespace mbench::cli {

@@ -9,7 +9,7 @@
 #include "engine/point/fields.h"
 #include "engine/sim/play/replay.h"
 #include "engine/sim/play/replay_memory.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "search/ideal_machine.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"

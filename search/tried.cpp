@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/sim/run/cluster.h"
 #include "engine/sim/run/simulate.h"
+#include "engine/sim/run/step_costs.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {

@@ -27,7 +27,7 @@ struct Tried {
 
 Costs costs_of(const Tried& tried);
 
-// The figures that such a layout needs and the machine's file lacks (engine/sim/run/cluster.h); nothing if it has all.
+// The figures that such a layout needs and the machine's file lacks (engine/sim/run/step_costs.h); nothing if it has all.
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine);
 
 // Leaves `lower_bound` empty. `may_fit`: false where it is known not to.

@@ -25,6 +25,14 @@ Tensor part_of(const Tensor& t, std::int64_t first, std::int64_t count) {
 
 }  // namespace
 
+bool LinearSite::rings(const Exchanges& exchanges) const {
+  return overlaps && gathers_sequence(exchanges);
+}
+
+bool LinearSite::leaves_in_pieces() const {
+  return overlaps && scatters_sequence(output.forward);
+}
+
 Linear::Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec)
     : Linear(store, plan, spec, plan.role(spec.role)) {}
 
@@ -138,7 +146,7 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   const bool trains = site_.weight->trains, leaves = c.later && trains;  // the weight's gradient to another action
   if (!table_) c.device.host_work(HostWork::gemm, leaves ? 1 : 2);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
-  // travelled, or if it is the product's.
+  // travelled, or if it is the GEMM's.
   const bool fused_bias = trains && fuses(c) && !separate_ && (site_.output.backward.empty() || bias_of_gemm_);
   if (!fused_bias && !bias_of_gemm_) add_bias_gradient(c, dy);
   if (separate_) return separate_->backward(c, site_, dy, saved);

@@ -12,14 +12,6 @@
 
 namespace mbench {
 
-bool LinearSite::rings(const Exchanges& exchanges) const {
-  return overlaps && gathers_sequence(exchanges);
-}
-
-bool LinearSite::leaves_in_pieces() const {
-  return overlaps && scatters_sequence(output.forward);
-}
-
 namespace {
 
 // The whole, or the parts of a ring.

@@ -13,7 +13,7 @@
 #include "engine/sim/play/replay_memory.h"
 #include "engine/sim/recording/memory_log.h"
 #include "engine/sim/recording/recordings.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 
 namespace mbench {
 namespace {

@@ -4,7 +4,7 @@
 #include "engine/point/model_spec.h"
 #include "engine/point/point.h"
 #include "engine/sim/machine/machine.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "strategies/strategies.h"
 #include "test/catch.h"
 

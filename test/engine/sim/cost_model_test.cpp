@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "test/catch.h"
 
 using namespace mbench;

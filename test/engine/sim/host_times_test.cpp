@@ -2,7 +2,7 @@
 #include <tuple>
 
 #include "engine/point/architecture.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/engine/sim/threaded/threaded_run.h"

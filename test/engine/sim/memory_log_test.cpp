@@ -9,7 +9,7 @@
 
 #include "engine/base/pickle.h"
 #include "engine/point/fields.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 

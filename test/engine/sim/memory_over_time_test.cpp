@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "engine/run/trace.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 

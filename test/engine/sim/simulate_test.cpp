@@ -7,7 +7,7 @@
 #include "engine/base/text.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "test/catch.h"
 #include "test/engine/sim/simulated_run.h"
 #include "test/engine/sim/threaded/threaded_run.h"

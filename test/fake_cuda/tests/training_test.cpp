@@ -20,38 +20,35 @@ std::map<Precision, PointResult> serial(Sweeps& sweeps) {
   return runs;
 }
 
-}  // namespace
-
-TEST_CASE("one GPU: losses, gradient norms and memory are the CPU's and the simulator's") {
+// Points that one GPU trains, held to the CPU's losses and norms, and to its memory and the simulator's.
+auto on_one_gpu(const std::string& points) {
   Sweeps sweeps;
-  const auto cpu = sweeps.good("cpu", kOneGpu, "cpu", "", "--launcher local");
-  const auto sim = sweeps.good("sim", kOneGpu, "sim:1xA100-SXM4-80GB");
-  const auto gpu = sweeps.good("gpu", kOneGpu, "cuda", "FAKE_CUDA_SEED=3", "--launcher local");
+  const auto cpu = sweeps.good("cpu", points, "cpu", "", "--launcher local");
+  const auto sim = sweeps.good("sim", points, "sim:1xA100-SXM4-80GB");
+  auto gpu = sweeps.good("gpu", points, "cuda", "FAKE_CUDA_SEED=3", "--launcher local");
   REQUIRE(gpu.size() == 3);
   for (std::size_t i = 0; i < gpu.size(); ++i) {
     INFO(describe(gpu[i]));
-    CHECK(gpu[i].device == "fake GPU (emulated)");
     check_same_training(gpu[i], cpu[i]);
     check_same_memory(gpu[i], cpu[i]);
     check_same_memory(gpu[i], sim[i]);
-    check_time_anatomy(gpu[i]);
+  }
+  return gpu;
+}
+
+}  // namespace
+
+TEST_CASE("one GPU: losses, gradient norms and memory are the CPU's and the simulator's") {
+  for (const auto& point : on_one_gpu(kOneGpu)) {
+    INFO(describe(point));
+    CHECK(point.device == "fake GPU (emulated)");
+    check_time_anatomy(point);
   }
 }
 
 TEST_CASE("packed documents on one GPU: losses, gradient norms and memory are the CPU's and the simulator's") {
-  Sweeps sweeps;
-  const std::string packed = R"({"precision,graph,document_lengths": [
-    ["f32", "fused", "7+4"], ["bf16", "megatron_core", "geometric:5"], ["f32", "eager", "1+9"]]})";
-  const auto cpu = sweeps.good("cpu", packed, "cpu", "", "--launcher local");
-  const auto sim = sweeps.good("sim", packed, "sim:1xA100-SXM4-80GB");
-  const auto gpu = sweeps.good("gpu", packed, "cuda", "FAKE_CUDA_SEED=3", "--launcher local");
-  REQUIRE(gpu.size() == 3);
-  for (std::size_t i = 0; i < gpu.size(); ++i) {
-    INFO(describe(gpu[i]));
-    check_same_training(gpu[i], cpu[i]);
-    check_same_memory(gpu[i], cpu[i]);
-    check_same_memory(gpu[i], sim[i]);
-  }
+  on_one_gpu(R"({"precision,graph,document_lengths": [
+    ["f32", "fused", "7+4"], ["bf16", "megatron_core", "geometric:5"], ["f32", "eager", "1+9"]]})");
 }
 
 TEST_CASE("a soak on GPUs has NVML's clocks, power, temperature and what held clocks down in each window") {

@@ -9,7 +9,7 @@
 #include "engine/sim/allocator/caching_allocator.h"
 #include "engine/sim/cost/device.h"
 #include "engine/sim/play/replay_memory.h"
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 #include "test/engine/sim/threaded/world.h"
 
 namespace mbench::test {

@@ -1,4 +1,4 @@
-#include "engine/sim/run/cluster.h"
+#include "engine/sim/run/step_costs.h"
 
 #include <algorithm>
 
