@@ -1,4 +1,4 @@
-// An MoE's experts on this rank, and the exchange of rows with other ranks.
+// An MoE's experts on this rank.
 #pragma once
 #include <memory>
 #include <optional>
@@ -67,51 +67,6 @@ class Experts {
   std::optional<ExpertAdapter> adapter_1_, adapter_2_;
   const Nf4Weights* nf4_ = nullptr;  // that keeps the weights in 4 bits
   std::optional<Fp8Gemms> fp8_1_, fp8_2_;
-};
-
-// How many rows go where, where the data decide. All of it is empty where every expert has the same number of rows.
-struct ExpertWay {
-  std::vector<std::int64_t> sent, received;  // rows to and from each rank of ep
-  // [received rows, at least one] i64: which received row each row by expert is, and the inverse; -1: none.
-  Tensor by_expert, by_rank;
-};
-
-// How rows get to the experts: `counts[rank][expert]` rows come from the ranks for the experts of this one, and `sent`
-// rows go to each rank. `rows` gets the number of rows of each expert.
-ExpertWay way_of(Device& device, const std::vector<std::int64_t>& counts, std::vector<std::int64_t> sent,
-                 ExpertRows& rows);
-
-// Exchanges rows sorted by expert: from the rank of their tokens, with rows for all experts, to the ranks of the
-// experts, and back. Without an exchange both are the same tensor: with one rank, or where ranks get tokens as they
-// are.
-class ExpertExchange {
- public:
-  explicit ExpertExchange(const Plan& plan)
-      : ranks_(plan.ep_communication == EpCommunication::all_to_all ? plan.mesh.size(Axis::ep) : 1) {}
-
-  // In flight: overlaps with what is enqueued until finish().
-  class Travelling {
-   public:
-    Tensor finish();
-
-   private:
-    friend class ExpertExchange;
-    Context* context_ = nullptr;
-    Tensor in_, out_;
-    std::unique_ptr<Pending> pending_;
-    std::int64_t ranks_ = 1, experts_ = 0;  // experts of a rank, where what arrives must be sorted by expert
-    Tensor order_;                          // or the order to sort it by
-  };
-  enum class Towards { experts, tokens };  // from the tokens' rank to their experts' ranks, or back
-  // `experts`: how many are on this rank.
-  Travelling send(Context& context, Tensor rows, std::int64_t experts, const ExpertWay& way, Towards towards) const;
-
- private:
-  Travelling start(Context& context, Tensor rows) const;
-  Travelling start(Context& context, Tensor rows, const std::vector<std::int64_t>& sent,
-                   const std::vector<std::int64_t>& received) const;
-
-  std::int64_t ranks_;
 };
 
 }  // namespace mbench

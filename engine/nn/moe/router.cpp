@@ -50,10 +50,13 @@ Tensor Router::forward(Context& c, const MicroBatch& batch, const Tensor& x, Sav
   return weights;
 }
 
-void Router::count(Context& c, const Tensor& counts, std::int64_t tokens, Saved& saved) const {
-  if (losses_.balance > 0 || losses_.z > 0) saved.counts = counts, saved.counted = tokens;
+void Router::count(Context& c, const Load& load, Saved& saved) const {
+  Group& together = c.groups.over(load.along);
+  if (together.size() > 1) together.run(comm::AllReduce{load.counts});
+  const std::int64_t tokens = load.tokens * together.size();
+  if (losses_.balance > 0 || losses_.z > 0) saved.counts = load.counts, saved.counted = tokens;
   if (!correction_) return;
-  run(c.device, ops::AddCounts{counts, load_});
+  run(c.device, ops::AddCounts{load.counts, load_});
   counted_ += tokens;
 }
 

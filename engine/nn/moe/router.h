@@ -26,9 +26,13 @@ class Router {
   // The gradient of x from the gradient of the weights and from the router's own losses; frees what was saved.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dweights, Saved& saved) const;
 
-  // `counts`: [experts] i64, how many of a micro batch's `tokens` tokens chose each. All tokens are counted equally
-  // often.
-  void count(Context& context, const Tensor& counts, std::int64_t tokens, Saved& saved) const;
+  // How many of a micro batch's tokens chose each expert. All tokens are counted equally often.
+  struct Load {
+    Tensor counts;            // [experts] i64
+    std::int64_t tokens = 0;  // that they are of
+    Axes along = {};          // other ranks' tokens along these are balanced together with them
+  };
+  void count(Context& context, const Load& load, Saved& saved) const;
   // Moves the correction by what was counted since the last call.
   void after_step(Context& context) const;
 

@@ -1,13 +1,13 @@
 #include "engine/sim/play/replay_memory.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
+#include <ranges>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 
 #include "engine/sim/cost/device.h"
+#include "engine/sim/play/memory_rounds.h"
 
 namespace mbench::sim {
 namespace {
@@ -39,7 +39,8 @@ class Replay {
         arena_(memory),
         listener_(listener),
         parts_(parts_of(schedule)),
-        saved_(static_cast<std::size_t>(chunks * micro_batches * kActionKinds * parts_)),
+        makers_(static_cast<std::size_t>(chunks * kActionKinds * parts_)),
+        saved_(makers_ * static_cast<std::size_t>(micro_batches)),
         kept_(of == &ActionEvents::memory ? step_events.kept : step_events.host_kept) {}
 
   ReplayedMemory run() {
@@ -55,6 +56,7 @@ class Replay {
     memory.peak = arena_.peak();
     memory.reserved = arena_.reserved();
     memory.retries = retries_;
+    memory.played = played_;
     return memory;
   }
 
@@ -79,7 +81,13 @@ class Replay {
     play(step_events.begin, nullptr);
     std::decay_t<decltype(arena_.free())> before;
     std::size_t then = schedule_.size();  // where it was so
+    Rounds rounds;
+    oldest_ = newest_ = 0;
     for (std::size_t i = 0; i < schedule_.size(); ++i) {
+      if (const std::size_t known = listener_ ? 0 : known_actions(step_events, i, rounds)) {
+        i += known;
+        then = schedule_.size();
+      }
       // A micro batch that comes and goes alone, and leaves the arena as it found it, stands for those to come that do what it did. The
       // first and the last are other recordings.
       if (alone(i) && schedule_[i].micro > 0) {
@@ -92,11 +100,86 @@ class Replay {
         then = i;
       }
       const Action& a = schedule_[i];
+      oldest_ = std::min(oldest_, a.micro), newest_ = std::max(newest_, a.micro);
       play(events(i), &a);
+      ++played_;
     }
     play(step_events.deferred, nullptr);
     make_states();
     play(step_events.end, nullptr);
+  }
+
+  using Free = std::decay_t<decltype(std::declval<Memory>().free())>;
+  using Rounds = MemoryRounds<Free>;
+
+  // How many actions from `at` on need not be played, since they leave all as it is but for later micro batches: memory stands as it stood
+  // before an earlier forward, and the schedule does from here what it did from there.
+  std::size_t known_actions(const RecordedStep& step_events, std::size_t at, Rounds& rounds) {
+    const Action& a = schedule_[at];
+    if (a.kind != Action::Kind::forward || a.chunk != 0 || a.part != 0 || !rounds.seen(allocated())) return 0;
+    const auto found = rounds.find(moment(at));
+    if (!found) return 0;
+    const std::size_t period = at - found->action;
+    const int micros = a.micro - found->micro;
+    std::size_t alike = 0;
+    for (; at + alike < schedule_.size(); ++alike) {
+      const Action &then = schedule_[found->action + alike], &now = schedule_[at + alike];
+      const ActionEvents& events = step_events.of(now, micro_batches_);
+      if (key_of(now) != key_of(then) || now.micro != then.micro + micros || events.keeps ||
+          &events != &step_events.of(then, micro_batches_))
+        break;
+    }
+    const auto times = static_cast<int>(alike / period);
+    if (times == 0) return 0;
+    move_saved(times * micros);
+    rounds = {};
+    return static_cast<std::size_t>(times) * period;
+  }
+
+  typename Rounds::Moment moment(std::size_t at) {
+    const int now = schedule_[at].micro;
+    typename Rounds::Moment m{at, now, allocated(), retries_now(), arena_.free(), {}};
+    const auto add = [&](std::size_t owner, int micro, const std::vector<Block>& blocks) {
+      for (std::size_t i = 0; i < blocks.size(); ++i)
+        if (blocks[i].size > 0) m.used.push_back({owner, micro - now, i, place_of(blocks[i]), blocks[i].size});
+    };
+    while (oldest_ < now && std::ranges::none_of(makers(), [&](std::size_t maker) {
+             return std::ranges::any_of(saved_[at_of(maker, oldest_)], [](const Block& b) { return b.size > 0; });
+           }))
+      ++oldest_;
+    for (const std::size_t maker : makers())
+      for (int micro = oldest_; micro <= newest_; ++micro) add(maker, micro, saved_[at_of(maker, micro)]);
+    add(saved_.size(), now, std::vector<Block>(std::begin(sent_), std::end(sent_)));
+    return m;
+  }
+
+  // What the micro batches in flight have saved, later ones have.
+  void move_saved(int micros) {
+    check(newest_ + micros < micro_batches_, "sim", "{} micro batches after number {}, need less than {}", micros,
+          newest_, micro_batches_);
+    for (const std::size_t maker : makers())
+      for (int micro = newest_; micro >= oldest_; --micro)
+        std::swap(saved_[at_of(maker, micro + micros)], saved_[at_of(maker, micro)]);
+    oldest_ += micros, newest_ += micros;
+  }
+
+  std::size_t place_of(const Block& b) const {
+    if constexpr (std::is_same_v<Memory, CachingAllocator>)
+      return arena_.address(b.offset);
+    else
+      return b.offset;
+  }
+  std::size_t allocated() const {
+    if constexpr (std::is_same_v<Memory, CachingAllocator>)
+      return arena_.allocated();
+    else
+      return arena_.in_use().total;
+  }
+  std::uint64_t retries_now() const {
+    if constexpr (std::is_same_v<Memory, CachingAllocator>)
+      return arena_.retries();
+    else
+      return 0;
   }
 
   // PyTorch's optimizers make their states in the first step, of each weight tensor its own, where activations have been: blocks that are
@@ -133,10 +216,13 @@ class Replay {
            (i == 0 || schedule_[i - 1].kind == Action::Kind::backward);
   }
 
-  std::size_t slot(int chunk, int micro) const { return static_cast<std::size_t>(chunk * micro_batches_ + micro); }
+  // Makers of saved blocks: kinds of actions by chunk and part. Where in `saved_` the blocks of a micro batch are.
+  auto makers() const { return std::views::iota(std::size_t{0}, makers_); }
+  std::size_t at_of(std::size_t maker, int micro) const { return static_cast<std::size_t>(micro) * makers_ + maker; }
   std::vector<Block>& saved(const ActionKey& maker, int micro) {
-    const std::size_t at = slot(maker.chunk, micro) * kActionKinds + static_cast<std::size_t>(maker.kind);
-    return saved_[at * static_cast<std::size_t>(parts_) + static_cast<std::size_t>(maker.part)];
+    const std::size_t kind =
+        static_cast<std::size_t>(maker.chunk) * kActionKinds + static_cast<std::size_t>(maker.kind);
+    return saved_[at_of(kind * static_cast<std::size_t>(parts_) + static_cast<std::size_t>(maker.part), micro)];
   }
   static int parts_of(const Schedule& schedule) {
     int most = 0;
@@ -213,192 +299,16 @@ class Replay {
   int steps_ = 0;
   std::vector<MemoryEvent> states_;        // that the first step makes
   int parts_;                              // of an action, at most
-  std::vector<std::vector<Block>> saved_;  // [chunk, micro batch, kind, part] of the maker
+  std::size_t makers_;                     // [chunk, kind, part]
+  std::vector<std::vector<Block>> saved_;  // [micro batch, maker]
+  int oldest_ = 0, newest_ = 0;            // micro batches of this step: no older one has saved anything
   std::vector<Block> scratch_, kept_;
   Block sent_[4];              // activations and gradients, by neighbour
   std::uint64_t retries_ = 0;  // of the last step
-};
-
-// Sums of what is handed out, without places.
-class Count {
- public:
-  Count(const StepEvents& step_events, const Schedule& schedule, int micro_batches)
-      : step_events_(step_events),
-        schedule_(schedule),
-        micro_batches_(micro_batches),
-        now_(&step_events),
-        kept_(step_events.kept) {}
-
-  MemoryUse run() {
-    play(step_events_.setup, nullptr);
-    step(step_events_);
-    if (step_events_.later) step(*step_events_.later);
-    return as_memory_use(peak_);
-  }
-
-  // What it changes when a micro batch has gone before it.
-  MemoryChange change(Action::Kind kind, int chunk) {
-    const auto& both = step_events_.actions.at({kind, chunk});
-    const ActionEvents& action_events = RecordedStep::between(kind, both);  // nothing in it is made once and kept
-    const Action action{kind, chunk, 1};
-    if (kind == Action::Kind::send_activation || kind == Action::Kind::send_gradient)
-      for (const MemoryEvent& e : action_events.memory)
-        if (e.kind == M::send) sent(e) = saved(e, &action);
-    const Change c = of(action_events, &action);
-    return {c.all.by_category, c.at_most.by_category};
-  }
-
- private:
-  void step(const RecordedStep& step_events) {
-    now_ = &step_events;
-    play(step_events.begin, nullptr);
-    for (const Action& a : schedule_) {
-      const ActionEvents& action_events = step_events.of(a, micro_batches_);
-      const bool again = !action_events.keeps && step_events.actions.at(key_of(a)).each.empty() &&
-                         a.kind != Action::Kind::send_activation && a.kind != Action::Kind::send_gradient;
-      if (!again) {
-        play(action_events, &a);
-        continue;
-      }
-      auto [found, fresh] = changes_.try_emplace(&action_events);
-      Change& change = found->second;
-      if (fresh) change = of(action_events, &a);
-      if (use_.total + change.most > peak_.total) {
-        peak_ = use_;
-        add(peak_, change.at_most);
-      }
-      add(use_, change.all);
-    }
-    play(step_events.deferred, nullptr);
-    play(step_events.end, nullptr);
-  }
-
-  // The block that an action on the same micro batch has saved. Where micro batches are alike it has one size in all of them
-  // (recorder.cpp: same_memory).
-  Block saved(const MemoryEvent& e, const Action* a) {
-    const ActionEvents& made_by = now_->of({e.maker.kind, e.maker.chunk, a->micro, e.maker.part}, micro_batches_);
-    auto [found, fresh] = saved_.try_emplace(&made_by);
-    if (fresh)
-      for (const MemoryEvent& made : made_by.memory)
-        if (made.kind == M::take_saved) at(found->second, made.block) = {0, made.size, made.category};
-    return found->second.at(e.block);
-  }
-
-  struct Use {
-    std::int64_t total = 0;
-    std::array<std::int64_t, kCategories> by_category{};
-  };
-  // What a recording changes, and where it stands when most is handed out.
-  struct Change {
-    Use all, at_most;
-    std::int64_t most = std::numeric_limits<std::int64_t>::min() / 2;
-  };
-  static MemoryUse as_memory_use(const Use& use) {
-    MemoryUse out;
-    out.total = static_cast<std::size_t>(use.total);
-    for (std::size_t i = 0; i < out.by_category.size(); ++i)
-      out.by_category[i] = static_cast<std::size_t>(use.by_category[i]);
-    return out;
-  }
-  static void add(Use& use, const Use& more) {
-    use.total += more.total;
-    for (std::size_t i = 0; i < use.by_category.size(); ++i) use.by_category[i] += more.by_category[i];
-  }
-  static void add(Use& use, const Block& b, std::int64_t times) {
-    use.total += times * static_cast<std::int64_t>(b.size);
-    use.by_category[static_cast<std::size_t>(b.category)] += times * static_cast<std::int64_t>(b.size);
-  }
-  static Block& at(std::vector<Block>& blocks, std::uint32_t i) {
-    if (i >= blocks.size()) blocks.resize(i + 1);
-    return blocks[i];
-  }
-  Block& sent(const MemoryEvent& e) { return sent_[(e.maker.kind == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
-
-  // Calls taken(block) and given(block) for each event. Null `a`: not an action of the schedule.
-  template <class Taken, class Given>
-  void each(const ActionEvents& action_events, const Action* a, const Taken& taken, const Given& given) {
-    for (const MemoryEvent& e : action_events.memory) {
-      const Block block{0, e.size, e.category};
-      switch (e.kind) {
-        case M::take_scratch:
-          at(scratch_, e.block) = block;
-          taken(block);
-          break;
-        case M::free_scratch:
-          given(scratch_[e.block]);
-          break;
-        case M::take_saved:
-          taken(block);
-          break;
-        case M::free_saved:
-          given(saved(e, a));
-          break;
-        case M::take_kept:
-          kept_[e.block] = block;
-          taken(block);
-          break;
-        case M::free_kept:
-          given(kept_[e.block]);
-          break;
-        case M::send:
-          given(sent(e));
-          sent(e) = saved(e, a);
-          break;
-        case M::free_sent:
-          given(sent(e));
-          sent(e) = {};
-          break;
-      }
-    }
-  }
-
-  void play(const ActionEvents& action_events, const Action* a) {
-    each(
-        action_events, a,
-        [&](const Block& b) {
-          add(use_, b, 1);
-          if (use_.total > peak_.total) peak_ = use_;
-        },
-        [&](const Block& b) { add(use_, b, -1); });
-  }
-
-  Change of(const ActionEvents& action_events, const Action* a) {
-    Change change;
-    each(
-        action_events, a,
-        [&](const Block& b) {
-          add(change.all, b, 1);
-          if (change.all.total > change.most) change.most = change.all.total, change.at_most = change.all;
-        },
-        [&](const Block& b) { add(change.all, b, -1); });
-    return change;
-  }
-
-  const StepEvents& step_events_;
-  const Schedule& schedule_;
-  int micro_batches_;
-  const RecordedStep* now_;                                            // the step that is played
-  std::unordered_map<const ActionEvents*, std::vector<Block>> saved_;  // by who made them
-  std::vector<Block> scratch_, kept_;
-  Block sent_[4];  // activations and gradients, by neighbour
-  Use use_, peak_;
-  std::unordered_map<const ActionEvents*, Change> changes_;
+  std::size_t played_ = 0;     // actions
 };
 
 }  // namespace
-
-std::vector<MemoryUse> count_memory(const Plan& plan, const Recording& recording) {
-  std::vector<MemoryUse> all;
-  std::map<std::pair<int, int>, std::size_t> known;  // of a kind and stage: where it is in `all`
-  for (const RankClasses::Class& c : recording.classes.classes) {
-    const auto [at, fresh] = known.try_emplace({c.kind, c.stage}, all.size());
-    all.push_back(fresh ? Count(recording.step_events.at(c.kind), plan.schedule[static_cast<std::size_t>(c.stage)],
-                                static_cast<int>(plan.training.micro_batches))
-                              .run()
-                        : all[at->second]);
-  }
-  return all;
-}
 
 std::optional<CachingSettings> caching_of(const Plan& plan, const std::map<std::string, std::string>& env) {
   const FrameworkMemory& memory = plan.framework->memory;
@@ -425,38 +335,43 @@ ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, co
   return replayed(plan, recording, c, memory, listener);
 }
 
-std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
-                                          const std::optional<CachingSettings>& caching) {
+namespace {
+
+// Of each class what of(class) gives: classes of one stage that have one recording give the same.
+template <class Of>
+std::vector<ReplayedMemory> of_classes(const Recording& recording, const Of& of) {
   std::vector<ReplayedMemory> all;
+  std::map<std::pair<int, int>, std::size_t> known;  // of a kind and stage: where it is in `all`
   for (const RankClasses::Class& c : recording.classes.classes) {
-    if (caching) {
-      CachingAllocator memory(*caching, limit);
-      all.push_back(replay_memory_of(plan, recording, c, memory, nullptr));
-    } else {
-      Arena memory(std::make_unique<CountedMemory>(), limit);
-      all.push_back(replay_memory_of(plan, recording, c, memory, nullptr));
-    }
+    const auto [at, fresh] = known.try_emplace({c.kind, c.stage}, all.size());
+    all.push_back(fresh ? of(c) : all[at->second]);
   }
   return all;
+}
+
+}  // namespace
+
+std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
+                                          const std::optional<CachingSettings>& caching) {
+  return of_classes(recording, [&](const RankClasses::Class& c) {
+    if (caching) {
+      CachingAllocator memory(*caching, limit);
+      return replay_memory_of(plan, recording, c, memory, nullptr);
+    }
+    Arena memory(std::make_unique<CountedMemory>(), limit);
+    return replay_memory_of(plan, recording, c, memory, nullptr);
+  });
 }
 
 std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording, std::size_t limit) {
-  std::vector<ReplayedMemory> all;
-  for (const RankClasses::Class& c : recording.classes.classes) {
+  return of_classes(recording, [&](const RankClasses::Class& c) {
     const auto stage = static_cast<std::size_t>(c.stage);
     Arena memory(std::make_unique<CountedMemory>(), limit);
-    all.push_back(Replay<Arena>(recording.step_events.at(c.kind), plan.schedule[stage],
-                                static_cast<int>(plan.chunks[stage].size()),
-                                static_cast<int>(plan.training.micro_batches), plan.optimizer, memory, nullptr,
-                                &ActionEvents::host)
-                      .run());
-  }
-  return all;
-}
-
-MemoryChange change_of(const StepEvents& step_events, Action::Kind kind, int chunk) {
-  static const Schedule none;
-  return Count(step_events, none, 3).change(kind, chunk);
+    return Replay<Arena>(recording.step_events.at(c.kind), plan.schedule[stage],
+                         static_cast<int>(plan.chunks[stage].size()), static_cast<int>(plan.training.micro_batches),
+                         plan.optimizer, memory, nullptr, &ActionEvents::host)
+        .run();
+  });
 }
 
 }  // namespace mbench::sim

@@ -1,6 +1,7 @@
 // What a rank allocates until the peak repeats (StepEvents::later), from its recording and its schedule. An allocator's policy places
-// every block, in order: mbench's own, or PyTorch's for a framework that runs on it. No block is skipped. As soon as several micro
-// batches are in flight, the places of blocks differ from one to the next, and so does the growth of the arena.
+// every block, in order: mbench's own, or PyTorch's for a framework that runs on it. As soon as several micro batches are in flight, the
+// places of blocks differ from one to the next, and so does the growth of the arena. Only where all blocks lie as they lay some micro
+// batches before, and the schedule repeats itself, the rest follows (memory_rounds.h).
 #pragma once
 #include <exception>
 #include <map>
@@ -17,6 +18,7 @@ struct ReplayedMemory {
   std::size_t reserved = 0;
   std::uint64_t retries = 0;  // how often a step returns segments to the device because it would be full otherwise
   std::exception_ptr full;    // OutOfMemory, where the limit is too small
+  std::size_t played = 0;     // actions of schedules whose blocks were placed; the others followed
 };
 
 // The rules of PyTorch's allocator, where the plan's framework runs on it. `env`: the environment of a run.

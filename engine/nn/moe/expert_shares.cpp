@@ -1,0 +1,75 @@
+#include "engine/nn/moe/expert_shares.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mbench {
+
+ExpertShares::ExpertShares(const Plan& plan, const MoeSpec& spec)
+    : experts_(spec.experts),
+      active_(spec.active),
+      ranks_(plan.mesh.size(Axis::ep)),
+      mode_(plan.router),
+      equal_(plan.equal_shares),
+      imbalance_(std::min(plan.routing_imbalance, static_cast<double>(ranks_))) {}
+
+std::int64_t ExpertShares::capacity(std::int64_t tokens) const {
+  switch (mode_.routing) {
+    case Routing::balanced:
+      return equal_ ? tokens * active_ / experts_ : 0;
+    case Routing::capacity:
+      return static_cast<std::int64_t>(
+          std::ceil(mode_.factor * static_cast<double>(tokens * active_) / static_cast<double>(experts_)));
+    case Routing::learned:
+      break;
+  }
+  return 0;
+}
+
+std::int64_t ExpertShares::fullest(std::int64_t rows) const {
+  return static_cast<std::int64_t>(std::llround(imbalance_ * static_cast<double>(rows)));
+}
+
+std::vector<std::int64_t> ExpertShares::read(Context& c, const Tensor& counts, std::int64_t pairs, bool arrive,
+                                             const std::function<std::int64_t(std::int64_t)>& expert_of) const {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(experts_));
+  if (c.device.real()) {
+    c.device.read(counts, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+  c.device.read(counts, 0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::int64_t e = expert_of(static_cast<std::int64_t>(i));
+    values[i] = pairs * (e + 1) / experts_ - pairs * e / experts_;
+    if (arrive) values[i] = fullest(values[i]);
+  }
+  return values;
+}
+
+void ExpertShares::wait(Context& c, const Tensor& counts) {
+  if (!c.device.real()) {
+    c.device.read(counts, 0);
+    return;
+  }
+  std::vector<std::int64_t> values(static_cast<std::size_t>(counts.numel()));
+  c.device.read(counts, std::as_writable_bytes(std::span(values)));
+}
+
+bool ExpertShares::waits(const Context& c) const {
+  return c.keeps().reads_expert_rows && mode_.routing == Routing::balanced && !c.plan.capture;
+}
+
+void ExpertShares::note_load(Context& c, const std::vector<std::int64_t>& counts) const {
+  if (c.device.real() && mode_.routing == Routing::learned) c.router_load.add(counts);
+}
+
+void cut_to(const std::vector<std::int64_t>& counts, std::int64_t first, std::int64_t here, ExpertRows& sizes,
+            Permutation::Saved& rows) {
+  sizes.offsets.assign(1, 0);
+  for (std::int64_t e = first; e < first + here; ++e)
+    sizes.offsets.push_back(sizes.offsets.back() + counts[static_cast<std::size_t>(e)]);
+  // At least one row, though it be padding.
+  rows.pairs = rows.pairs.slice(0, std::max<std::int64_t>(sizes.offsets.back(), 1));
+}
+
+}  // namespace mbench

@@ -1,0 +1,57 @@
+// Recognises that memory stands as it stood some micro batches before. In the midst of a pipeline's step as many micro batches are in
+// flight all the time, and soon their blocks lie where those of earlier ones lay. While the schedule repeats itself, so does the
+// allocator.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace mbench::sim {
+
+// `Free`: the free blocks of an allocator. If two have equal ones, and used blocks in the same places, the next requests change both alike.
+template <class Free>
+class MemoryRounds {
+ public:
+  struct Used {
+    std::size_t maker = 0;
+    int micro = 0;  // counted from the moment's
+    std::size_t number = 0, place = 0, size = 0;
+    bool operator==(const Used&) const = default;
+  };
+  struct Moment {
+    std::size_t action = 0;  // that comes next, of that micro batch
+    int micro = 0;
+    std::size_t allocated = 0;  // bytes
+    std::uint64_t retries = 0;  // of the allocator: a period with some is no period
+    Free free{};
+    std::vector<Used> used{};
+  };
+
+  // Whether so many bytes were allocated at an earlier moment: only then it is worth while to look at them.
+  bool seen(std::size_t allocated) {
+    if (moments_.size() >= kMost) return false;
+    if (std::find(sums_.begin(), sums_.end(), allocated) != sums_.end()) return true;
+    sums_.push_back(allocated);
+    return false;
+  }
+  // The last earlier moment that was like this one; null if there was none. Keeps this one.
+  const Moment* find(Moment now) {
+    const auto like = [&](const Moment& m) {
+      return m.allocated == now.allocated && m.retries == now.retries && m.micro < now.micro && m.free == now.free &&
+             m.used == now.used;
+    };
+    const auto found = std::find_if(moments_.rbegin(), moments_.rend(), like);
+    if (found != moments_.rend()) return &*found;
+    moments_.push_back(std::move(now));
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 64;  // a schedule that repeats itself does so within fewer micro batches
+  std::vector<std::size_t> sums_;
+  std::vector<Moment> moments_;
+};
+
+}  // namespace mbench::sim
