@@ -89,7 +89,11 @@ void Moe::plan_dispatch(Context& c, const MicroBatch& batch, const Tensor& exper
                                : integers(experts.shape(), "rows of tokens");
   plan.counts = integers({here}, "tokens of experts");
   plan.offsets = integers({here + 1}, "first rows of experts");
-  std::int64_t most = plan.capacity > 0 ? here * plan.capacity : experts.numel();
+  const std::int64_t room = c.expert_room();
+  std::int64_t most = plan.capacity > 0 ? here * plan.capacity
+                      : room > 0        ? saved.visits.room * active_
+                                        : experts.numel();
+  most = std::max(most, room);
   // Without values experts have their share, however few tokens come.
   if (visits_ && plan.capacity == 0)
     most = std::max(most, fullest((tokens * active_ + experts_number_ - 1) / experts_number_) * here);
@@ -101,6 +105,7 @@ void Moe::plan_dispatch(Context& c, const MicroBatch& batch, const Tensor& exper
     read_sizes(c, plan.counts, tokens * active_, saved);
   else if (c.keeps().reads_expert_rows && mode_.routing == Routing::balanced && !c.plan.capture && !visits_)
     wait_for_sizes(c, plan.counts);
+  if (room > 0) fit_into_room(c, room, saved);
   if (!router_.balances()) return;
   const Tensor counts = own_ ? counts_of_own(c, saved) : plan.counts;
   const std::int64_t own = own_ ? saved.router.experts.shape().rows() : tokens;
@@ -139,7 +144,7 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
       c.device.read(t, std::as_writable_bytes(std::span(values)));
       return values;
     }
-    c.device.read(t, 0);
+    if (c.expert_room() == 0) c.device.read(t, 0);  // else a framework's GEMMs find them on the device
     for (std::size_t i = 0; i < number; ++i) {
       const std::int64_t e = share(static_cast<std::int64_t>(i));
       values[i] = pairs * (e + 1) / experts_number_ - pairs * e / experts_number_;
@@ -148,14 +153,14 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
     return values;
   };
   const std::vector<std::int64_t> mine = read(all, own_, [](std::int64_t e) { return e; });
-  if (c.device.real() && mode_.routing == Routing::learned) c.router_load.add(mine);
+  if (c.device.real() && mode_.routing == Routing::learned && !c.rerun) c.router_load.add(mine);
   if (own_ || ranks == 1) {
     const std::int64_t first = own_ ? c.groups.over({Axis::ep}).rank() * local : 0;
     saved.sizes.offsets.assign(1, 0);
     for (std::int64_t e = first; e < first + local; ++e)
       saved.sizes.offsets.push_back(saved.sizes.offsets.back() + mine[static_cast<std::size_t>(e)]);
     // Only so many of the pairs are of experts here; at least one row, though it be padding.
-    saved.pairs = saved.pairs.slice(0, std::max<std::int64_t>(saved.sizes.offsets.back(), 1));
+    if (c.expert_room() == 0) saved.pairs = saved.pairs.slice(0, std::max<std::int64_t>(saved.sizes.offsets.back(), 1));
     return;
   }
   Group& peers = c.groups.over({Axis::ep});
@@ -166,6 +171,15 @@ void Moe::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, Saved
   for (std::size_t e = 0; e < number; ++e) sent[e / static_cast<std::size_t>(local)] += mine[e];
   saved.way = way_of(c.device, read(theirs, true, [&](std::int64_t i) { return peers.rank() * local + i % local; }),
                      std::move(sent), saved.sizes);
+}
+
+// Rows beyond it are dropped, the last experts' first, as HybridEP drops them.
+void Moe::fit_into_room(Context& c, std::int64_t room, Saved& saved) const {
+  saved.pairs = saved.pairs.slice(0, room);
+  for (std::int64_t& offset : saved.sizes.offsets) {
+    c.over_budget = c.over_budget || (offset > room && c.device.real());
+    offset = std::min(offset, room);
+  }
 }
 
 std::int64_t Moe::fullest(std::int64_t rows) const {

@@ -62,6 +62,8 @@ class Moe final : public Mixer {
   void plan_dispatch(Context& context, const MicroBatch& batch, const Tensor& experts, Saved& saved) const;
   // The same for sizes that follow the data, from the plan's counts: the host waits for them.
   void read_sizes(Context& context, const Tensor& counts, std::int64_t pairs, Saved& saved) const;
+  // Makes the rows as many as there is room for (ExpertRoom), and takes note where more came.
+  void fit_into_room(Context& context, std::int64_t room, Saved& saved) const;
   // The rows of an expert that has `rows` on average, were this the fullest rank.
   std::int64_t fullest(std::int64_t rows) const;
   // Where a framework makes rows of the arrived tokens by small ops; the host waits for some of them.
