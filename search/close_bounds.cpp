@@ -341,7 +341,7 @@ struct CloseBounds::Memo {
     const std::int64_t ranks = p.tp * p.cp * p.dp, node = machine.node.devices;
     const bool alike = node == 0 || ranks % node == 0 || node % ranks == 0;
     return alike && !machine.immediate && p.recompute_layers == 0 && !p.offload_activations.any() &&
-           p.replicas == Replicas::ranks;
+           p.paged_stash == 0 && p.replicas == Replicas::ranks;
   }
 };
 

@@ -77,17 +77,9 @@ MaybeFault refuse(const Point& p) {
     if (p.etp > 1) return infeasible({exactly("etp", 1)}, "etp {} of a model without experts", p.etp);
     if (p.ep_communication != EpCommunication::all_to_all)
       return infeasible({kAllToAll}, "ep_communication {} of a model without experts", name_of(p.ep_communication));
-    if (p.paged_stash > 0)
-      return infeasible({exactly("paged_stash", 0)}, "paged_stash {} of a model without experts", p.paged_stash);
-    if (p.expert_rank_capacity > 0)
-      return infeasible({exactly("expert_rank_capacity", 0)}, "expert_rank_capacity {} of a model without experts",
-                        p.expert_rank_capacity);
     return std::nullopt;
   }
   if (const MaybeFault refusal = refuse_sizes(p)) return refusal;
-  if (p.paged_stash > 0) return not_built_in({exactly("paged_stash", 0)}, "paged_stash {}", p.paged_stash);
-  if (p.expert_rank_capacity > 0)
-    return not_built_in({exactly("expert_rank_capacity", 0)}, "expert_rank_capacity {}", p.expert_rank_capacity);
   if (p.routing_imbalance > 1 && p.router.routing != Routing::learned)
     return infeasible({one_of("router", "learned"), one_of("routing_imbalance", "1")},
                       "routing_imbalance {} with router {}, which has none", p.routing_imbalance, str(p.router));
@@ -150,16 +142,17 @@ bool has_equal_shares(const Point& p) {
   return run > 0 && (seq == p.seq ? seq * p.micro_batch : seq) % run == 0;
 }
 
+std::int64_t dispatched_tokens(const Point& p) {
+  return dispatched_seq(p) * p.micro_batch;
+}
+
 bool reads_rows(const Point& p) {
-  return p.model.experts > 0 && p.router.routing != Routing::capacity && !has_equal_shares(p);
+  const bool on_device = p.expert_rank_capacity > 0 && p.simulated();
+  return p.model.experts > 0 && p.router.routing != Routing::capacity && !has_equal_shares(p) && !on_device;
 }
 
 Strategy expert() {
-  return {"expert",
-          {"ep", "etp", "ep_communication", "router", "routing_imbalance", "expert_rank_capacity", "paged_stash"},
-          refuse,
-          choices,
-          write};
+  return {"expert", {"ep", "etp", "ep_communication", "router", "routing_imbalance"}, refuse, choices, write};
 }
 
 }  // namespace mbench::strategies

@@ -17,8 +17,16 @@ bool router_scales_in_fp16(const Point& p) {
   return p.model.experts > 0 && p.precision == Precision::fp16 && (routing.balance_loss > 0 || routing.z_loss > 0);
 }
 
+// With static room a framework's GEMMs find the rows of experts on the device. The engine's take them from the host.
+MaybeFault why_no_rows_on_device(const Point& p, std::string_view parts) {
+  if (p.expert_rank_capacity == 0 || !reads_rows(p)) return std::nullopt;
+  return not_built_in({kNotCaptured, one_of("device", "sim:")}, "capture {} with expert_rank_capacity {} on {}", parts,
+                      p.expert_rank_capacity, p.device);
+}
+
 // A replayed step does what the recorded one did: nothing in it may follow what the host reads of the device.
 MaybeFault why_not_captured(const Point& p) {
+  if (auto why = why_no_rows_on_device(p, "true")) return why;
   if (reads_rows(p))
     return infeasible({one_of("router", "balanced|capacity:1"), kNotCaptured},
                       "capture true with router {}, whose experts have as many rows as the host reads", str(p.router));
@@ -40,7 +48,8 @@ MaybeFault why_not_captured(const Point& p) {
 // Experts whose rows the host decides, within a part: Megatron-Core captures experts only where each has as many rows as its capacity.
 MaybeFault why_no_experts_within(const Point& p, std::string_view parts) {
   if (p.model.experts == 0 || p.router.routing == Routing::capacity) return std::nullopt;
-  if (reads_rows(p) || framework_of(p.framework)->keeps.reads_expert_rows)
+  if (auto why = why_no_rows_on_device(p, parts)) return why;
+  if (reads_rows(p) || (framework_of(p.framework)->keeps.reads_expert_rows && p.expert_rank_capacity == 0))
     return infeasible({one_of("router", "capacity:1"), kNotCaptured},
                       "capture {} with router {}, whose experts have as many rows as the host reads", parts,
                       str(p.router));

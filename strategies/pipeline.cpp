@@ -200,13 +200,12 @@ MaybeFault why_not_pipelined(const Point& p) {
   return bad_deferral(p);
 }
 
-// A forward stops where its tokens travel to experts, and where they come back; so does a backward.
-int pauses_of(const ModelSpec& m, const ChunkPlan& chunk) {
+int expert_layers_of(const ModelSpec& m, const ChunkPlan& chunk) {
   std::int64_t layers = 0;
   for (std::int64_t i = chunk.first_layer; i < chunk.first_layer + chunk.layers; ++i)
     layers += m.has_experts(i) ? 1 : 0;
   if (m.has_experts(m.layers - 1)) layers += chunk.depths;  // depths have a layer as the last one is
-  return static_cast<int>(2 * layers);
+  return static_cast<int>(layers);
 }
 
 void write_schedule(const Point& point, Plan& plan) {
@@ -220,7 +219,8 @@ void write_schedule(const Point& point, Plan& plan) {
   std::vector<std::vector<int>> pauses;
   for (auto& stage : plan.chunks) {
     pauses.emplace_back();
-    for (ChunkPlan& chunk : stage) pauses.back().push_back(chunk.pauses = pauses_of(point.model, chunk));
+    // A forward stops where its tokens travel to experts, and where they come back; so does a backward.
+    for (ChunkPlan& chunk : stage) pauses.back().push_back(chunk.pauses = 2 * chunk.expert_layers);
   }
   plan.schedule = make_schedules_in_turns(point.schedule, stages, micro_batches, group, pauses);
   plan.delay_wgrad = point.delay_wgrad;
@@ -250,6 +250,7 @@ void write(const Point& point, Plan& plan) {
     const int sent = ahead ? 1 + static_cast<int>(point.model.mtp_layers) : 1;
     in_order.push_back({0, position, first_layer, parts.layers, parts.embedding, parts.loss, position == norm_at,
                         parts.depths, received, sent});
+    in_order.back().expert_layers = expert_layers_of(point.model, in_order.back());
     first_layer += parts.layers;
   }
   plan.chunks.assign(stages, {});

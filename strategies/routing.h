@@ -11,7 +11,11 @@ bool has_dense(const ModelSpec& m);
 // cycle in which it chooses all equally often.
 bool has_equal_shares(const Point& p);
 
-// Whether the host has to read how many rows experts have: it is known neither from the layout nor from a capacity.
+// The tokens that a rank dispatches of a micro batch.
+std::int64_t dispatched_tokens(const Point& p);
+
+// Whether the host has to read how many rows experts have: it is known neither from the layout nor from a capacity. With
+// expert_rank_capacity a framework's GEMMs find it on the device, and the engine's do not.
 bool reads_rows(const Point& p);
 
 }  // namespace mbench::strategies

@@ -12,10 +12,9 @@ namespace mbench::strategies {
 // Axes of the mesh and the flow of hidden activations first (data, context, sequence), then what lies on them.
 const std::vector<Strategy>& all_strategies() {
   static const std::vector<Strategy> table = {
-      model(),     precision(), graph(),          data(),          context(),
-      sequence(),  tensor(),    expert(),         sharded_state(), adapter(),
-      optimizer(), pipeline(),  expert_overlap(), recompute(),     activation_offload(),
-      fp8()};
+      model(),       precision(),          graph(),   data(),      context(),  sequence(),       tensor(),
+      expert(),      sharded_state(),      adapter(), optimizer(), pipeline(), expert_overlap(), recompute(),
+      expert_room(), activation_offload(), fp8()};
   return table;
 }
 

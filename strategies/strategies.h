@@ -59,6 +59,7 @@ Strategy recompute();
 Strategy activation_offload();
 Strategy pipeline();
 Strategy expert_overlap();
+Strategy expert_room();
 
 // Whether no strategy refuses the point.
 bool can_be(const Point& point);

@@ -60,6 +60,7 @@ struct ChunkPlan {
   int receives = 1, sends = 1;
   // How often a forward of it stops while tokens travel, and a backward: with overlap_moe, twice a layer with experts.
   int pauses = 0;
+  int expert_layers = 0;  // layers with experts, those of depths among them
 
   // Whether another chunk has the same parts, whichever layers they are.
   bool like(const ChunkPlan& o) const {
@@ -89,6 +90,25 @@ struct PrecisionPlan {
   bool main_weights() const { return model != main; }  // f32 originals in addition to the model's
 };
 
+// Static room for the rows of a rank's experts, whichever come, as Megatron-Core's experts without synchronization have it. Rows beyond it
+// are dropped, and the step is run again without a bound.
+struct ExpertRoom {
+  std::int64_t rows = 0;  // 0: as many as come
+  std::int64_t mean = 0;  // the rows that come with balanced routing
+  // The size of the pages for what experts keep until their backward, over what balanced rows take (engine/nn/runtime/paged_stash.h); 0: none.
+  double stash = 0;
+  std::vector<std::int64_t>
+      waiting;  // [stage] how many forwards of layers with experts wait for their backward, at most
+
+  static constexpr std::int64_t kPageRows = 64;  // Megatron-LM's default of --moe-paged-stash-page-size
+  static std::int64_t pages_of(std::int64_t rows) { return (rows + kPageRows - 1) / kPageRows; }
+  // How many pages there are for `tensors` tensors of one width. Megatron-Core rounds rows down before it rounds pages up
+  // (allocate_stash_buffers).
+  std::int64_t pages_for(std::int64_t tensors) const {
+    return pages_of(static_cast<std::int64_t>(static_cast<double>(tensors * mean) * stash));
+  }
+};
+
 // Who prepares samples on the host.
 struct LoaderPlan {
   int workers = 0;      // threads that prepare them ahead of the step; 0: the step itself does
@@ -112,6 +132,7 @@ struct Plan {
   bool equal_shares =
       true;  // with balanced routing: all experts have the same number of rows, whatever tokens a rank dispatches
   double routing_imbalance = 1;  // of the fullest rank's rows over the mean, in simulation
+  ExpertRoom expert_room;
 
   Flow hidden;  // activations between branches, [seq, batch, hidden]
   // What a role means; see role(). For experts, the weight [experts, out, in] is over etp x ep. The column's `input` to `consumed` brings

@@ -165,12 +165,12 @@ std::vector<Field> make_table() {
           "With `overlap_moe`: a backward makes gradients of weights while its tokens travel "
           "(`--delay-wgrad-compute`)."),
       row("expert_rank_capacity", layout, {micro_batch, experts}, &P::expert_rank_capacity, number(0, 1e6), "",
-          "How many rows a rank's experts have room for, over the mean, whichever come "
-          "(`--moe-expert-rank-capacity-factor`). 0: as many as come. Others are not built yet."),
+          "How many rows a rank's experts have [static room](../spec.md#static-room-for-experts) for, over the mean "
+          "(`--moe-expert-rank-capacity-factor`). A step in which more come is run again without it. 0: as many as "
+          "come. With `ep_communication: flex`."),
       row("paged_stash", layout, {micro_batch, experts}, &P::paged_stash, number(0, 1e6), "",
           "With `expert_rank_capacity`: what experts keep for backward is copied to pages, so many times the memory of "
-          "balanced rows (`--moe-paged-stash`, `--moe-paged-stash-buffer-size-factor-cuda`). 0: no stash. Others are "
-          "not built yet."),
+          "balanced rows (`--moe-paged-stash`, `--moe-paged-stash-buffer-size-factor-cuda`). 0: no pages."),
       row("first_stage_layers", layout, {schedule}, &P::first_stage_layers, count(0, 16384), "layers",
           "Layers of the first stage (`--decoder-first-pipeline-num-layers`). Stages that are not named share the rest "
           "evenly. 0: it shares "

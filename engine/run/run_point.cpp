@@ -288,6 +288,8 @@ void add_router_load(const std::vector<RankFigures>& ranks, PointResult& r) {
     r.reason = fmt::format(
         "the data decide how many tokens experts get: the fullest one {:.2f} times the mean, {:.2f} at most",
         *r.expert_imbalance, largest);
+  if (const double reruns = ranks.front().reruns; reruns > 0)
+    r.reason += fmt::format("; {} steps were run again without expert_rank_capacity, which was too small", reruns);
 }
 
 // As of the device's memory: the fullest rank's, which need not be the same rank.
@@ -458,6 +460,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   figures.imbalance_sum = mine.router_load.sum;
   figures.dispatches = static_cast<double>(mine.router_load.count);
   figures.largest_imbalance = mine.router_load.largest;
+  figures.reruns = static_cast<double>(mine.router_load.reruns);
   const std::vector<RankFigures> ranks = gather_all(all, figures);
 
   std::vector<double> slowest(mine.step_seconds.size(), 0);

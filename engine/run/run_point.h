@@ -61,6 +61,7 @@ struct RankFigures {
   double peak_flops = 0;                                   // of the device, per second
   // Of learned routing: the fullest expert's tokens over the mean, summed over this many dispatches, and the largest of them.
   double imbalance_sum = 0, dispatches = 0, largest_imbalance = 0;
+  double reruns = 0;     // steps that were run again without expert_rank_capacity, the same on every rank
   double cpu_share = 0;  // share of the measured time in which the main thread had a core; of CPU ranks only
   // Of the mean step, in seconds: its length, and its time by part. `host` is not set: it is the rest. Zero where it was not measured, as
   // for replayed steps of a GPU.

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "engine/comm/gather.h"
+#include "engine/nn/moe/experts.h"
 #include "engine/nn/moe/router.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
@@ -52,6 +53,15 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
     context_.step_on_device = device.empty({1}, DType::i64, Category::other, "number of the step");
   if (plan.capture) inputs_->keep_all();
   if (plan.offloaded.any()) device.host();  // on every rank, whether or not it has a layer to move
+  if (plan.expert_room.rows > 0)
+    overflow_ = device.empty({1}, DType::f32, Category::other, "ranks whose experts had too little room");
+  make_stash();
+}
+
+void Trainer::make_stash() {
+  const ExpertRoom& room = plan_.expert_room;
+  if (room.stash > 0)
+    context_.stash.make(device_, room, room.waiting[static_cast<std::size_t>(stage_)], stashed_row_bytes(plan_));
 }
 
 void Trainer::find_neighbours() {
@@ -99,10 +109,14 @@ void Trainer::forward(const Action& a, Slot& slot) {
     store_.fetch_updated();
     device_.host_work(HostWork::replicas);
   }
+  const ChunkPlan& chunk = plan_.chunks[stage_][a.chunk];
+  // What the layer before the loss keeps stays: its backward follows at once.
+  if (context_.stash.on()) context_.stash.begin_forward(slot.stashed, chunk.expert_layers - (chunk.last ? 1 : 0));
   slot.output = chunks_[a.chunk].forward(context_, slot.batch, slot.input, slot.saved);
+  if (context_.stash.on()) context_.stash.end_forward();
   slot.input.reset();
   hand_over(behind_[a.chunk], a.micro, &Slot::input, slot.output);
-  if (plan_.chunks[stage_][a.chunk].last) device_.host_work(HostWork::loss);
+  if (chunk.last) device_.host_work(HostWork::loss);
   if (inputs_->brings_mask()) slot.batch.attention_mask.reset();
   if (plan_.single_process) device_.host_work(HostWork::alone);
 }
@@ -120,6 +134,7 @@ void Trainer::backward(const Action& a, Slot& slot) {
   };
   const bool leaves = splits_backward_ || plan_.delay_wgrad;
   context_.later = leaves ? &slot.later : nullptr;
+  if (context_.stash.on()) context_.stash.begin_backward(device_, slot.stashed, !plan_.chunks[stage_][a.chunk].last);
   slot.dinput =
       chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved, [&](int unit) {
         if (leaves)
@@ -129,6 +144,7 @@ void Trainer::backward(const Action& a, Slot& slot) {
       });
   if (plan_.delay_wgrad) context_.make_left();
   context_.later = nullptr;
+  if (context_.stash.on()) context_.stash.end_backward();
   hand_over(before_[a.chunk], a.micro, &Slot::doutput, slot.dinput);
   if (!splits_backward_) sync_->end_of_micro_batch();
   slot.saved = {};
@@ -246,12 +262,35 @@ std::optional<float> Trainer::auxiliary_loss() {
                             total / same / static_cast<double>(plan_.training.micro_batches * mesh.size(kBatchAxes)));
 }
 
+bool Trainer::rows_overflowed() {
+  const bool own = context_.stash.overflowed() || context_.over_budget;
+  context_.over_budget = false;
+  const float mine = own ? 1 : 0;
+  if (device_.real()) device_.write(overflow_, std::as_bytes(std::span(&mine, 1)));
+  groups_.all().run(comm::AllReduce{overflow_});
+  // Simulated ranks have as many rows as strategies/expert_room.cpp says, which fit.
+  return device_.read(overflow_, 0) > 0;
+}
+
 // From fetching weights to summed gradients.
 void Trainer::enqueue(const Watcher& before) {
+  pass(before, false);
+  // The rows of a step that is replayed are known beforehand, and fit.
+  const bool known = plan_.expert_room.rows == 0 || (plan_.capture && device_.real());
+  if (known || !rows_overflowed()) return;
+  ++context_.router_load.reruns;
+  context_.rerun = true;
+  context_.stash.release();
+  pass(before, true);
+  context_.rerun = false;
+  make_stash();
+}
+
+void Trainer::pass(const Watcher& before, bool again) {
   context_.roundings = 0;
   const bool shared = store_.gathers_in_gradients();
   if (shared) store_.begin_gradients();
-  if (!plan_.single_process) store_.fetch_updated();
+  if (!plan_.single_process && !again) store_.fetch_updated();
   if (!shared) store_.begin_gradients();
   if (context_.router_losses) run(device_, ops::Fill{context_.router_losses, 0});
   backwards_left_.assign(chunks_.size(), 0);

@@ -54,6 +54,7 @@ class Trainer {
   struct Slot {  // one micro batch in one chunk
     MicroBatch batch;
     ModelChunk::Saved saved;
+    StashedGroups stashed;   // of what its experts keep, where that is in pages
     Tensor input, output;    // activations in and out, until consumed or sent
     Tensor dinput, doutput;  // gradients likewise
     // Gradients of weights that backward leaves, and what is ready with them.
@@ -84,6 +85,11 @@ class Trainer {
   Tensor receive(int from, int tag_chunk, const Action& action, int parts);
   int tag(int chunk_position, const Action& action) const;
   void enqueue(const Watcher& before);
+  // All of that once; `again`: weights are there.
+  void pass(const Watcher& before, bool again);
+  // Whether experts of any rank got more rows than they have room for, or filled their pages. Every rank waits for the answer.
+  bool rows_overflowed();
+  void make_stash();
   Optimizer::Outcome replay(const Watcher& before);
   void after_update();
 
@@ -97,7 +103,8 @@ class Trainer {
   std::vector<ModelChunk> chunks_;
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<Optimizer> optimizer_;
-  Tensor losses_;  // [next token and depths, micro batches] f32, written on the last stage
+  Tensor losses_;    // [next token and depths, micro batches] f32, written on the last stage
+  Tensor overflow_;  // [1] f32, where experts have static room: how many ranks had too little
   std::map<SlotKey, Slot> slots_;
   std::map<std::pair<int, bool>, Sending> sending_;  // by (stage, is activation)
   std::vector<int> backwards_left_;                  // by chunk, in this step

@@ -386,6 +386,33 @@ constexpr std::pair<const char*, const char*> kDispatchers[] = {
 constexpr std::pair<const char*, const char*> kRings[] = {
     {"p2p", "ring"}, {"a2a", "all_to_all"}, {"allgather", "all_gather"}, {"all_gather", "all_gather"}};
 
+// Static room for the rows of experts, and pages for what they keep.
+void read_expert_room(Reading& r, const json& backend) {
+  const json capacity = r.value("--moe-expert-rank-capacity-factor");
+  const bool stash = r.flag("--moe-paged-stash");
+  const json pages = r.value("--moe-paged-stash-page-size", 64),
+             size = r.value("--moe-paged-stash-buffer-size-factor-cuda", 1.1),
+             on_host = r.value("--moe-paged-stash-buffer-size-factor-cpu", 0);
+  if (capacity.is_null()) return;
+  if (backend != "hybridep" && backend != "ncclep")
+    r.lack("--moe-expert-rank-capacity-factor", "static room without HybridEP or NCCL EP");
+  r.set("expert_rank_capacity", r.number("--moe-expert-rank-capacity-factor"));
+  if (!stash) return;
+  if (pages != 64) r.lack("--moe-paged-stash-page-size", "pages of another size");
+  if (on_host != 0) r.lack("--moe-paged-stash-buffer-size-factor-cpu", "pages in host memory");
+  if (size <= 0) r.lack("--moe-paged-stash-buffer-size-factor-cuda", "pages for the rows that came at first");
+  r.set("paged_stash", size);
+}
+void write_expert_room(Writing& w) {
+  if (w.number("expert_rank_capacity") == 0) return;
+  w.put("--moe-flex-dispatcher-backend", "hybridep");
+  w.put("--use-transformer-engine-op-fuser", true);
+  w.put("--moe-expert-rank-capacity-factor", w.at("expert_rank_capacity"));
+  if (w.number("paged_stash") == 0) return;
+  w.put("--moe-paged-stash", true);
+  w.put("--moe-paged-stash-buffer-size-factor-cuda", w.at("paged_stash"));
+}
+
 // Ranks of experts and how tokens reach them; and how the ranks of a sequence meet.
 void read_expert_ranks(Reading& r) {
   const json ring = r.value("--cp-comm-type", "p2p");
@@ -414,7 +441,8 @@ void read_expert_ranks(Reading& r) {
   r.set("framework.grouped_experts", grouped);
   // Of DeepEP alone: HybridEP has no map of indices.
   if (r.get("ep_communication") == "flex")
-    r.set("framework.index_map_fusion", backend == "hybridep" || (experimental && permute));
+    r.set("framework.index_map_fusion", backend == "hybridep" || backend == "ncclep" || (experimental && permute));
+  read_expert_room(r, backend);
 }
 void write_expert_ranks(Writing& w) {
   const json ring = w.at("cp_communication");
@@ -433,6 +461,7 @@ void write_expert_ranks(Writing& w) {
       break;
     }
   if (w.at("framework.grouped_experts") == true) w.put("--moe-grouped-gemm", true);
+  write_expert_room(w);
   if (w.at("ep_communication") == "flex" && w.at("framework.index_map_fusion") == true) {
     w.put("--enable-experimental", true);
     w.put("--moe-permute-fusion", true);

@@ -359,6 +359,25 @@ TEST_CASE("Megatron: experts' exchange overlapped goes out and comes back") {
   CHECK_THROWS_WITH(write_megatron(split), Contains("zb-h1"));
 }
 
+TEST_CASE("Megatron: static room for experts and pages go out and come back") {
+  const std::string room = kArguments +
+                           "--num-experts 8 --moe-ffn-hidden-size 32 --moe-grouped-gemm --moe-token-dispatcher-type "
+                           "flex --moe-expert-rank-capacity-factor 1.5 ",
+                    hybrid = room + "--moe-flex-dispatcher-backend hybridep ";
+  CHECK(point_of(hybrid).expert_rank_capacity == 1.5);
+  CHECK(point_of(hybrid).paged_stash == 0);
+  CHECK(point_of(hybrid + "--moe-paged-stash").paged_stash == 1.1);  // Megatron's default
+  const Point p = point_of(hybrid + "--moe-paged-stash --moe-paged-stash-buffer-size-factor-cuda 1.25");
+  CHECK(p.paged_stash == 1.25);
+  const std::string script = write_megatron(p);
+  CHECK_THAT(script, Contains("--moe-flex-dispatcher-backend hybridep") &&
+                         Contains("--moe-expert-rank-capacity-factor 1.5") && Contains("--moe-paged-stash") &&
+                         Contains("--moe-paged-stash-buffer-size-factor-cuda 1.25"));
+  CHECK_THAT(error_of(room + "--moe-flex-dispatcher-backend deepep").what(), Contains("static room without HybridEP"));
+  CHECK_THAT(error_of(hybrid + "--moe-paged-stash --moe-paged-stash-buffer-size-factor-cpu 1").what(),
+             Contains("pages in host memory"));
+}
+
 TEST_CASE("Megatron: GPT-OSS's biases and activation go out and come back") {
   const std::string gate = " --quick-geglu --glu-linear-offset 1.0 --activation-func-clamp-value 7.0";
   const Point p = point_of(kArguments + "--num-experts 8 --moe-router-topk 4 --moe-ffn-hidden-size 32" + gate);

@@ -55,6 +55,13 @@ bool experts(const json& d) {
 bool experts_apart(const json& d) {
   return number(d, "ep") > 1 && d.value("router", "balanced").find("capacity") == std::string::npos;
 }
+bool may_have_room(const json& d) {
+  return experts_apart(d) && text(d, "ep_communication", "all_to_all") == "flex" && d.at("precision") != "fp8" &&
+         d.at("precision") != "nvfp4";
+}
+bool has_room(const json& d) {
+  return d.value("expert_rank_capacity", 0.0) > 0;
+}
 bool experts_cut(const json& d) {
   return experts(d) && sequence(d);
 }
@@ -238,6 +245,8 @@ const std::vector<DrawnField>& drawn_fields() {
        pipeline},
       {"virtual_stages", {2, 2, 2, 4}, in_chunks},
       {"micro_batch_group", {0, 0, 3, 5, 5, 5}, interleaved},
+      {"expert_rank_capacity", {0, 1.25, 4}, may_have_room},
+      {"paged_stash", {0, 1.1, 1.75}, has_room},
       {"overlap_moe", {false, true, true}, may_overlap_experts},
       {"delay_wgrad", {false, true}, overlaps_experts},
       {"first_stage_layers", {0, 0, 0, 1, 2, 3, 4}, pipeline},
@@ -268,8 +277,6 @@ const std::vector<FixedField>& fixed_fields() {
       {"rope_fusion", "a real device has one kernel for it"},
       {"index_map_fusion", "a real device has one kernel for it"},
       {"routing_imbalance", "of a simulation: how full its fullest rank is, which on others is counted"},
-      {"expert_rank_capacity", "is not built"},
-      {"paged_stash", "is not built"},
       {"deterministic", "a real device refuses it"},
       {"deterministic_attention", "decides the order of sums on GPUs alone"},
       {"attention_kernels", "of a simulation: changes times alone"},

@@ -275,8 +275,10 @@ std::string framework_of(std::size_t number, const Point& point) {
   return name == "internevo-2023" && one_op ? "mbench" : name;
 }
 
+// Tensors with room for the rows of all ranks are as long whatever comes; into pages not all may fit.
 bool sizes_follow_data(const Point& p) {
-  return strategies::reads_rows(p) && p.ep > 1;
+  const bool room_for_all = p.expert_rank_capacity >= static_cast<double>(p.ep) && p.paged_stash == 0;
+  return strategies::reads_rows(p) && p.ep > 1 && !room_for_all;
 }
 
 // Ends the job where ranks wait for each other for ever, and says in which layout.

@@ -68,6 +68,17 @@ TEST_CASE("the rows of all layouts", "[.]") {
   if (first_rank()) REQUIRE(file);
 }
 
+TEST_CASE("a step whose experts get more rows than they have room for is run again, and reported") {
+  for (const Layout& layout : layouts()) {
+    if (layout.point.expert_rank_capacity == 0) continue;
+    const PointResult result = run_layout(layout.point);
+    if (!first_rank()) continue;
+    INFO(describe(layout));
+    CHECK((result.reason.find("steps were run again without") != std::string::npos) ==
+          (layout.name.find("run again") != std::string::npos));
+  }
+}
+
 TEST_CASE("recompute changes no bit") {
   for (const Graph graph : {Graph::eager, Graph::fused}) {
     for (const std::string family : {"gpt", "bert"}) {

@@ -323,16 +323,6 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
         "precision.fp8_parameters with precision nvfp4 (Megatron-Core's --fp4-param-gather) is not built into this "
         "binary, need precision.fp8_parameters false");
   CHECK(why(R"("attention": "flash")") == "");
-  const auto of_experts = [](const std::string& fields) {
-    const auto refusal = strategies::why_not(point_of(R"({"model": "mixtral-bytes-4m", "seq": 64, )" + fields + "}"));
-    REQUIRE(refusal);
-    CHECK(refusal->outcome == Outcome::unsupported);
-    return refusal->reason;
-  };
-  CHECK(of_experts(R"("expert_rank_capacity": 1.5)") ==
-        "expert_rank_capacity 1.5 is not built into this binary, need expert_rank_capacity 0");
-  CHECK(of_experts(R"("expert_rank_capacity": 1.5, "paged_stash": 1.1)") ==
-        "paged_stash 1.1 is not built into this binary, need paged_stash 0 and expert_rank_capacity 0");
   CHECK(why(R"("placement": "cyclic")") ==
         "placement cyclic is for simulation only, and the device is cpu, need block");
   CHECK(why(R"("background_load": 0.5, "device": "cuda")") ==

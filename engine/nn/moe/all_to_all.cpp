@@ -49,7 +49,10 @@ void AllToAll::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, 
   const std::vector<std::int64_t> mine =
       shares_.read(c, counts, pairs, false, [](std::int64_t expert) { return expert; });
   shares_.note_load(c, mine);
-  if (ranks == 1) return cut_to(mine, 0, here, saved.sizes, saved.rows);
+  if (ranks == 1) {
+    saved.sizes.offsets = offsets_of(mine, 0, here);
+    return cut_to(saved.sizes, saved.rows);
+  }
   const std::int64_t rank = c.groups.over({Axis::ep}).rank();
   const Tensor theirs = exchanged(c, counts, {ranks, here});
   std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks), 0);

@@ -37,7 +37,7 @@ std::vector<std::int64_t> ExpertShares::read(Context& c, const Tensor& counts, s
     c.device.read(counts, std::as_writable_bytes(std::span(values)));
     return values;
   }
-  c.device.read(counts, 0);
+  if (c.expert_room() == 0) c.device.read(counts, 0);  // else a framework's GEMMs find them on the device
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::int64_t e = expert_of(static_cast<std::int64_t>(i));
     values[i] = pairs * (e + 1) / experts_ - pairs * e / experts_;
@@ -60,14 +60,17 @@ bool ExpertShares::waits(const Context& c) const {
 }
 
 void ExpertShares::note_load(Context& c, const std::vector<std::int64_t>& counts) const {
-  if (c.device.real() && mode_.routing == Routing::learned) c.router_load.add(counts);
+  if (c.device.real() && mode_.routing == Routing::learned && !c.rerun) c.router_load.add(counts);
 }
 
-void cut_to(const std::vector<std::int64_t>& counts, std::int64_t first, std::int64_t here, ExpertRows& sizes,
-            Permutation::Saved& rows) {
-  sizes.offsets.assign(1, 0);
+std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& counts, std::int64_t first, std::int64_t here) {
+  std::vector<std::int64_t> offsets(1, 0);
   for (std::int64_t e = first; e < first + here; ++e)
-    sizes.offsets.push_back(sizes.offsets.back() + counts[static_cast<std::size_t>(e)]);
+    offsets.push_back(offsets.back() + counts[static_cast<std::size_t>(e)]);
+  return offsets;
+}
+
+void cut_to(const ExpertRows& sizes, Permutation::Saved& rows) {
   // At least one row, though it be padding.
   rows.pairs = rows.pairs.slice(0, std::max<std::int64_t>(sizes.offsets.back(), 1));
 }

@@ -39,8 +39,9 @@ class ExpertShares {
   double imbalance_;  // rows of this rank, were it the fullest, over the mean: in simulation
 };
 
-// Rows of the experts from `first` on, where `counts` of all experts are known. Only so many of the pairs are of experts here.
-void cut_to(const std::vector<std::int64_t>& counts, std::int64_t first, std::int64_t here, ExpertRows& sizes,
-            Permutation::Saved& rows);
+// Of the experts from `first` on, where `counts` of all experts are known: the first row of each, and the end.
+std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& counts, std::int64_t first, std::int64_t here);
+// Leaves as many pairs as there are rows.
+void cut_to(const ExpertRows& sizes, Permutation::Saved& rows);
 
 }  // namespace mbench

@@ -152,6 +152,7 @@ Tensor Experts::gradient_of_activation(Context& c, Tensor dnarrow, Saved& saved,
 Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const {
   saved.weights = std::move(weights);
   if (fp8_1_) return forward_in_fp8(c, rows, std::move(x), saved);
+  c.stash.settle();
   const std::int64_t n = x.shape()[0];
   const auto first = [&] {
     const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
@@ -169,12 +170,15 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   if (adapter_2_) saved.low_2 = adapter_2_->forward(c, rows, saved.narrow, y);
   add_bias(c, rows, fc2_bias_, y, saved.weights, share_of_bias_);
   if (activation_checkpoint_.drop(saved.narrow)) saved.unweighted.reset();
+  const std::int64_t used = rows.each > 0 ? rows.each * count() : rows.offsets.back();
+  saved.stashed = c.stash.keep(c.device, used, {saved.x, saved.wide, saved.narrow, saved.unweighted});
   return y;
 }
 
 Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
   if (fp8_1_) return backward_in_fp8(c, rows, std::move(dy), saved, dweights);
   c.offload.bring_back(c.device, saved.activation_group);
+  c.stash.bring_back(c.device, saved.stashed);
   Tensor dwide, of_bias = bias_gradients(c, rows, dy, saved);
   {
     Tensor narrow = activated_again(c, saved);
@@ -192,6 +196,7 @@ Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& s
   if (adapter_1_) adapter_1_->backward(c, rows, dwide, saved.x, std::exchange(saved.low_1, Tensor()), dx);
   c.weight_gradient([this, &c, rows, x = saved.x, dwide] { add_gradient_by_expert(c, x, *fc1_, dwide, rows); });
   saved.x.reset();
+  c.stash.fetch_next(c.device);
   return dx;
 }
 
@@ -333,6 +338,25 @@ Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Sa
   const Tensor x = std::exchange(saved.x, Tensor());
   if (adapter_1_) adapter_1_->backward(c, all, dwide, x, std::exchange(saved.low_1, Tensor()), dx);
   return dx;
+}
+
+// The input, fc1's output, fc2's input, and the activation before the rows' weights where no kernel does both.
+std::vector<std::int64_t> stashed_row_bytes(const Plan& plan) {
+  const auto size = static_cast<std::int64_t>(size_of(plan.precision.model)),
+             etp = std::int64_t{plan.mesh.size(Axis::etp)};
+  const bool all_recompute = std::ranges::all_of(plan.recompute, [](Regions r) { return r.has(Region::moe_act); });
+  for (std::int64_t i = 0; i < plan.model.layers; ++i)
+    for (const BranchSpec& branch : layer_of(plan.model, i).branches) {
+      const auto* moe = std::get_if<MoeSpec>(&branch.mixer);
+      if (!moe) continue;
+      const MlpSpec& expert = moe->expert;
+      std::vector<std::int64_t> all{expert.fc1.in * size, expert.fc1.out / etp * size};
+      if (all_recompute) return all;
+      all.push_back(expert.fc2.in / etp * size);
+      if (plan.keeps().weights_within_experts && !is_gated(expert.activation)) all.push_back(all.back());
+      return all;
+    }
+  return {};
 }
 
 }  // namespace mbench

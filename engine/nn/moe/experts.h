@@ -26,6 +26,7 @@ class Experts {
     // In FP8, in place of the input and the activation's output: those of each expert, transposed.
     std::vector<ops::Fp8Operand> fp8_x, fp8_narrow;
     int fc1_group = -1, activation_group = -1;  // of what of it is on the host
+    int stashed = -1;                           // of what of it is in pages
   };
   // `drop`: whether the output of the activation is dropped, to be recomputed from its input.
   Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop = {});
@@ -68,5 +69,8 @@ class Experts {
   const Nf4Weights* nf4_ = nullptr;  // that keeps the weights in 4 bits
   std::optional<Fp8Gemms> fp8_1_, fp8_2_;
 };
+
+// Of each tensor that PagedStash has of a layer's experts, the bytes of a row.
+std::vector<std::int64_t> stashed_row_bytes(const Plan& plan);
 
 }  // namespace mbench

@@ -1,5 +1,6 @@
 #include "engine/nn/moe/flex.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace mbench {
@@ -36,8 +37,10 @@ std::unique_ptr<TokenDispatcher::Saved> Flex::preprocess(Context& c, const Micro
   const std::int64_t tokens = visits.rows.shape().rows() * shares.ranks();
   // Without values experts have their share, however few tokens come.
   const std::int64_t share = (tokens * shares.active() + shares.experts() - 1) / shares.experts();
+  std::int64_t most = shares.fullest(share) * shares.here();
+  if (c.expert_room() > 0) most = std::max(most, visits.room * shares.active());
   const Tensor rows = RankVisits::of_received(c, experts.shape(), DType::i64, visits, "rows of tokens");
-  own_.plan(c, experts, rows, tokens, shares.fullest(share) * shares.here(), false, *saved);
+  own_.plan(c, experts, rows, tokens, most, false, *saved);
   if (load) *load = own_.load(c, own.experts);
   return saved;
 }

@@ -9,9 +9,9 @@ namespace mbench {
 
 void OwnExperts::plan(Context& c, const Tensor& experts, const Tensor& rows, std::int64_t tokens, std::int64_t most,
                       bool waits, TokenDispatcher::Saved& saved) const {
-  const std::int64_t here = shares_.here(), capacity = shares_.capacity(tokens);
-  ops::DispatchPlan plan = permutation_.plan(
-      c, experts, rows, here, capacity, capacity > 0 ? here * capacity : std::max(experts.numel(), most), saved.rows);
+  const std::int64_t here = shares_.here(), capacity = shares_.capacity(tokens), room = c.expert_room();
+  most = std::max(capacity > 0 ? here * capacity : std::max(experts.numel(), most), room);
+  ops::DispatchPlan plan = permutation_.plan(c, experts, rows, here, capacity, most, saved.rows);
   plan.first = c.groups.over({Axis::ep}).rank() * here;
   run(c.device, plan);
   saved.sizes.each = capacity;
@@ -19,6 +19,16 @@ void OwnExperts::plan(Context& c, const Tensor& experts, const Tensor& rows, std
     read_sizes(c, plan.counts, tokens * shares_.active(), saved);
   else if (waits && shares_.waits(c))
     ExpertShares::wait(c, plan.counts);
+  if (room > 0) fit_into_room(c, room, saved);
+}
+
+// Rows beyond it are dropped, the last experts' first, as HybridEP drops them.
+void OwnExperts::fit_into_room(Context& c, std::int64_t room, TokenDispatcher::Saved& saved) {
+  saved.rows.pairs = saved.rows.pairs.slice(0, room);
+  for (std::int64_t& offset : saved.sizes.offsets) {
+    c.over_budget = c.over_budget || (offset > room && c.device.real());
+    offset = std::min(offset, room);
+  }
 }
 
 void OwnExperts::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, TokenDispatcher::Saved& saved) const {
@@ -29,7 +39,9 @@ void OwnExperts::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs
   }
   const std::vector<std::int64_t> read = shares_.read(c, all, pairs, true, [](std::int64_t expert) { return expert; });
   shares_.note_load(c, read);
-  cut_to(read, c.groups.over({Axis::ep}).rank() * shares_.here(), shares_.here(), saved.sizes, saved.rows);
+  saved.sizes.offsets = offsets_of(read, c.groups.over({Axis::ep}).rank() * shares_.here(), shares_.here());
+  // Only so many of the pairs are of experts here.
+  if (c.expert_room() == 0) cut_to(saved.sizes, saved.rows);
 }
 
 Router::Load OwnExperts::load(Context& c, const Tensor& chosen) const {

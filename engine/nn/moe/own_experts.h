@@ -28,6 +28,8 @@ class OwnExperts {
  private:
   // As AllToAll's.
   void read_sizes(Context& context, const Tensor& counts, std::int64_t pairs, TokenDispatcher::Saved& saved) const;
+  // Makes the rows as many as there is room for (ExpertRoom), and takes note where more came.
+  static void fit_into_room(Context& context, std::int64_t room, TokenDispatcher::Saved& saved);
 
   ExpertShares shares_;
   Permutation permutation_;

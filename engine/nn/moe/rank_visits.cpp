@@ -45,7 +45,10 @@ void RankVisits::plan(Context& c, const Tensor& experts, RankWay& way) const {
   way.send = visits;
   way.receive.assign(visits.size(), fullest(visits[static_cast<std::size_t>(peers.rank())]));
   way.room = std::max<std::int64_t>(1, ranks_ * fullest(*std::max_element(visits.begin(), visits.end())));
-  if (!balanced_ || (c.keeps().reads_expert_rows && !c.plan.capture)) read_counts(c, plan.counts, way);
+  const std::int64_t room = this->room(c, tokens);
+  way.room = std::max(way.room, room);
+  if (!balanced_ || (c.keeps().reads_expert_rows && !c.plan.capture && room == 0))
+    read_counts(c, plan.counts, room, way);
   way.sent = sum_of(way.send);
   way.received = sum_of(way.receive);
   way.pairs = plan.pairs.slice(0, way.sent);
@@ -53,23 +56,28 @@ void RankVisits::plan(Context& c, const Tensor& experts, RankWay& way) const {
   way.node_rows = nodes > 1 && ranks_ % nodes == 0 ? sum_of(ops::balanced_visits(tokens, choice_, nodes)) : way.sent;
 }
 
+// A token that comes has a row at least, so that no more come than the experts have room for.
+std::int64_t RankVisits::room(const Context& c, std::int64_t tokens) const {
+  return std::min(c.expert_room(), ranks_ * tokens);
+}
+
 std::int64_t RankVisits::fullest(std::int64_t rows) const {
   return static_cast<std::int64_t>(std::llround(imbalance_ * static_cast<double>(rows)));
 }
 
-void RankVisits::read_counts(Context& c, const Tensor& counts, RankWay& way) const {
+void RankVisits::read_counts(Context& c, const Tensor& counts, std::int64_t room, RankWay& way) const {
   const Tensor theirs =
       c.device.empty(counts.shape(), DType::i64, Category::activations, "tokens that come from each rank");
   c.groups.over({Axis::ep}).run(comm::AllToAll{counts, theirs});
   if (!c.device.real()) {
-    c.device.read(theirs, 0);
+    if (room == 0) c.device.read(theirs, 0);  // else a framework's kernels find them on the device
     return;
   }
   std::vector<std::int64_t> receive = values_of(c, theirs);
   if (balanced_) return;
   way.send = values_of(c, counts);
   way.receive = std::move(receive);
-  way.room = std::max<std::int64_t>(1, sum_of(way.receive));
+  way.room = std::max({std::int64_t{1}, sum_of(way.receive), room});
 }
 
 Tensor RankVisits::of_received(Context& c, Shape row, DType dtype, const RankWay& way, std::string_view what) {

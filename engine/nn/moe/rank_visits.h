@@ -16,7 +16,8 @@ struct RankWay {
   Tensor pairs;  // [sent] i64: each row's token and slot
   std::vector<std::int64_t> send, receive;  // rows to and from each rank
   std::int64_t sent = 0, received = 0;      // of all of them
-  std::int64_t room = 1;       // the most rows that come to any rank, at least one: the size of tensors of them
+  // The most rows that come to any rank, at least one, or with ExpertRoom the most that there is room for: the size of tensors of them.
+  std::int64_t room = 1;
   std::int64_t node_rows = 0;  // rows sent, one for each node that a token visits
 };
 
@@ -55,7 +56,9 @@ class RankVisits {
  private:
   // The rows of a rank that has `rows` on average, were it the fullest.
   std::int64_t fullest(std::int64_t rows) const;
-  void read_counts(Context& context, const Tensor& counts, RankWay& way) const;
+  void read_counts(Context& context, const Tensor& counts, std::int64_t room, RankWay& way) const;
+  // The rows that tensors have room for, of `tokens` tokens of each rank; 0: as many as come.
+  std::int64_t room(const Context& context, std::int64_t tokens) const;
   // The tensors' rows for each rank, at the other ranks: one exchange.
   std::vector<Tensor> send(Context& context, const std::vector<Tensor>& tensors, const RankWay& way,
                            Context::Way own) const;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/nn/layers/residual.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/route.h"
 #include "engine/ops/router_correction.h"
 #include "engine/ops/run.h"
@@ -56,12 +57,18 @@ void Router::count(Context& c, const Load& load, Saved& saved) const {
   const std::int64_t tokens = load.tokens * together.size();
   if (losses_.balance > 0 || losses_.z > 0) saved.counts = load.counts, saved.counted = tokens;
   if (!correction_) return;
+  // A step that is run again counts anew.
+  if (c.rerun && !std::exchange(counted_in_rerun_, true)) {
+    run(c.device, ops::Fill{load_, 0});
+    counted_ = 0;
+  }
   run(c.device, ops::AddCounts{load.counts, load_});
   counted_ += tokens;
 }
 
 void Router::after_step(Context& c) const {
   if (!correction_) return;
+  counted_in_rerun_ = false;
   Group& replicas = c.groups.over(kBatchAxes);
   replicas.run(comm::AllReduce{load_});
   const std::int64_t pairs = std::exchange(counted_, 0) * replicas.size() * active_;

@@ -49,6 +49,7 @@ class Router {
   float speed_ = 0;
   Tensor correction_, load_;
   mutable std::int64_t counted_ = 0;  // tokens in load_; a layer that is computed again counts its tokens again
+  mutable bool counted_in_rerun_ = false;
 };
 
 }  // namespace mbench

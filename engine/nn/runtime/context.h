@@ -12,6 +12,7 @@
 #include "engine/nn/linear/fp8_tensor.h"
 #include "engine/nn/runtime/activation_offload.h"
 #include "engine/nn/runtime/groups.h"
+#include "engine/nn/runtime/paged_stash.h"
 #include "engine/nn/runtime/part_graphs.h"
 #include "engine/ops/arguments.h"
 #include "engine/plan/plan.h"
@@ -39,6 +40,7 @@ class GlobalBuffer {
 struct RouterLoad {
   double sum = 0, largest = 0;
   std::int64_t count = 0;
+  std::int64_t reruns = 0;  // steps that were run again because more rows came than there was room for
   // counts: [experts], the tokens of each.
   void add(std::span<const std::int64_t> counts);
 };
@@ -77,8 +79,13 @@ struct Context {
   enum class Way { forward, backward } way = Way::forward;
   Fiber* fiber = nullptr;
   std::uint64_t roundings = 0;  // operands of NVFP4 that were rounded at random in this step
+  PagedStash stash{};
+  // With ExpertRoom: whether more rows came to this rank in this step than it has room for, and whether the step is run again.
+  bool over_budget = false, rerun = false;
 
   const Keeps& keeps() const { return plan.keeps(); }
+  // The rows that a rank's experts have room for; 0: as many as come.
+  std::int64_t expert_room() const { return rerun ? 0 : plan.expert_room.rows; }
   const TrainingPlan& training() const { return plan.training; }
   float dropout() const { return plan.training.dropout; }
   DType dtype() const { return plan.precision.model; }
