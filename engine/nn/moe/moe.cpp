@@ -47,6 +47,7 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
     : experts_number_(spec.experts),
       active_(spec.active),
       mode_(plan.router),
+      weighs_inputs_(spec.routing.weighted == Weighted::input),
       equal_(plan.equal_shares),
       imbalance_(std::min(plan.routing_imbalance, static_cast<double>(plan.mesh.size(Axis::ep)))),
       communication_(plan.ep_communication),
@@ -58,7 +59,7 @@ Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions d
       counted_apart_(
           sequence_axes(own_ ? plan.hidden.value : plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       router_(store, plan, spec),
-      experts_(store, plan, spec.expert, drop),
+      experts_(store, plan, spec.expert, spec.routing.weighted, drop),
       exchange_(plan),
       router_captured_(plan.captured.has(CapturedPart::moe_router)),
       preprocess_captured_(plan.captured.has(CapturedPart::moe_preprocess) &&
@@ -206,6 +207,10 @@ Tensor Moe::weights_of_rows(Context& c, Saved& saved) const {
   return rows;
 }
 
+bool Moe::weights_go(const Context& c) const {
+  return c.keeps().weights_within_experts || weighs_inputs_;
+}
+
 void Moe::charge_sending(Context& c) const {
   if (communication_ != EpCommunication::all_gather) c.device.host_work(HostWork::moe);
 }
@@ -274,7 +279,7 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
   narrow.reset();
   auto travelling = exchange_.send(c, std::move(rows), experts_.count(), saved.way, Towards::experts);
   ExpertExchange::Travelling weights;
-  const bool within = c.keeps().weights_within_experts;
+  const bool within = weights_go(c);
   if (within) weights = exchange_.send(c, weights_of_rows(c, saved), experts_.count(), saved.way, Towards::experts);
   Tensor shared;
   if (shared_) shared = shared_forward(c, batch, std::move(x), saved);
@@ -311,7 +316,7 @@ Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique
   Tensor dsum = communicate(c, sums_.backward, up_ ? up_->backward(c, dy, saved.up) : dy);
   if (visits_) dsum = visits_->to_ranks(c, dsum, saved.visits);
   const Shape whole = dsum.shape();
-  const bool within = c.keeps().weights_within_experts;
+  const bool within = weights_go(c);
   Tensor dweights =
       visits_ ? RankVisits::of_received(c, saved.rows.shape(), DType::f32, saved.visits, "gradient of weights")
               : c.device.empty(saved.rows.shape(), DType::f32, Category::activations, "gradient of weights");

@@ -58,6 +58,7 @@ class Moe final : public Mixer {
   Tensor shared_backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved) const;
   // What a dispatcher that sends rows costs a framework's host in addition to its ops, in forward and in backward.
   void charge_sending(Context& context) const;
+  bool weights_go(const Context& context) const;  // to the experts, with the rows
   // Plans where the chosen pairs go, and saves the plan.
   void plan_dispatch(Context& context, const MicroBatch& batch, const Tensor& experts, Saved& saved) const;
   // The same for sizes that follow the data, from the plan's counts: the host waits for them.
@@ -80,8 +81,9 @@ class Moe final : public Mixer {
 
   std::int64_t experts_number_, active_;
   RouterMode mode_;
-  bool equal_;        // with balanced routing: experts have as many rows each
-  double imbalance_;  // rows of this rank, were it the fullest, over the mean: in simulation
+  bool weighs_inputs_;  // the router's weights multiply what experts read, so they go to them
+  bool equal_;          // with balanced routing: experts have as many rows each
+  double imbalance_;    // rows of this rank, were it the fullest, over the mean: in simulation
   EpCommunication communication_;
   bool own_;                  // the plan is only of this rank's own experts, and of all tokens that come to it
   Transition tokens_, sums_;  // hidden activations to where they are dispatched; summed outputs back
