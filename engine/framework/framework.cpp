@@ -89,6 +89,8 @@ UnfusedOps read_unfused(const json& value, const std::string& where) {
     UnfusedOp op;
     op.calls = static_cast<int>(
         read_int(reader.require("calls", "how many kernels stand for the op"), reader.path("calls"), 0, 1000));
+    if (const json* extra = reader.find("extra_calls"))
+      op.extra_calls = static_cast<int>(read_int(*extra, reader.path("extra_calls"), 0, 1000));
     op.traffic = traffic("traffic", 1);
     op.traffic_f32 = traffic("traffic_f32", op.traffic);
     read_string(reader.require("source", "where that stands"), reader.path("source"));

@@ -44,9 +44,10 @@ struct FrameworkMemory {
 };
 
 // What runs where the engine runs one op: so many kernels, each a call of the host, that move so many times the op's bytes. A traffic in
-// f32 of its own, where casts fall away. With no kernel the op is part of another.
+// f32 of its own, where casts fall away. With no kernel the op is part of another. `extra_calls`: what the host takes on top of a call for
+// each, in calls.
 struct UnfusedOp {
-  int calls = 1;
+  int calls = 1, extra_calls = 0;
   double traffic = 1, traffic_f32 = 1;
 };
 using UnfusedOps = std::map<std::string, UnfusedOp, std::less<>>;  // by the engine's name of the op

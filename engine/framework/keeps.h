@@ -50,12 +50,16 @@ struct Keeps {
   bool reads_expert_rows = false;  // the host waits for the rows of experts even with balanced routing / not
   bool reads_token_map =
       false;  // the host waits three times forward and once backward where received tokens become rows / not
+  bool reads_gate_offset =
+      false;  // the host waits where the offset of a clamped gate is copied to the device, with experts' weights of rows / not
   bool deterministic_attention =
       true;  // gradients of fused attention are summed in a fixed order / in the order in which parts arrive
   bool unfused_norm =
       false;  // RMS norms by small ops, which keep an f32 copy of their input and what gamma multiplies / by a kernel
   bool unfused_swiglu =
       false;  // gates' activations are tensors of their own, and kept / part of the multiplication's kernel
+  bool gated_scan =
+      false;  // Mamba-2's scan multiplies its output by the gates, which the norm then keeps / the norm's kernel does
   bool copied_gathers =
       false;  // sharded weights are gathered into one tensor and copied to others of their own / used where they arrive
   bool captured_inputs =
@@ -93,9 +97,11 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"forwarding_kernels", &Keeps::forwarding_kernels},
     {"reads_expert_rows", &Keeps::reads_expert_rows},
     {"reads_token_map", &Keeps::reads_token_map},
+    {"reads_gate_offset", &Keeps::reads_gate_offset},
     {"deterministic_attention", &Keeps::deterministic_attention},
     {"unfused_norm", &Keeps::unfused_norm},
     {"unfused_swiglu", &Keeps::unfused_swiglu},
+    {"gated_scan", &Keeps::gated_scan},
     {"copied_gathers", &Keeps::copied_gathers},
     {"captured_inputs", &Keeps::captured_inputs},
     {"chunked_loss", &Keeps::chunked_loss},

@@ -50,6 +50,8 @@ constexpr Choices<RouterScore, 2> kRouterScores = {
     {{"softmax", RouterScore::softmax}, {"sigmoid", RouterScore::sigmoid}}};
 constexpr Choices<GroupScore, 2> kGroupScores = {{{"best", GroupScore::best}, {"best_two", GroupScore::best_two}}};
 
+constexpr Choices<Weighted, 2> kWeighted = {{{"output", Weighted::output}, {"input", Weighted::input}}};
+
 PartField also(const char* key, PartField part) {
   part.also = key;
   return part;
@@ -227,6 +229,7 @@ void read_routing(ModelParts& parts, const json& value, const std::string& where
     r.chosen_groups = read_int(*given, object.path("chosen_groups"), 1, r.groups);
   if (const json* given = object.find("group_score"))
     r.group_score = read_choice(*given, object.path("group_score"), kGroupScores);
+  if (const json* given = object.find("weighted")) r.weighted = read_choice(*given, object.path("weighted"), kWeighted);
   object.refuse_unknown();
   parts.routing = r;
 }
@@ -235,6 +238,7 @@ json write_routing(const ModelParts& parts) {
   const RoutingSpec& r = parts.routing;
   json out = {{"score", name_of(r.score)}, {"normalise", r.normalise}};
   for (const RoutingNumber& n : kRoutingNumbers) out[n.key] = r.*n.field;
+  if (r.weighted != Weighted::output) out["weighted"] = name_of(r.weighted);
   if (r.groups == 1) return out;
   out["groups"] = r.groups;
   out["chosen_groups"] = r.chosen_groups;
@@ -389,6 +393,9 @@ std::string_view name_of(RouterScore v) {
 }
 std::string_view name_of(GroupScore v) {
   return choice_name(v, kGroupScores);
+}
+std::string_view name_of(Weighted v) {
+  return choice_name(v, kWeighted);
 }
 
 }  // namespace mbench

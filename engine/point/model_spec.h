@@ -41,6 +41,7 @@ enum class AttentionForm { multi_head, latent };              // keys and values
 enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
 enum class RouterScore { softmax, sigmoid };                  // of the logits of an MoE's router
 enum class GroupScore { best, best_two };  // of a group of experts: its largest score, or its two largest
+enum class Weighted { output, input };     // what of an expert its weight for a token multiplies; the input in Llama 4
 
 std::string_view name_of(NormKind);
 std::string_view name_of(NormPlace);
@@ -52,6 +53,7 @@ std::string_view name_of(AttentionForm);
 std::string_view name_of(Objective);
 std::string_view name_of(RouterScore);
 std::string_view name_of(GroupScore);
+std::string_view name_of(Weighted);
 
 // Rotary positions (Su et al. 2021): pair i of a head's n rotary columns rotates by position / base^(2 i / n). With a factor, sequences
 // longer than `original_positions` rotate by smaller angles.
@@ -110,6 +112,7 @@ struct RoutingSpec {
   // Balancing without a loss (DeepSeek-V3): a correction is added to each score, for the choice only. After every step it moves by this
   // much, up where an expert got less than the mean, down where it got more.
   double correction_speed = 0;
+  Weighted weighted = Weighted::output;
   bool operator==(const RoutingSpec&) const = default;
 };
 

@@ -228,10 +228,12 @@ void read_routing(Reading& r) {
              kind = r.value("--moe-router-load-balancing-type", "aux_loss"),
              coefficient = r.value("--moe-aux-loss-coeff", 0), z_loss = r.value("--moe-z-loss-coeff"),
              speed = r.value("--moe-router-bias-update-rate", 0.001);
-  const bool pre = r.flag("--moe-router-pre-softmax"), biased = r.flag("--moe-router-enable-expert-bias");
+  const bool pre = r.flag("--moe-router-pre-softmax"), biased = r.flag("--moe-router-enable-expert-bias"),
+             inputs = r.flag("--moe-apply-probs-on-input");
   if (!r.get("model.experts")) return;
   if (score != "softmax" && score != "sigmoid") r.lack("--moe-router-score-function", "another score");
   r.set("model.routing.score", score);
+  if (inputs) r.set("model.routing.weighted", "input");
   r.set("model.routing.normalise", !(pre && score == "softmax"));
   r.set("model.routing.scale", scale.is_null() ? json(1) : scale);
   const bool losses = kind == "aux_loss" || kind == "seq_aux_loss" || kind == "global_aux_loss";
@@ -253,6 +255,7 @@ void write_routing(Writing& w) {
   if (score != "softmax") w.put("--moe-router-score-function", score);
   if (score == "softmax" && w.at("model.routing.normalise") == false) w.put("--moe-router-pre-softmax", true);
   if (w.number("model.routing.scale") != 1) w.put("--moe-router-topk-scaling-factor", w.at("model.routing.scale"));
+  if (w.at("model.routing.weighted") == "input") w.put("--moe-apply-probs-on-input", true);
   w.put("--moe-router-load-balancing-type", w.number("model.routing.balance_loss") > 0 ? "aux_loss" : "none");
   if (w.number("model.routing.balance_loss") > 0) w.put("--moe-aux-loss-coeff", w.at("model.routing.balance_loss"));
   if (w.number("model.routing.z_loss") > 0) w.put("--moe-z-loss-coeff", w.at("model.routing.z_loss"));

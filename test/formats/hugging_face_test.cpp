@@ -220,6 +220,7 @@ TEST_CASE("Hugging Face: layers that differ are rules of layers") {
   CHECK_FALSE(first.contains("layers_of"));
   const ordered_json scout = {{"model_type", "llama4_text"}, {"use_qk_norm", false}, {"interleave_moe_layer_step", 2}};
   CHECK(rules(scout) == json::parse(R"([{"every": 4, "from": 3, "position": "none"}, {"every": 2, "experts": 0}])"));
+  CHECK(imported(scout).spec.at("model").at("routing").at("weighted") == "input");
   // Chunks of attention: a sequence is no longer than one.
   CHECK(imported(scout).spec.at("model").at("positions") == 8192);
   CHECK(imported(scout, {"attention_chunk_size"}).spec.at("model").at("positions") == 131072);

@@ -325,7 +325,7 @@ TEST_CASE("Megatron: experts") {
                "--moe-router-score-function sigmoid --moe-router-enable-expert-bias --moe-router-num-groups 4 "
                "--moe-router-group-topk 2 --moe-token-dispatcher-type alltoall\n"
                "--moe-router-topk-scaling-factor 2.5 --moe-aux-loss-coeff 1e-4 --moe-router-load-balancing-type "
-               "seq_aux_loss --moe-router-force-load-balancing");
+               "seq_aux_loss --moe-router-force-load-balancing --moe-apply-probs-on-input");
   CHECK(p.model.experts == 8);
   CHECK(p.model.active_experts == 4);
   CHECK(p.model.expert_ffn == 32);
@@ -337,6 +337,7 @@ TEST_CASE("Megatron: experts") {
   CHECK(routing.chosen_groups == 2);
   CHECK(routing.group_score == GroupScore::best_two);
   CHECK(routing.scale == 2.5);
+  CHECK(routing.weighted == Weighted::input);
   CHECK(routing.correction_speed == 0.001);
   CHECK(routing.balance_loss == 1e-4);
   CHECK(str(p.router) == "balanced");

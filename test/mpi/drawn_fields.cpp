@@ -340,7 +340,7 @@ const json& drawn_models() {
     {"family": "llama", "kv_heads": 8, "rope": {"base": 500, "scaling": {"factor": 8, "low_frequency_factor": 1, "high_frequency_factor": 4,
      "original_positions": 16}}},
     {"family": "mixtral", "ffn": 64, "experts": 8, "active_experts": 2, "kv_heads": 4, "routing": {"score": "sigmoid", "normalise": false,
-     "scale": 1.5, "groups": 4, "chosen_groups": 2, "group_score": "best_two", "correction_speed": 0.01}},
+     "scale": 1.5, "groups": 4, "chosen_groups": 2, "group_score": "best_two", "correction_speed": 0.01, "weighted": "input"}},
     {"family": "llama", "norm": "layer_norm", "activation": "squared_relu", "bias": true, "tied_embedding": true},
     {"family": "llama", "kv_heads": 2, "bias": ["qkv"], "activation": "geglu_erf", "causal": false},
     {"family": "llama", "kv_heads": 4, "activation": "geglu", "tied_embedding": true, "embedding_scale": 8, "norm_place": "sandwich",

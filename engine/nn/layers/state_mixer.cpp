@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/ops/causal_conv.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/gated_norm.h"
 #include "engine/ops/run.h"
 
@@ -126,6 +127,10 @@ Tensor StateMixer::scan_back(Context& c, const Tensor& dy, const Inputs& in, con
 }
 
 Tensor StateMixer::normed(Context& c, Saved& saved) const {
+  if (mamba() && c.keeps().gated_scan) {
+    saved.gated = c.activation(saved.y.shape(), "scan output times gates");
+    run(c.device, ops::Copy{saved.y, saved.gated});
+  }
   const Tensor y = c.activation(saved.y.shape(), "gated norm");
   saved.rstd = c.device.empty({saved.y.numel() / norm_width()}, DType::f32, Category::activations, "norm rstd");
   run(c.device,
@@ -161,7 +166,7 @@ Tensor StateMixer::backward(Context& c, const MicroBatch&, Tensor dy, std::uniqu
   Tensor din = c.activation(saved.gates.shape(), "gradient of gates, inputs, B, C and steps");
   run(c.device, ops::GatedNormGrad{d, saved.y, saved.gates, gamma_->value, saved.rstd, d, din, gradient_of(gamma_),
                                    norm_width(), mamba()});
-  saved.y.reset(), saved.rstd.reset();
+  saved.y.reset(), saved.rstd.reset(), saved.gated.reset();
   const ScanShare share(c, spec_, saved.gates.shape());
   saved.gates.reset();
   if (!share.whole()) d = share.gradient_to_heads(c, d);

@@ -17,8 +17,9 @@ class StateMixer final : public Mixer {
     // [seq, batch, local groups, width]: what the first projection made. Where heads travel, its gates and what this rank scans; else
     // both are all of it.
     Tensor gates, scanned;
-    Tensor y;     // [seq, batch, local groups, heads' columns]: the scan's output
-    Tensor rstd;  // of the gated norm
+    Tensor y;      // [seq, batch, local groups, heads' columns]: the scan's output
+    Tensor rstd;   // of the gated norm
+    Tensor gated;  // stands for the norm's input, where the framework's scan multiplies by the gates
     std::vector<Tensor*> inputs() override { return {&in_linear.x}; }
   };
   StateMixer(ParameterStore& store, const Plan& plan, const StateMixerSpec& spec, Regions drop);

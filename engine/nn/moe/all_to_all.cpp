@@ -10,7 +10,7 @@ using Towards = RowExchange::Towards;
 
 AllToAll::AllToAll(const Plan& plan, const MoeSpec& spec)
     : shares_(plan, spec),
-      permutation_(spec.active),
+      permutation_(plan, spec),
       ways_(plan, spec),
       counted_along_(sequence_axes(plan.role(spec.expert.fc1.role).consumed.value, plan.mesh)),
       exchange_(shares_.ranks(), shares_.here()),
@@ -72,7 +72,7 @@ RowsInFlight AllToAll::dispatch(Context& c, const MicroBatch& batch, Tensor x, T
   }
   x.reset();
   RowsInFlight sent{exchange_.send(c, std::move(rows), saved.way, Towards::experts), {}, Context::Way::forward};
-  if (c.keeps().weights_within_experts)
+  if (permutation_.weights_go())
     sent.weights = exchange_.send(c, permutation_.permute_weights(c, saved.rows), saved.way, Towards::experts);
   return sent;
 }
@@ -99,7 +99,7 @@ RowsInFlight AllToAll::combine_backward(Context& c, Tensor dsum, TokenDispatcher
 TokenDispatcher::Gradients AllToAll::dispatch_backward(Context& c, const MicroBatch& batch, Tensor drows,
                                                        Tensor dweights_of_rows, TokenDispatcher::Saved& kept) const {
   auto& saved = static_cast<Saved&>(kept);
-  const bool within = c.keeps().weights_within_experts;
+  const bool within = permutation_.weights_go();
   const auto send_weights = [&] { return exchange_.send(c, std::move(dweights_of_rows), saved.way, Towards::tokens); };
   RowExchange::InFlight rows = exchange_.send(c, std::move(drows), saved.way, Towards::tokens), weights;
   // While another micro batch goes on, both travel.

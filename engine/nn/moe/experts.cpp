@@ -41,8 +41,9 @@ ops::RowsOfExperts rows_of(const ExpertRows& rows) {
 
 }  // namespace
 
-Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
+Experts::Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Weighted weighted, Regions drop)
     : activation_(spec.activation),
+      weighted_(weighted),
       activation_checkpoint_(drop.has(Region::moe_act)),
       fc1_piece_(plan, OffloadedPart::expert_fc1),
       activation_piece_(plan, OffloadedPart::moe_act),
@@ -98,6 +99,8 @@ Tensor Experts::activated(Context& c, Saved& saved) const {
     Shape shape = saved.wide.shape();
     shape[-1] /= 2;
     const Tensor y = c.activation(shape, "weighted swiglu output");
+    const bool clamped = activation_ == Activation::clamped_swiglu;
+    if (clamped && c.keeps().reads_gate_offset && !c.plan.capture) c.device.synchronize();
     run(c.device, ops::SwiGlu{saved.wide, Tensor(), y, saved.weights, Tensor(), gate_of(activation_)});
     return y;
   }
@@ -150,6 +153,23 @@ Tensor Experts::gradient_of_activation(Context& c, Tensor dnarrow, Saved& saved,
 }
 
 Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const {
+  if (weighted_ == Weighted::output || !weights) return forward_of(c, rows, std::move(x), std::move(weights), saved);
+  Tensor scaled = c.activation(x.shape(), "weighted input of experts");
+  run(c.device, ops::ScaleRows{x, weights, scaled});
+  saved.unscaled = std::move(x), saved.scales = std::move(weights);
+  return forward_of(c, rows, std::move(scaled), Tensor(), saved);
+}
+
+Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
+  Tensor dx = backward_of(c, rows, std::move(dy), saved, dweights);
+  if (!saved.scales) return dx;
+  const Tensor x = std::exchange(saved.unscaled, Tensor()), weights = std::exchange(saved.scales, Tensor());
+  dweights = c.device.empty(weights.shape(), DType::f32, Category::activations, "gradient of rows' weights");
+  run(c.device, ops::ScaleRowsGrad{dx, x, weights, dx, dweights});
+  return dx;
+}
+
+Tensor Experts::forward_of(Context& c, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const {
   saved.weights = std::move(weights);
   if (fp8_1_) return forward_in_fp8(c, rows, std::move(x), saved);
   c.stash.settle();
@@ -175,7 +195,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
   return y;
 }
 
-Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
+Tensor Experts::backward_of(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
   if (fp8_1_) return backward_in_fp8(c, rows, std::move(dy), saved, dweights);
   c.offload.bring_back(c.device, saved.activation_group);
   c.stash.bring_back(c.device, saved.stashed);

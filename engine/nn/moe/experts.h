@@ -15,21 +15,23 @@ namespace mbench {
 class Nf4Weights;
 
 // y = fc2(activation(fc1(x))), every row by its expert: grouped GEMMs. With weights, a number for each row, fc2's GEMM
-// computes fc2(weight * activation(fc1(x))). Biases, where experts have them, are added by ops of their own.
+// computes fc2(weight * activation(fc1(x))), or where the model weighs inputs fc1's fc1(weight * x). Biases, where
+// experts have them, are added by ops of their own.
 class Experts {
  public:
   struct Saved {
-    Tensor x, wide, narrow;  // the input, fc1's output, fc2's input unless that is dropped
-    Tensor low_1, low_2;     // of adapters
-    Tensor weights;          // [rows, 1] f32, where there are some
-    Tensor unweighted;       // the activation before the weights, where no kernel does both
+    Tensor x, wide, narrow;   // the input, fc1's output, fc2's input unless that is dropped
+    Tensor low_1, low_2;      // of adapters
+    Tensor weights;           // [rows, 1] f32, where there are some
+    Tensor unscaled, scales;  // the input before the weights and these, where they multiply it
+    Tensor unweighted;        // the activation before the weights, where no kernel does both
     // In FP8, in place of the input and the activation's output: those of each expert, transposed.
     std::vector<ops::Fp8Operand> fp8_x, fp8_narrow;
     int fc1_group = -1, activation_group = -1;  // of what of it is on the host
     int stashed = -1;                           // of what of it is in pages
   };
   // `drop`: whether the output of the activation is dropped, to be recomputed from its input.
-  Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop = {});
+  Experts(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Weighted weighted, Regions drop = {});
   // x: [rows, hidden], the rows of an expert one after the other, experts in order.
   Tensor forward(Context& context, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const;
   // `dweights` gets the gradient of the weights, if there are some.
@@ -38,6 +40,9 @@ class Experts {
   std::int64_t count() const { return fc1_->local[0]; }  // on this rank
 
  private:
+  // The same once the input is weighted, if it is.
+  Tensor forward_of(Context& context, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const;
+  Tensor backward_of(Context& context, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const;
   Tensor forward_in_fp8(Context& context, const ExpertRows& all, Tensor x, Saved& saved) const;
   Tensor backward_in_fp8(Context& context, const ExpertRows& all, Tensor dy, Saved& saved, Tensor& dweights) const;
   void add_bias(Context& context, const ExpertRows& rows, const Parameter* bias, const Tensor& y, const Tensor& weights,
@@ -60,6 +65,7 @@ class Experts {
   Tensor gradient_of_activation(Context& context, Tensor dnarrow, Saved& saved, Tensor& dweights) const;
 
   Activation activation_;
+  Weighted weighted_;
   Checkpoint activation_checkpoint_;
   OffloadedPiece fc1_piece_, activation_piece_;
   Parameter *fc1_, *fc2_;

@@ -16,7 +16,7 @@ std::vector<Tensor*> Moe::Saved::inputs() {
 
 Moe::Moe(ParameterStore& store, const Plan& plan, const MoeSpec& spec, Regions drop)
     : router_(store, plan, spec),
-      experts_(store, plan, spec.expert, drop),
+      experts_(store, plan, spec.expert, spec.routing.weighted, drop),
       dispatcher_(make_dispatcher(plan, spec)),
       router_captured_(plan.captured.has(CapturedPart::moe_router)) {
   route_.joined = true;

@@ -51,8 +51,7 @@ Router::Load OwnExperts::load(Context& c, const Tensor& chosen) const {
 RowsInFlight OwnExperts::dispatch(Context& c, const Tensor& tokens, TokenDispatcher::Saved& saved) const {
   saved.rows.tokens = tokens.shape();
   RowsInFlight rows{RowExchange::InFlight(permutation_.permute(c, tokens, saved.rows)), {}};
-  if (c.keeps().weights_within_experts)
-    rows.weights = RowExchange::InFlight(permutation_.permute_weights(c, saved.rows));
+  if (permutation_.weights_go()) rows.weights = RowExchange::InFlight(permutation_.permute_weights(c, saved.rows));
   return rows;
 }
 

@@ -9,7 +9,7 @@ namespace mbench {
 class OwnExperts {
  public:
   OwnExperts(const Plan& plan, const MoeSpec& spec)
-      : shares_(plan, spec), permutation_(spec.active), counted_along_(sequence_axes(plan.hidden.value, plan.mesh)) {}
+      : shares_(plan, spec), permutation_(plan, spec), counted_along_(sequence_axes(plan.hidden.value, plan.mesh)) {}
   const ExpertShares& shares() const { return shares_; }
   const Permutation& permutation() const { return permutation_; }
 

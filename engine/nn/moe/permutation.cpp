@@ -15,6 +15,10 @@ Tensor integers(Context& c, const Shape& shape, std::string_view what) {
 
 }  // namespace
 
+Permutation::Permutation(const Plan& plan, const MoeSpec& spec)
+    : active_(spec.active),
+      weights_go_(plan.keeps().weights_within_experts || spec.routing.weighted == Weighted::input) {}
+
 ops::DispatchPlan Permutation::plan(Context& c, const Tensor& experts, const Tensor& rows, std::int64_t here,
                                     std::int64_t capacity, std::int64_t most, Saved& saved) const {
   ops::DispatchPlan plan;
@@ -52,14 +56,14 @@ Tensor Permutation::permute_weights(Context& c, Saved& saved) const {
 }
 
 void Permutation::unpermute(Context& c, Tensor made, const Tensor& sum, Saved& saved) const {
-  if (c.keeps().weights_within_experts) return run(c.device, ops::DispatchGrad{made, saved.rows, sum});
+  if (weights_go_) return run(c.device, ops::DispatchGrad{made, saved.rows, sum});
   run(c.device, ops::Combine{made, saved.rows, saved.weights, sum});
   saved.output = std::move(made);
 }
 
 Tensor Permutation::unpermute_backward(Context& c, const Tensor& dsum, const Tensor& dweights, Saved& saved) const {
   Tensor made;
-  if (c.keeps().weights_within_experts) {
+  if (weights_go_) {
     made = c.activation({saved.pairs.numel(), dsum.shape().cols()}, "gradient of experts' outputs");
     run(c.device, ops::Dispatch{dsum, saved.pairs, active_, made});
   } else {

@@ -1,5 +1,5 @@
 // Tokens of a rank to rows by expert and back, which Megatron-Core calls permute and unpermute. A token has a row for each of its experts
-// that counts here. Where the framework has weights within experts, they are permuted too and what comes back is summed as it is.
+// that counts here. Where weights go to the experts, they are permuted too and what comes back is summed as it is.
 #pragma once
 #include "engine/nn/moe/expert_gemms.h"
 #include "engine/ops/dispatch_plan.h"
@@ -14,7 +14,9 @@ class Permutation {
     Tensor output;       // of the experts, a row for each that was dispatched, where weights multiply it
     Shape tokens{};      // [..., width]
   };
-  explicit Permutation(std::int64_t active) : active_(active) {}
+  Permutation(const Plan& plan, const MoeSpec& spec);
+  // Whether weights go to the experts, with the rows: where the framework has them within experts, or the model multiplies inputs by them.
+  bool weights_go() const { return weights_go_; }
 
   // The op that plans it, not run yet, for experts [..., k] i64. `here`: how many of them have rows; `most`: rows that there is room for;
   // `rows`: for Saved::rows.
@@ -39,6 +41,7 @@ class Permutation {
 
  private:
   std::int64_t active_;
+  bool weights_go_;
 };
 
 }  // namespace mbench

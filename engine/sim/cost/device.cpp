@@ -1,5 +1,7 @@
 #include "engine/sim/cost/device.h"
 
+#include <optional>
+
 #include "engine/ops/epilogue.h"
 #include "engine/ops/ops.h"
 #include "engine/sim/play/ticks.h"
@@ -118,16 +120,61 @@ double unfused_seconds(CostModel& costs, const Op& op, const UnfusedOp& unfused,
   return costs.streaming_seconds(op.cost(), unfused);
 }
 
+// Kinds of an op that a framework may run otherwise than the rest of it. Its file names them where it does.
+constexpr std::string_view kWeightedBias = "weighted_expert_bias", kWeightedBiasGrad = "weighted_expert_bias_grad",
+                           kClampedGate = "clamped_swiglu", kClampedGateGrad = "clamped_swiglu_grad";
+
+template <class Op>
+std::string_view kind_of(const Op&) {
+  return Op::name;
+}
+std::string_view kind_of(const ops::ExpertBias& op) {
+  return op.weights ? kWeightedBias : op.name;
+}
+std::string_view kind_of(const ops::ExpertBiasGrad& op) {
+  return op.weights ? kWeightedBiasGrad : op.name;
+}
+std::string_view kind_of(const ops::SwiGlu& op) {
+  return op.gate == ops::Gate::clamped ? kClampedGate : op.name;
+}
+std::string_view kind_of(const ops::SwiGluGrad& op) {
+  return op.gate == ops::Gate::clamped ? kClampedGateGrad : op.name;
+}
+
+// How often the calls come: those for biases of experts once for each expert.
+template <class Op>
+int times_of(const Op&) {
+  return 1;
+}
+int times_of(const ops::ExpertBias& op) {
+  return static_cast<int>(op.bias.shape()[0]);
+}
+int times_of(const ops::ExpertBiasGrad& op) {
+  return static_cast<int>(op.dbias.shape()[0]);
+}
+
+// What the framework runs in place of the op; nothing where it is one kernel there too.
+template <class Op>
+std::optional<UnfusedOp> unfused_of(const CostModel& costs, const Op& op) {
+  const UnfusedOp* found = costs.unfused(kind_of(op));
+  if (!found) found = costs.unfused(Op::name);
+  if (!found) return std::nullopt;
+  UnfusedOp all = *found;
+  all.calls *= times_of(op), all.extra_calls *= times_of(op);
+  return all;
+}
+
 }  // namespace
 
 bool can_be_unfused(std::string_view op) {
-  return streams(AllOps(), op);
+  return streams(AllOps(), op) || op == kWeightedBias || op == kWeightedBiasGrad || op == kClampedGate ||
+         op == kClampedGateGrad;
 }
 
 template <class Op>
 void SimDevice::charge(const Op& op) {
   if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name.data());
-  if (const UnfusedOp* unfused = costs_ ? costs_->unfused(Op::name) : nullptr)
+  if (const std::optional<UnfusedOp> unfused = costs_ ? unfused_of(*costs_, op) : std::nullopt)
     return charge_unfused(*unfused, unfused_seconds(*costs_, op, *unfused, parts_of_call()), op.cost(), part_of<Op>(),
                           Op::name);
   const bool called = charges_kernel();
@@ -189,7 +236,7 @@ void SimDevice::charge_unfused(const UnfusedOp& op, double takes, const Cost& co
                                std::string_view name) {
   if (op.calls == 0) return;
   const bool called = charges_kernel();
-  if (called && op.calls > 1) host_work(HostWork::call, op.calls - 1);
+  if (const int calls = op.calls - 1 + op.extra_calls; called && calls > 0) host_work(HostWork::call, calls);
   const double seconds = whole_ticks(takes);
   if (action_events_) return record_kernel(name.data(), seconds, cost, part, called);
   if (!clock_) return;

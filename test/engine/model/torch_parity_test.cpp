@@ -198,6 +198,19 @@ TEST_CASE("tiny Mixtral, Qwen3 and DeepSeek with experts train as in transformer
   }
 }
 
+// Weights of experts' inputs, layers without positions and layers without experts.
+TEST_CASE("tiny Llama 4 trains as in transformers") {
+  const Fixture fixture("llama4_odd");
+  for (const Graph graph : {Graph::fused, Graph::megatron_core})
+    check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
+}
+
+// Biases of queries, keys and values, a gated GELU behind a scaled embedding, a gated shared expert of its own width.
+TEST_CASE("tiny Qwen2, Gemma and Qwen2-MoE train as in transformers") {
+  for (const char* name : {"qwen2_odd", "gemma_odd", "qwen2_moe_odd"})
+    check_training(Fixture(name), Graph::fused, AttentionKind::core, {1e-5, 1e-5, 1e-5});
+}
+
 // Biases of experts and of their router, a clamped SwiGLU.
 TEST_CASE("tiny GPT-OSS trains as in transformers") {
   const Fixture fixture("gpt_oss_odd");
@@ -220,6 +233,7 @@ TEST_CASE("tiny Mamba-2, Nemotron-H and Qwen3-Next train as in transformers") {
     for (const Graph graph : {Graph::eager, Graph::fused})
       check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
   }
+  check_training(Fixture("nemotron_h_odd"), Graph::megatron_core, AttentionKind::core, {1e-5, 1e-5, 1e-5});
 }
 
 // Losses are about 11: relative 9e-6 is 1e-4 absolute.

@@ -1,5 +1,6 @@
 #include "engine/nn/moe/moe.h"
 
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -91,6 +92,32 @@ TEST_CASE("mixture of experts: gradients of biases by differences, and the same 
     }
     for (std::size_t i = 0; i < outputs[0].size(); ++i) CHECK(outputs[0][i] == Approx(outputs[1][i]).margin(1e-5));
   }
+}
+
+TEST_CASE("mixture of experts: weights of inputs, gradients by differences, and other sums than weights of outputs") {
+  std::vector<Floats> outputs;
+  for (const Weighted weighted : {Weighted::input, Weighted::output})
+    for (const Graph graph : {Graph::fused, Graph::megatron_core}) {
+      Point p = mixture("balanced");
+      ModelParts parts = p.model.parts();
+      parts.routing.score = RouterScore::sigmoid;
+      parts.routing.weighted = weighted;
+      parts.bias = true;
+      p.model.own_parts = parts;
+      p.framework = keeps(graph);
+      INFO(name_of(graph) << ", " << name_of(weighted));
+      if (weighted == Weighted::input) check_differences(p);
+      ModuleTest t(p);
+      const Moe moe(t.store, t.plan, mixture_of(t));
+      t.allocate_parameters();
+      outputs.push_back(t.get(through(t, moe, t.batch(), t.random({6, 2, 16}))));
+    }
+  double apart = 0;
+  for (std::size_t i = 0; i < outputs[0].size(); ++i) {
+    CHECK(outputs[0][i] == Approx(outputs[1][i]).margin(1e-5));
+    apart = std::max(apart, std::abs(static_cast<double>(outputs[0][i] - outputs[2][i])));
+  }
+  CHECK(apart > 1e-3);
 }
 
 // An adapter for each expert, and for the shared one: what a weight W + scale B A would make.

@@ -159,7 +159,7 @@ TEST_CASE("sizes of heads that do not fit one another are refused with their pla
 }
 
 TEST_CASE("presets of published decoders have their published number of parameters") {
-  // Of the published weights, tied tables counted once and no words added.
+  // Of the published weights, tied tables counted once and no words added. The last six are as transformers counts its classes.
   const std::pair<const char*, std::int64_t> published[] = {
       {"gpt2-124m", 124439808},           {"qwen2.5-0.5b", 494032768},
       {"qwen2.5-1.5b", 1543714304},       {"qwen2.5-3b", 3085938688},
@@ -187,7 +187,10 @@ TEST_CASE("presets of published decoders have their published number of paramete
       {"smollm2-360m", 361821120},        {"smollm2-1.7b", 1711376384},
       {"smollm3-3b", 3075098624},         {"yi-34b", 34388917248},
       {"internlm2-7b", 7737708544},       {"glm-4-9b", 9399951360},
-      {"glm-4-9b-0414", 9400279040}};
+      {"glm-4-9b-0414", 9400279040},      {"gemma-3-4b", 3880263168},
+      {"gemma-3-12b", 11766034176},       {"gemma-3-27b", 27009346304},
+      {"glm-4.5-air", 106852245504},      {"glm-4.5", 352797814784},
+      {"kimi-k2", 1026408209408}};
   for (const auto& [name, count] : published) {
     INFO(name);
     CHECK(parameter_count(find_preset(name, "test"), 1, 1) == count);

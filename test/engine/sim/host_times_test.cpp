@@ -85,6 +85,48 @@ TEST_CASE("what a framework runs by several kernels is as many calls of the host
   CHECK(std::llround((with_all - seconds(p, framework)) * ideal_machine().host.speed) == 8 * (2 * 8 + 1));
 }
 
+TEST_CASE(
+    "biases of experts are calls for each expert, and kinds of an op that the framework's file names have their own") {
+  Point p = mixture();  // 8 layers with 4 experts, 8 micro batches
+  ModelParts parts = p.model.parts();
+  parts.bias.experts = true;
+  parts.activation = Activation::clamped_swiglu;
+  p.model.own_parts = parts;
+  p.framework = keeps(Graph::megatron_core);
+  Framework framework = ideal_framework();
+  framework.host.work[HostWork::call] = 1;
+  const auto calls = [&, before = seconds(p, framework)](const UnfusedOps& ops) {
+    framework.unfused = ops;
+    return std::llround((seconds(p, framework) - before) * ideal_machine().host.speed);
+  };
+  // The second GEMM's biases are multiplied by the weights of rows, the first one's are not.
+  CHECK(calls({{"weighted_expert_bias", {.calls = 3}}}) == 8 * 8 * (3 * 4 - 1));
+  CHECK(calls({{"expert_bias", {.calls = 2}}}) == 8 * 8 * 2 * (2 * 4 - 1));
+  CHECK(calls({{"expert_bias", {.calls = 1}}, {"weighted_expert_bias_grad", {.calls = 2, .extra_calls = 1}}}) ==
+        8 * 8 * (3 + 3 + 3 * 4 - 1));
+  CHECK(calls({{"clamped_swiglu", {.calls = 3}}, {"swiglu", {.calls = 9}}}) == 8 * 8 * (3 - 1));
+  CHECK(calls({{"swiglu_grad", {.calls = 2, .extra_calls = 5}}}) == 8 * 8 * (2 - 1 + 5));
+}
+
+TEST_CASE("the host waits in each expert block where the offset of a clamped gate is copied to the device") {
+  Point p = mixture();
+  ModelParts parts = p.model.parts();
+  parts.activation = Activation::clamped_swiglu;
+  p.model.own_parts = parts;
+  p.framework = keeps(Graph::megatron_core), p.device = "sim:1";
+  Machine waits = ideal_machine();
+  waits.host.synchronize = 1;
+  const double clamped = seconds(p, ideal_framework(), waits);
+  parts.activation = Activation::swiglu;
+  p.model.own_parts = parts;
+  CHECK(std::llround(clamped - seconds(p, ideal_framework(), waits)) == 8 * 8);
+  p.recompute = Recompute::full;
+  const double once = seconds(p, ideal_framework(), waits);
+  parts.activation = Activation::clamped_swiglu;
+  p.model.own_parts = parts;
+  CHECK(std::llround(seconds(p, ideal_framework(), waits) - once) == 2 * 8 * 8);
+}
+
 TEST_CASE("a scan that is several kernels keeps the time of its GEMMs, and its calls are the host's") {
   Point p = gpt();
   p.model.family = "mamba2", p.model.hybrid_pattern = "MMMMMMMM";
