@@ -31,6 +31,10 @@ TEST_CASE("Megatron: every published point that flags can say goes out and comes
       {"automodel-lora-llama3-8b-h100-1", "adapters, which Megatron-Bridge has and Megatron-LM has not"},
       {"mlperf-v5.1-lora70b-h200-16", "adapters, which NeMo has"},
       {"automodel-qwen3-30b-h100-8", "PyTorch's FSDP2, which NeMo AutoModel has"},
+      {"bridge-26.02-gpt-oss-120b-b200-64", "YaRN, which Megatron-Bridge has"},
+      {"bridge-26.02-gpt-oss-120b-gb200-64", "YaRN, which Megatron-Bridge has"},
+      {"bridge-26.02-gpt-oss-120b-h100-64", "YaRN, which Megatron-Bridge has"},
+      {"card-gpt-oss-120b-gb200-64", "YaRN, which Megatron-Bridge has"},
       {"ci-gpt3-mcore-te-tp2-pp2-mla", "layer norms of latents"},
       {"ci-gpt3-mcore-te-tp4-pp1-resume-torch-dist-qk-layernorm-test-mode", "layer norms of queries and keys"}};
   int said = 0, others = 0;
