@@ -44,8 +44,8 @@ MaybeFault refuse_capacity(const Point& p) {
   if (p.ep == 1)
     return infeasible({kNoRoom}, "expert_rank_capacity {} with ep 1: all rows of a rank are its own", capacity);
   if (capacity < 1)
-    return infeasible({kNoRoom}, "expert_rank_capacity {}: some rank gets the mean, and every step is run again",
-                      capacity);
+    return infeasible({one_of("expert_rank_capacity", "1.5")},
+                      "expert_rank_capacity {}: some rank gets the mean, and every step is run again", capacity);
   if (p.routing_imbalance > capacity)
     return infeasible({one_of("routing_imbalance", "1"), kNoRoom},
                       "expert_rank_capacity {} with routing_imbalance {}: every step is run again", capacity,

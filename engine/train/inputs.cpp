@@ -134,7 +134,7 @@ void StepInputs::write(MicroBatch& batch, int micro, float loss_scale) {
     ahead.gradient_scale = batch.gradient_scale * static_cast<float>(depth_share);
   if (is_replicated(context_)) return write_of_all(batch, micro);
   if (!loader_) return;
-  HostBatch host = loader_->take(context_.step, micro);
+  HostBatch host = context_.rerun ? loader_->again(context_.step, micro) : loader_->take(context_.step, micro);
   const auto put = [&](const Tensor& t, const auto& values) { device_.write(t, bytes_of(values)); };
   // Of a value for each position, those of this rank's share.
   const auto put_rows = [&](const Tensor& t, const auto& values) {

@@ -28,6 +28,8 @@ class Loader {
 
   // The next one, which is `micro` of `step`; waits for it. Throws what making it threw.
   HostBatch take(std::int64_t step, int micro);
+  // One that was taken, for a step that is run again.
+  HostBatch again(std::int64_t step, int micro) const { return make_(step, micro); }
 
   static constexpr std::uint64_t kAhead = 2;  // PyTorch's prefetch_factor
 

@@ -27,11 +27,15 @@ TEST_CASE("static room for experts, and pages, where Megatron-Core has them") {
   CHECK_THAT(why(R"("paged_stash": 1.1)"), Contains("paged_stash 1.1 without expert_rank_capacity"));
   CHECK_THAT(why(room + R"(, "ep_communication": "all_to_all")"), Contains("whose tensors follow the rows"));
   CHECK_THAT(why(room + R"(, "ep": 1)"), Contains("with ep 1"));
-  CHECK_THAT(why(R"("expert_rank_capacity": 0.5)"), Contains("every step is run again, need expert_rank_capacity 0"));
+  CHECK_THAT(why(R"("expert_rank_capacity": 0.5)"), Contains("some rank gets the mean, and every step is run again"));
   CHECK_THAT(why(room + on_h100 + R"(, "routing_imbalance": 1.6)"), Contains("routing_imbalance 1.6: every step"));
-  CHECK_THAT(why(both + on_h100 + R"(, "routing_imbalance": 1.2)"), Contains("paged_stash 1.1 with routing_imbalance"));
-  CHECK_THAT(why(room + on_h100 + R"(, "index_map_fusion": false)"), Contains("index_map_fusion false"));
-  CHECK_THAT(why(room + on_h100 + R"(, "grouped_experts": false)"), Contains("grouped_experts false"));
+  CHECK_THAT(
+      why(R"("expert_rank_capacity": 2, "paged_stash": 1.1, "routing_imbalance": 1.9)" + on_h100),
+      Contains("paged_stash 1.1 with routing_imbalance 1.9, 18 pages of 64 rows on stage 0 where 24 are in use"));
+  for (const std::string option : {"index_map_fusion", "grouped_experts"})
+    CHECK_THAT(why(room + R"(, "device": "sim:8xH100-SXM5-80GB", "framework": {"preset": "megatron-core", ")" + option +
+                   R"(": false})"),
+               Contains(option + " false"));
   CHECK_THAT(why(both + R"(, "recompute": "full")"), Contains("keeps nothing within experts"));
   CHECK_THAT(why(both + R"(, "offload_activations": "moe_act")"), Contains("which takes the same tensors"));
   CHECK_THAT(why(room + R"(, "router": "balanced", "precision": "fp8")"), Contains("with precision fp8 is not built"));

@@ -50,6 +50,7 @@ void RankVisits::plan(Context& c, const Tensor& experts, RankWay& way) const {
   if (!balanced_ || (c.keeps().reads_expert_rows && !c.plan.capture && room == 0))
     read_counts(c, plan.counts, room, way);
   way.sent = sum_of(way.send);
+  way.sent_room = room > 0 ? tokens * std::min(active_, std::int64_t{ranks_}) : way.sent;
   way.received = sum_of(way.receive);
   way.pairs = plan.pairs.slice(0, way.sent);
   const std::int64_t nodes = ranks_ / peers.ranks_on_node();
@@ -87,6 +88,10 @@ Tensor RankVisits::of_received(Context& c, Shape row, DType dtype, const RankWay
 
 namespace {
 
+Tensor of_sent(Context& c, std::int64_t width, DType dtype, const RankWay& way, std::string_view what) {
+  return c.device.empty({way.sent_room, width}, dtype, Category::activations, what).slice(0, way.sent);
+}
+
 // Where a forward and a backward take turns, the other goes on while these travel.
 void exchange(Context& c, const std::vector<comm::Parcel>& parcels, const std::vector<std::int64_t>& send,
               const std::vector<std::int64_t>& receive, std::int64_t node_rows, Context::Way own) {
@@ -105,7 +110,7 @@ std::vector<Tensor> RankVisits::send(Context& c, const std::vector<Tensor>& tens
   std::vector<comm::Parcel> parcels;
   for (const Tensor& x : tensors) {
     const Shape row{way.sent, x.shape().cols()};
-    const Tensor rows = c.device.empty(row, x.dtype(), Category::activations, "tokens to ranks");
+    const Tensor rows = of_sent(c, row[1], x.dtype(), way, "tokens to ranks");
     run(c.device, ops::Dispatch{x, way.pairs, active_, rows, c.keeps().forwarding_kernels});
     arrived.push_back(of_received(c, row, x.dtype(), way, "tokens of other ranks"));
     parcels.push_back({rows, arrived.back().slice(0, way.received)});
@@ -138,7 +143,7 @@ std::vector<Tensor> RankVisits::back(Context& c, std::vector<Tensor> made, const
   std::vector<comm::Parcel> parcels;
   for (Tensor& x : made) {
     const std::int64_t width = x.shape().cols();
-    const Tensor rows = c.device.empty({way.sent, width}, x.dtype(), Category::activations, "tokens back from ranks");
+    const Tensor rows = of_sent(c, width, x.dtype(), way, "tokens back from ranks");
     parcels.push_back({x.view({x.shape().rows(), width}).slice(0, way.received), rows});
     x.reset();
   }

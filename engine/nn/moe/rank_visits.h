@@ -16,6 +16,7 @@ struct RankWay {
   Tensor pairs;  // [sent] i64: each row's token and slot
   std::vector<std::int64_t> send, receive;  // rows to and from each rank
   std::int64_t sent = 0, received = 0;      // of all of them
+  std::int64_t sent_room = 0;  // the size of tensors of sent rows: with ExpertRoom the most that there can be
   // The most rows that come to any rank, at least one, or with ExpertRoom the most that there is room for: the size of tensors of them.
   std::int64_t room = 1;
   std::int64_t node_rows = 0;  // rows sent, one for each node that a token visits

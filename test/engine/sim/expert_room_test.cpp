@@ -53,5 +53,6 @@ TEST_CASE("pages hold the rows in use, and copies take time") {
   // Each layer but one is copied twice in each of two micro batches, read and written.
   const double seconds = 3 * 2 * 2 * 2 * rows * row / (0.9 * 3.35e12);
   CHECK(with.ms - without.ms > 0.5 * seconds * 1e3);
-  CHECK(with.ms - without.ms < 3 * seconds * 1e3);
+  // And the host launches 36 copies of three tensors, which it is not ahead of.
+  CHECK(with.ms - without.ms < 3 * seconds * 1e3 + 36 * 0.1);
 }
