@@ -16,11 +16,17 @@ constexpr double kLevel = 1 - RatioBootstrap::kConfidence;
 // that drifts.
 constexpr double kDriftTime = 2.5;
 constexpr double kLeastShift = 2.0 / 3, kNoDrift = 3.0 / 2;  // of the threshold
-constexpr double kMoreSamples = 2;                           // times as many show states that last half a run
-constexpr double kLikelier = 2.3;                            // ten times, as a logarithm
+constexpr double kOwnRanges = 3;    // what drifts by d within a run differs between two by several times d only rarely
+constexpr double kMoreSamples = 2;  // times as many show states that last half a run
+constexpr double kLikelier = 2.3;   // ten times, as a logarithm
+constexpr double kPatience = 10;    // so many times the samples nobody takes: less noise is cheaper
+
 std::string samples_text(const TimeEvidence& e, double need) {
-  need = std::max(need, static_cast<double>(e.samples) + 5);
-  return fmt::format("; about {:.0f} {} would decide", std::ceil(need / 10) * 10, e.unit);
+  const double samples = static_cast<double>(e.samples);
+  need = std::ceil(std::max(need, samples + 5) / 10) * 10;
+  if (need > 1000 && need > kPatience * samples)
+    return fmt::format("; it would take about {:.0f} {}, or a quieter machine", need, e.unit);
+  return fmt::format("; about {:.0f} {} would decide", need, e.unit);
 }
 
 // How many samples would make the interval narrower than the threshold, so that it cannot hold both claims.
@@ -53,6 +59,21 @@ std::string drift_text(const TimeEvidence& e) {
       e.unit, e.samples, e.independent, TimeEvidence::kLeastIndependent, std::ceil(need / 10) * 10, e.unit);
 }
 
+// How far apart the samples of a run lie, but for a tenth on either side: stalls and spikes are no drift.
+double range_of_sorted(const std::vector<double>& samples) {
+  const std::size_t outer = samples.size() / 10;
+  return std::log(samples[samples.size() - 1 - outer] / samples[outer]);
+}
+
+// A change so large that no drift explains it, however few samples a drifting run is worth.
+bool outgrows_drift(const TimeEvidence& e, double threshold) {
+  const double shift = std::abs(std::log(e.shift));
+  if (shift < kNoDrift * std::log1p(threshold)) return false;
+  const double half = std::sqrt(1 + threshold);
+  const bool separate = e.shift > 1 ? e.least_ratio > half : e.most_ratio < 1 / half;
+  return separate || shift >= kOwnRanges * e.range;
+}
+
 }  // namespace
 
 TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<double>& baseline) {
@@ -83,6 +104,7 @@ TimeEvidence TimeTest::weigh(const std::vector<double>& now, const std::vector<d
   e.ratio = e.now / e.baseline;
   e.least_ratio = x.front() / y.back();
   e.most_ratio = x.back() / y.front();
+  e.range = std::max(range_of_sorted(x), range_of_sorted(y));
   e.interval = bootstrap_.interval(x, y, interval_widening);
   e.p_value = ranks_.p_value(x, y, rank_widening);
   e.least_p_value = ranks_.least_p_value(x.size(), y.size());
@@ -154,12 +176,8 @@ TimeJudgement judge_median(const TimeEvidence& e, double p_value, double thresho
   const double correction = e.p_value > 0 ? p_value / e.p_value : 1;
   if (p_value >= kLevel && e.least_p_value * correction >= kLevel)
     return {TimeVerdict::ambiguous, "too few samples for so many points" + points_advice(e, correction)};
-  // Where every sample of one side lies half the threshold beyond every one of the other, and the shift is 3/2 of it, drift is no
-  // explanation.
-  const double half = std::sqrt(high);
-  const bool apart = (above ? e.least_ratio > half : e.most_ratio < 1 / half) &&
-                     std::abs(std::log(e.shift)) >= kNoDrift * std::log(high);
-  if (e.drifts && !apart && e.independent < TimeEvidence::kLeastIndependent) return {TimeVerdict::ambiguous, drift};
+  if (e.drifts && e.independent < TimeEvidence::kLeastIndependent && !outgrows_drift(e, threshold))
+    return {TimeVerdict::ambiguous, drift};
   if (is_doubtful(e)) return {TimeVerdict::ambiguous, doubt_text(e)};
   if (p_value >= kLevel)
     return {TimeVerdict::ambiguous,

@@ -8,8 +8,9 @@
 //   faster     The same the other way round.
 //
 //   ambiguous  Neither is refuted: the interval holds both. Or the samples are too few: less than 5 on a side, or a drift that
-//              leaves less than 8 independent ones. They are enough if all of one side lie t/2 beyond all of the other, and the shift
-//              is 3/2 t. Or levels last within a run, and two runs may differ as much by chance (wander.h).
+//              leaves less than 8 independent ones. They are enough for a shift of 3/2 t, if all of one side lie t/2
+//              beyond all of the other. So they are if the shift is three times the range of either run. Or levels last
+//              within a run, and two runs may differ as much by chance (wander.h).
 //
 // So where the interval is narrower than t, a step that became slower by t is "slower" and one that did not change is "same". A change
 // between 2/3 t and t may be called either. Samples that drift are worth fewer independent ones (autocorrelation_time), which widens
@@ -30,6 +31,7 @@
 // No run is "faster" whose own mean, of all its steps, is longer by 2/3 t: a few stalls may cost more than the other steps save.
 #pragma once
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +52,7 @@ struct TimeEvidence {
   double now = 0, baseline = 0;            // medians
   double ratio = 1, shift = 1;             // of medians; by Hodges and Lehmann
   double least_ratio = 1, most_ratio = 1;  // of any sample to any other
+  double range = 0;  // of the run that varies more, logarithm; without a tenth of the samples on either side
   Interval interval;
   double p_value = 1, least_p_value = 1;  // least: the smallest that so many samples can give
   std::size_t samples = 0;                // on the smaller side

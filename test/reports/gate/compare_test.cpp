@@ -151,6 +151,24 @@ TEST_CASE("time: a slow-down of samples that drift is no verdict") {
   CHECK_THAT(time.reason, Contains("drift"));
 }
 
+TEST_CASE("time: a change that outgrows the drift of both runs is one, though single steps overlap") {
+  const auto judged = [](double level) {
+    ResultFile now = one(), base = one();
+    std::vector<double> drifting, noisy;
+    for (int i = 0; i < 30; ++i)
+      drifting.push_back(level + 4 * std::sin(i / 8.0)), noisy.push_back(i == 7 ? 300 : 100 + 3 * std::sin(2.4 * i));
+    now.points[0].iteration_ms = statistics_of(drifting);
+    base.points[0].iteration_ms = statistics_of(noisy);
+    return metric(compare_results(now, base, {}), "time");
+  };
+  CHECK(judged(175).verdict == Verdict::slower);
+  CHECK(judged(57).verdict == Verdict::faster);
+  // Beyond the threshold, but within three times what either drifts by.
+  const MetricComparison little = judged(112);
+  CHECK(little.verdict == Verdict::ambiguous);
+  CHECK_THAT(little.reason, Contains("drift"));
+}
+
 TEST_CASE("too few samples are ambiguous, however large the change") {
   ResultFile now = one(), base = one();
   now.points[0].iteration_ms = statistics_of(around(300, 4));
