@@ -1,4 +1,4 @@
-// Recognises that memory stands as it stood some micro batches before: on a pipeline's last stage, where blocks of a micro batch soon lie
+// Recognises that memory stands as it stood some micro batches before. On a pipeline's last stage the blocks of a micro batch soon lie
 // where those of the one before lay. While the schedule repeats itself, so does the allocator. With several micro batches in flight best
 // fit rarely comes back to the same places.
 #pragma once
