@@ -34,8 +34,11 @@ struct Candidate {
   Score score;
   std::size_t number = 0;  // in the order of the space, which decides ties
   double joules = 0;       // as an outline has them, 0 before
-  enum class Known { lower_bound, traffic, actions, close_bound, outline } known = Known::lower_bound;
+  double held_mib = 0;     // by the allocator of the rank that has most handed out, once known
+  enum class Known { lower_bound, traffic, actions, close_bound, outline, held } known = Known::lower_bound;
   double mib() const { return lower_bound.total_bytes() / kMiB; }
+  // The least that a simulation can find that it needs.
+  double needs_mib() const { return std::max(mib(), held_mib); }
 };
 
 std::string decided_by(int rank, Category category) {
@@ -269,7 +272,7 @@ class Search {
   Score score_of(const Candidate& c) const {
     const LowerBound& b = c.lower_bound;
     return score(options_.objective,
-                 {b.seconds * 1e3, c.mib(), c.point.world(),
+                 {b.seconds * 1e3, c.needs_mib(), c.point.world(),
                   std::max(c.joules, joules_at_least(c.point, b.seconds, b.busy_joules, place_.machine))});
   }
   Score score_of(const Tried& t) const { return score(options_.objective, costs_of(t)); }
@@ -298,7 +301,7 @@ class Search {
         if (!other && wanted(left_[i])) wave.push_back(i);
       }
       if (wave.empty()) break;
-      left_[wave[0]].known == Candidate::Known::outline ? place(wave, push) : learn(wave, push);
+      left_[wave[0]].known >= Candidate::Known::outline ? place(wave, push) : learn(wave, push);
       tell();
     }
     std::erase_if(left_, [](const Candidate& c) { return c.number == kTaken; });
@@ -318,18 +321,24 @@ class Search {
     }
   }
 
-  // Simulates those that take less memory than the ones before them. Their results may decide about the others, which go back.
+  // Places blocks in memory, of those that take less memory than the ones before them: on the fullest rank first, then on all of them,
+  // which is the simulation. Results may decide about the others, which go back.
   template <class Push>
   void place(const std::vector<std::size_t>& wave, const Push& push) {
     std::vector<std::size_t> now;
     double least = kInfinite;
     for (const std::size_t i : wave) {
-      if (now.size() == kTogether || left_[i].mib() >= least) {
+      if (now.size() == kTogether || left_[i].needs_mib() >= least) {
         push(i);
         continue;
       }
-      least = left_[i].mib();
+      least = left_[i].needs_mib();
       now.push_back(i);
+    }
+    if (left_[now[0]].known == Candidate::Known::outline) {
+      each_in_parallel(now.size(), options_.threads, [&](std::size_t i) { place_fullest(left_[now[i]]); });
+      for (const std::size_t i : now) left_[i].score = score_of(left_[i]), push(i);
+      return;
     }
     std::vector<Tried> tried(now.size());
     each_in_parallel(now.size(), options_.threads, [&](std::size_t i) {
@@ -341,6 +350,15 @@ class Search {
       ++end_.placed;
       keep(std::move(tried[i]), std::exchange(left_[now[i]].number, kTaken));
     }
+  }
+
+  // Many that have little handed out hold more: one rank says so for a part of a simulation's time. Where it has too little memory the
+  // simulation says what is needed.
+  void place_fullest(Candidate& c) const {
+    c.known = Candidate::Known::held;
+    const auto held =
+        reserved_on(c.lower_bound.rank, c.point, strategies::make_plan(c.point), place_.machine, place_.recordings);
+    if (held) c.held_mib = static_cast<double>(*held) / kMiB;
   }
 
   // Whether such a score may still be among the best, or as fast as the fastest with more memory left free.
@@ -381,7 +399,7 @@ class Search {
   }
 
   // Whether some layout that fits is as fast and as small as this one can be, as far as is known.
-  bool dominated(const Candidate& c) const { return least_mib_within(c.lower_bound.seconds) <= c.mib(); }
+  bool dominated(const Candidate& c) const { return least_mib_within(c.lower_bound.seconds) <= c.needs_mib(); }
 
   // Layouts of the front take at most so many seconds, as far as is known.
   double longest_of_front() const {
@@ -395,7 +413,7 @@ class Search {
     for_front_ = true;
     sort_meshes([](const Mesh& m) { return m.seconds; });
     const auto go_on = [&] {
-      decide([](const Candidate& c) { return std::tuple(c.lower_bound.seconds, c.mib(), c.number); },
+      decide([](const Candidate& c) { return std::tuple(c.lower_bound.seconds, c.needs_mib(), c.number); },
              [&](const Candidate& c) { return c.lower_bound.seconds <= longest_of_front() && !dominated(c); });
       if (!stopped()) left_.clear();  // what is not wanted now never will be
     };

@@ -5,7 +5,8 @@
 // does not fit, or it cannot be better than those already simulated.
 //
 // The rest are taken in the order of their lower bounds. Their time and peak memory are simulated without placing blocks in memory
-// (outline_point of engine/sim/run/simulate.h). What could then be among the best or on the front is simulated as `mbench sweep` would.
+// (outline_point of engine/sim/run/simulate.h). Where a layout could then be among the best or on the front, they are placed on its
+// fullest rank (reserved_on). Where it still could be, it is simulated as `mbench sweep` would.
 // Waves have a fixed size, so neither the answer nor what was simulated depends on the number of threads.
 #pragma once
 #include <functional>

@@ -10,7 +10,7 @@ namespace {
 
 using M = MemoryEvent::Kind;
 
-struct Block {
+struct CountedBlock {
   std::size_t size = 0;
   Category category{};
 };
@@ -71,7 +71,7 @@ class Count {
 
   // The block that an action on the same micro batch has saved. Where micro batches are alike it has one size in all of them
   // (recorder.cpp: same_memory).
-  Block saved(const MemoryEvent& e, const Action* a) {
+  CountedBlock saved(const MemoryEvent& e, const Action* a) {
     const ActionEvents& made_by = now_->of({e.maker.kind, e.maker.chunk, a->micro, e.maker.part}, micro_batches_);
     auto [found, fresh] = saved_.try_emplace(&made_by);
     if (fresh)
@@ -100,21 +100,23 @@ class Count {
     use.total += more.total;
     for (std::size_t i = 0; i < use.by_category.size(); ++i) use.by_category[i] += more.by_category[i];
   }
-  static void add(Use& use, const Block& b, std::int64_t times) {
+  static void add(Use& use, const CountedBlock& b, std::int64_t times) {
     use.total += times * static_cast<std::int64_t>(b.size);
     use.by_category[static_cast<std::size_t>(b.category)] += times * static_cast<std::int64_t>(b.size);
   }
-  static Block& at(std::vector<Block>& blocks, std::uint32_t i) {
+  static CountedBlock& at(std::vector<CountedBlock>& blocks, std::uint32_t i) {
     if (i >= blocks.size()) blocks.resize(i + 1);
     return blocks[i];
   }
-  Block& sent(const MemoryEvent& e) { return sent_[(e.maker.kind == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
+  CountedBlock& sent(const MemoryEvent& e) {
+    return sent_[(e.maker.kind == Action::Kind::forward ? 0 : 2) + e.neighbour];
+  }
 
   // Calls taken(block) and given(block) for each event. Null `a`: not an action of the schedule.
   template <class Taken, class Given>
   void each(const ActionEvents& action_events, const Action* a, const Taken& taken, const Given& given) {
     for (const MemoryEvent& e : action_events.memory) {
-      const Block block{e.size, e.category};
+      const CountedBlock block{e.size, e.category};
       switch (e.kind) {
         case M::take_scratch:
           at(scratch_, e.block) = block;
@@ -151,32 +153,32 @@ class Count {
   void play(const ActionEvents& action_events, const Action* a) {
     each(
         action_events, a,
-        [&](const Block& b) {
+        [&](const CountedBlock& b) {
           add(use_, b, 1);
           if (use_.total > peak_.total) peak_ = use_;
         },
-        [&](const Block& b) { add(use_, b, -1); });
+        [&](const CountedBlock& b) { add(use_, b, -1); });
   }
 
   Change of(const ActionEvents& action_events, const Action* a) {
     Change change;
     each(
         action_events, a,
-        [&](const Block& b) {
+        [&](const CountedBlock& b) {
           add(change.all, b, 1);
           if (change.all.total > change.most) change.most = change.all.total, change.at_most = change.all;
         },
-        [&](const Block& b) { add(change.all, b, -1); });
+        [&](const CountedBlock& b) { add(change.all, b, -1); });
     return change;
   }
 
   const StepEvents& step_events_;
   const Schedule& schedule_;
   int micro_batches_;
-  const RecordedStep* now_;                                            // the step that is played
-  std::unordered_map<const ActionEvents*, std::vector<Block>> saved_;  // by who made them
-  std::vector<Block> scratch_, kept_;
-  Block sent_[4];  // activations and gradients, by neighbour
+  const RecordedStep* now_;                                                   // the step that is played
+  std::unordered_map<const ActionEvents*, std::vector<CountedBlock>> saved_;  // by who made them
+  std::vector<CountedBlock> scratch_, kept_;
+  CountedBlock sent_[4];  // activations and gradients, by neighbour
   Use use_, peak_;
   std::unordered_map<const ActionEvents*, Change> changes_;
 };

@@ -1,6 +1,6 @@
-// Recognises that memory stands as it stood some micro batches before. In the midst of a pipeline's step as many micro batches are in
-// flight all the time, and soon their blocks lie where those of earlier ones lay. While the schedule repeats itself, so does the
-// allocator.
+// Recognises that memory stands as it stood some micro batches before. On a pipeline's last stage the blocks of a micro batch soon lie
+// where those of the one before lay. While the schedule repeats itself, so does the allocator. With several micro batches in flight best
+// fit rarely comes back to the same places.
 #pragma once
 #include <algorithm>
 #include <cstddef>

@@ -61,20 +61,20 @@ class Replay {
   }
 
  private:
-  // More steps, until one reserves no more than the one before.
+  // More steps, until one reserves no more than the one before. One that begins as the one before did does what that did.
   void settle() {
     const RecordedStep& usual = step_events_.later ? *step_events_.later : step_events_;
     for (int i = step_events_.later ? 2 : 1; i < kSteps; ++i) {
       const std::size_t before = arena_.reserved();
-      const std::uint64_t retries = arena_.retries();
-      step(usual);
-      retries_ = arena_.retries() - retries;
+      if (began_ != &usual || begin_ != standing()) step(usual);
+      retries_ = arena_.retries() - retries_before_;
       if (arena_.reserved() == before) return;
     }
   }
 
   void step(const RecordedStep& step_events) {
     if (listener_) listener_->step(steps_++);
+    begin_ = standing(), began_ = &step_events, retries_before_ = retries_now();
     const auto events = [&](std::size_t i) -> const ActionEvents& {
       return step_events.of(schedule_[i], micro_batches_);
     };
@@ -161,6 +161,18 @@ class Replay {
       for (int micro = newest_; micro >= oldest_; --micro)
         std::swap(saved_[at_of(maker, micro + micros)], saved_[at_of(maker, micro)]);
     oldest_ += micros, newest_ += micros;
+  }
+
+  // Free blocks, and where those are that outlast steps.
+  struct Standing {
+    Free free{};
+    std::vector<std::pair<std::size_t, std::size_t>> kept{};
+    bool operator==(const Standing&) const = default;
+  };
+  Standing standing() const {
+    Standing now{arena_.free(), {}};
+    for (const Block& b : kept_) now.kept.emplace_back(b.size > 0 ? place_of(b) : 0, b.size);
+    return now;
   }
 
   std::size_t place_of(const Block& b) const {
@@ -305,7 +317,10 @@ class Replay {
   std::vector<Block> scratch_, kept_;
   Block sent_[4];              // activations and gradients, by neighbour
   std::uint64_t retries_ = 0;  // of the last step
-  std::size_t played_ = 0;     // actions
+  Standing begin_;             // when the last step began
+  const RecordedStep* began_ = nullptr;
+  std::uint64_t retries_before_ = 0;  // likewise
+  std::size_t played_ = 0;            // actions
 };
 
 }  // namespace
@@ -351,16 +366,20 @@ std::vector<ReplayedMemory> of_classes(const Recording& recording, const Of& of)
 
 }  // namespace
 
+ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& c,
+                                std::size_t limit, const std::optional<CachingSettings>& caching) {
+  if (caching) {
+    CachingAllocator memory(*caching, limit);
+    return replay_memory_of(plan, recording, c, memory, nullptr);
+  }
+  Arena memory(std::make_unique<CountedMemory>(), limit);
+  return replay_memory_of(plan, recording, c, memory, nullptr);
+}
+
 std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
                                           const std::optional<CachingSettings>& caching) {
-  return of_classes(recording, [&](const RankClasses::Class& c) {
-    if (caching) {
-      CachingAllocator memory(*caching, limit);
-      return replay_memory_of(plan, recording, c, memory, nullptr);
-    }
-    Arena memory(std::make_unique<CountedMemory>(), limit);
-    return replay_memory_of(plan, recording, c, memory, nullptr);
-  });
+  return of_classes(recording,
+                    [&](const RankClasses::Class& c) { return replay_memory_of(plan, recording, c, limit, caching); });
 }
 
 std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording, std::size_t limit) {

@@ -29,6 +29,9 @@ std::optional<CachingSettings> caching_of(const Plan& plan, const std::map<std::
 std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
                                           const std::optional<CachingSettings>& caching = std::nullopt);
 
+ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
+                                std::size_t limit, const std::optional<CachingSettings>& caching);
+
 // What each class takes of the host's memory. A rank may have `limit` bytes there.
 std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording, std::size_t limit = 0);
 

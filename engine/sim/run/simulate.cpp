@@ -243,4 +243,16 @@ Outline outline_point(const Point& p, const Plan& of_step, const Machine& machin
   return outline;
 }
 
+std::optional<std::size_t> reserved_on(int rank, const Point& p, const Plan& of_step, const Machine& machine,
+                                       sim::Recordings* recordings) {
+  const Plan plan = plan_for(of_step, machine);
+  const Links links(machine, p, plan.mesh);
+  const auto recording = recorded(p, plan, machine, links, recordings);
+  const auto c = static_cast<std::size_t>(recording->classes.of_rank[static_cast<std::size_t>(rank)]);
+  const sim::ReplayedMemory memory = sim::replay_memory_of(
+      plan, *recording, recording->classes.classes[c], limit_of_step(p, plan, machine), sim::caching_of(plan, p.env));
+  if (memory.full) return std::nullopt;
+  return memory.reserved + library_memory(plan);
+}
+
 }  // namespace mbench

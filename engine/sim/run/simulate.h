@@ -70,4 +70,9 @@ struct Outline {
 Outline outline_point(const Point& point, const Plan& plan, const Machine& machine, int devices,
                       sim::Recordings* recordings = nullptr);
 
+// What the allocator of that rank holds, with its libraries: a part of a simulation, and so no more than the fullest rank's. Nothing where
+// the rank has too little memory.
+std::optional<std::size_t> reserved_on(int rank, const Point& point, const Plan& plan, const Machine& machine,
+                                       sim::Recordings* recordings = nullptr);
+
 }  // namespace mbench

@@ -1,4 +1,4 @@
-// Memory of a pipeline with many micro batches: actions that follow from earlier ones change nothing.
+// Memory of a pipeline with many micro batches: to leave out actions that follow from earlier ones changes nothing.
 #include "engine/sim/play/memory_rounds.h"
 
 #include "engine/sim/cost/device.h"
@@ -44,7 +44,8 @@ void check_same(const Point& p, const MakeMemory& make) {
     CHECK(quick.reserved == every.reserved);
     CHECK(quick.retries == every.retries);
     CHECK(few.free() == all.free());
-    if (c.stage + 1 < p.pp) CHECK(quick.played * 2 < every.played);
+    // With one micro batch in flight at a time its blocks soon lie where the last one's lay.
+    if (c.stage + 1 == p.pp && p.virtual_stages == 1) CHECK(quick.played * 2 < every.played);
   }
 }
 
