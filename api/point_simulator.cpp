@@ -15,7 +15,7 @@ constexpr double kLeastOfLoader = 0.02;  // of the step, as in mbench plan
 
 void add_interval(PointResult& r, const Machine& machine) {
   if (!r.iteration_ms) return;
-  const explain::Interval ratio = explain::interval_of(explain::kind_of(r.point, machine.node.devices));
+  const explain::RatioInterval ratio = explain::interval_of(explain::kind_of(r.point, machine.node.devices));
   r.iteration_ms_interval = {r.iteration_ms->mean * ratio.low, r.iteration_ms->mean * ratio.high,
                              static_cast<std::int64_t>(ratio.rows), ratio.about};
 }

@@ -15,7 +15,7 @@ PreparedSearch prepare_search(const search::SpaceOptions& options, const std::st
   reports::check_tables(space.file);
   const Machine& machine = simulator.machine_of(space.base);
   const MemoryMargin free = memory_margin(margin, space.base, machine);
-  const search::Place place{machine, parse_simulated(space.base.device, "device").count, &recordings, free.mib};
+  const search::SearchTarget place{machine, parse_simulated(space.base.device, "device").count, &recordings, free.mib};
   return {std::move(space), free, place};
 }
 

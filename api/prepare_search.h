@@ -11,7 +11,7 @@ namespace mbench::api {
 struct PreparedSearch {
   search::Space space;
   MemoryMargin margin;
-  search::Place place;
+  search::SearchTarget place;
 };
 // `margin` as --memory-margin. Throws bad_input for a space, machine or framework that cannot be read.
 PreparedSearch prepare_search(const search::SpaceOptions& options, const std::string& margin, PointSimulator& simulator,

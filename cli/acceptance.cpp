@@ -62,7 +62,7 @@ void compare_check(const health::Health& check, const char* when, const Acceptan
     if (!f.judged) continue;
     const auto peers = health::peers_of(check, f);
     for (std::size_t i = 0; i < f.of.size(); ++i) {
-      const health::Measured& m = f.of[i];
+      const health::RankFigure& m = f.of[i];
       const auto add = [&](const std::optional<double>& reference, const std::string& whose, double allowed) {
         if (!reference || !(*reference > 0) || !(m.value > 0)) return;
         all.push_back({fmt::format("{}: {}, {}", health::ranks_text(check, m.ranks), health::label_of(f), when),
@@ -124,9 +124,9 @@ std::string figures_html(const Acceptance& a) {
     if (!figure.judged || figure.of.empty()) continue;
     const double as_of = figure.of.front().value;
     const auto extremes = [&](const health::Figure& g) {
-      const auto [least, most] =
-          std::minmax_element(g.of.begin(), g.of.end(),
-                              [](const health::Measured& x, const health::Measured& y) { return x.value < y.value; });
+      const auto [least, most] = std::minmax_element(
+          g.of.begin(), g.of.end(),
+          [](const health::RankFigure& x, const health::RankFigure& y) { return x.value < y.value; });
       const std::string first = number_of(least->value, g.unit, as_of);
       return g.of.size() == 1 ? first : first + " to " + number_of(most->value, g.unit, as_of);
     };

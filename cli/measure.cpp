@@ -66,11 +66,11 @@ Agreement agreement_of(const std::vector<double>& ms) {
   return a;
 }
 
-Measured measure_best(const search::Space& space, const search::SearchEnd& end, std::size_t count,
-                      const std::string& out, bool immediate, bool quiet, Interrupt& interrupt) {
+MeasuredLayouts measure_best(const search::Space& space, const search::SearchEnd& end, std::size_t count,
+                             const std::string& out, bool immediate, bool quiet, Interrupt& interrupt) {
   const std::vector<search::Tried> layouts(
       end.best.begin(), end.best.begin() + static_cast<std::ptrdiff_t>(std::min(count, end.best.size())));
-  Measured measured;
+  MeasuredLayouts measured;
   if (layouts.empty()) return measured;
   std::error_code ignored;
   fs::create_directories(out, ignored);

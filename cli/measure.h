@@ -11,14 +11,14 @@ class Interrupt;
 
 namespace mbench::cli {
 
-struct Measured {
+struct MeasuredLayouts {
   std::string text;  // a table of both, and how well their orders agree
   bool good = true;  // every layout was measured
 };
 // Through an ordinary sweep in the folder `out`, whose spec can be run again. `space.base` is on a simulated machine; the
 // layouts run on this one's CPU where that is one, else on its GPUs.
-Measured measure_best(const search::Space& space, const search::SearchEnd& end, std::size_t count,
-                      const std::string& out, bool immediate, bool quiet, Interrupt& interrupt);
+MeasuredLayouts measure_best(const search::Space& space, const search::SearchEnd& end, std::size_t count,
+                             const std::string& out, bool immediate, bool quiet, Interrupt& interrupt);
 
 // How n layouts in the order of their simulated times agree with the measured times: pairs in the same order, of all pairs.
 struct Agreement {

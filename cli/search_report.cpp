@@ -160,7 +160,7 @@ nlohmann::ordered_json search_record(const search::Space& space, const search::S
   return record;
 }
 
-std::string describe_search(const search::Space& space, const search::Place& place,
+std::string describe_search(const search::Space& space, const search::SearchTarget& place,
                             const search::SearchOptions& options, const SearchEnd& end, const ResultFile& file,
                             const api::MemoryMargin& margin) {
   std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, label_of(space.base.model),
@@ -224,8 +224,8 @@ void check_layout(const search::Space& space, const std::string& layout) {
   }
 }
 
-std::string explain_layout(const search::Space& space, const search::Place& place, const search::SearchOptions& options,
-                           const SearchEnd& end, const std::string& layout) {
+std::string explain_layout(const search::Space& space, const search::SearchTarget& place,
+                           const search::SearchOptions& options, const SearchEnd& end, const std::string& layout) {
   std::vector<sweeps::Assignment> wanted;
   for (const std::string& part : sweeps::split_fields(layout))
     wanted.push_back(sweeps::parse_assignment(part, "--why"));

@@ -13,7 +13,7 @@ namespace mbench::cli {
 
 // The whole answer in markdown: the best layouts with time and memory, what the next best would need, and the front. It also says how
 // many layouts were left out for which reason. `file` is api::result_file_of() with its environment.
-std::string describe_search(const search::Space& space, const search::Place& place,
+std::string describe_search(const search::Space& space, const search::SearchTarget& place,
                             const search::SearchOptions& options, const search::SearchEnd& end, const ResultFile& file,
                             const api::MemoryMargin& margin);
 
@@ -30,7 +30,8 @@ void check_layout(const search::Space& space, const std::string& layout);
 
 // Why the layout "tp=8,pp=2" is not the best. Where it leaves fields open, the best of those that are left is meant. Throws
 // bad_input for what is no layout of the space.
-std::string explain_layout(const search::Space& space, const search::Place& place, const search::SearchOptions& options,
-                           const search::SearchEnd& end, const std::string& layout);
+std::string explain_layout(const search::Space& space, const search::SearchTarget& place,
+                           const search::SearchOptions& options, const search::SearchEnd& end,
+                           const std::string& layout);
 
 }  // namespace mbench::cli

@@ -34,7 +34,7 @@ std::string mfu_row(const Run& run) {
                      (measured - expected) * 100);
 }
 
-std::string interval_text(const Interval& interval) {
+std::string interval_text(const RatioInterval& interval) {
   const std::string of = interval.share < 1
                              ? fmt::format("{:.0f} % of {} published steps", interval.share * 100, interval.rows)
                              : fmt::format("All of {} published steps", interval.rows);
@@ -42,7 +42,7 @@ std::string interval_text(const Interval& interval) {
                      interval.about, percent(interval.low), percent(interval.high));
 }
 
-std::string verdict(const Run& run, const Interval& interval) {
+std::string verdict(const Run& run, const RatioInterval& interval) {
   const double measured = run.measured.iteration_ms->mean, expected = run.expected.iteration_ms->mean;
   if (measured > expected * interval.high)
     return fmt::format(
@@ -102,7 +102,7 @@ std::string suspects_text(const std::vector<Suspect>& suspects) {
 
 }  // namespace
 
-std::string explain(const Run& run, const Interval& interval, const std::string& measured_where,
+std::string explain(const Run& run, const RatioInterval& interval, const std::string& measured_where,
                     const Simulate& simulate) {
   const PointResult& expected = run.expected;
   const double measured_ms = run.measured.iteration_ms->mean, expected_ms = expected.iteration_ms->mean;

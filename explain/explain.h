@@ -10,7 +10,7 @@
 namespace mbench::explain {
 
 // The answer in markdown. `run.expected` has the time of the step.
-std::string explain(const Run& run, const Interval& interval, const std::string& measured_where,
+std::string explain(const Run& run, const RatioInterval& interval, const std::string& measured_where,
                     const Simulate& simulate);
 
 }  // namespace mbench::explain

@@ -49,10 +49,11 @@ std::string about(const Kind& kind, const Alike& alike) {
   return text;
 }
 
-Interval interval_of(std::vector<double> ratios) {
+RatioInterval interval_of(std::vector<double> ratios) {
   std::sort(ratios.begin(), ratios.end());
   const std::size_t n = ratios.size(), out = static_cast<std::size_t>(kTails * static_cast<double>(n));
-  Interval found{ratios[out], ratios[n - 1 - out], n, static_cast<double>(n - 2 * out) / static_cast<double>(n), ""};
+  RatioInterval found{ratios[out], ratios[n - 1 - out], n, static_cast<double>(n - 2 * out) / static_cast<double>(n),
+                      ""};
   return found;
 }
 
@@ -63,7 +64,7 @@ Kind kind_of(const Point& point, int devices_of_node) {
           point.world() > devices_of_node, point.model.hidden <= kSmallWidth};
 }
 
-Interval interval_of(const Kind& kind) {
+RatioInterval interval_of(const Kind& kind) {
   static const std::vector<Row> rows = read_rows();
   for (const Alike alike :
        {Alike{true, true, true}, Alike{false, true, true}, Alike{false, true, false}, Alike{false, false, false}}) {
@@ -74,7 +75,7 @@ Interval interval_of(const Kind& kind) {
           (!alike.nodes || row.kind.many_nodes == kind.many_nodes))
         ratios.push_back(row.ratio);
     if (ratios.size() < kEnough) continue;
-    Interval found = interval_of(std::move(ratios));
+    RatioInterval found = interval_of(std::move(ratios));
     found.about = about(kind, alike);
     return found;
   }

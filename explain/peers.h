@@ -17,13 +17,13 @@ struct Kind {
 Kind kind_of(const Point& point, int devices_of_node);
 
 // Published time over simulated time.
-struct Interval {
+struct RatioInterval {
   double low = 1, high = 1;
   std::size_t rows = 0;
   double share = 1;   // of the rows, that lie within
   std::string about;  // "dense models with megatron-core on one node"
 };
 // Uses the most alike runs, if there are enough: first those of the same kind, then without the framework, without the nodes, and all.
-Interval interval_of(const Kind& kind);
+RatioInterval interval_of(const Kind& kind);
 
 }  // namespace mbench::explain

@@ -62,7 +62,7 @@ void expect(Health& health, const Machine& machine, const EstimatedLinks& estima
   const double sharers =
       machine.immediate ? static_cast<double>(std::max<std::int64_t>(1, ranks_per_node(health.hosts))) : 1;
   for (Figure& f : health.figures)
-    for (Measured& m : f.of) {
+    for (RankFigure& m : f.of) {
       if (f.what.ends_with(" GEMM")) {
         if (const auto rate = product(machine, f.what.substr(0, f.what.find(' ')))) m.expected = *rate / sharers;
       } else if (f.what == "memory") {

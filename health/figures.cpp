@@ -30,13 +30,13 @@ const Host* host_of(const Health& health, int rank) {
 // The figure as one repeat has it.
 Figure repeat_of(const Figure& f, std::size_t repeat) {
   Figure one = f;
-  for (Measured& m : one.of) m.value = m.repeats.at(repeat);
+  for (RankFigure& m : one.of) m.value = m.repeats.at(repeat);
   return one;
 }
 
 std::size_t repeats_of(const Figure& f) {
   std::size_t n = f.of.empty() ? 0 : f.of.front().repeats.size();
-  for (const Measured& m : f.of) n = std::min(n, m.repeats.size());
+  for (const RankFigure& m : f.of) n = std::min(n, m.repeats.size());
   return n;
 }
 
@@ -70,14 +70,14 @@ Health merge_repeats(const std::vector<Health>& checks) {
   if (checks.size() == 1) return merged;
   for (std::size_t f = 0; f < merged.figures.size(); ++f)
     for (std::size_t i = 0; i < merged.figures[f].of.size(); ++i) {
-      Measured& m = merged.figures[f].of[i];
+      RankFigure& m = merged.figures[f].of[i];
       std::vector<double> seconds;
       m.wrong = 0;
       for (const Health& h : checks) {
         if (h.figures.size() != merged.figures.size() || h.figures[f].of.size() != merged.figures[f].of.size())
           fail(ErrorKind::bad_input, "check", "repeats of other figures, got {}, need {}", h.figures.size(),
                merged.figures.size());
-        const Measured& one = h.figures[f].of[i];
+        const RankFigure& one = h.figures[f].of[i];
         m.repeats.push_back(one.value);
         seconds.push_back(one.seconds);
         m.wrong += one.wrong;
@@ -126,7 +126,7 @@ int hosts_of(const Health& health, const std::vector<int>& ranks) {
 std::vector<std::optional<double>> peers_of(const Health& health, const Figure& figure) {
   std::vector<std::optional<double>> medians;
   std::vector<int> spread;
-  for (const Measured& m : figure.of) spread.push_back(hosts_of(health, m.ranks));
+  for (const RankFigure& m : figure.of) spread.push_back(hosts_of(health, m.ranks));
   for (std::size_t i = 0; i < figure.of.size(); ++i) {
     std::vector<double> others;
     for (std::size_t k = 0; k < figure.of.size(); ++k)
@@ -150,7 +150,7 @@ std::vector<Finding> judge(const Health& health, double tolerance) {
       peers_in_each.push_back(peers_of(health, each.back()));
     }
     for (std::size_t i = 0; i < figure.of.size(); ++i) {
-      const Measured& m = figure.of[i];
+      const RankFigure& m = figure.of[i];
       const std::string who = fmt::format("{}: {}", ranks_text(health, m.ranks), label_of(figure));
       const auto add = [&](Finding::Kind kind, const std::string& what) {
         findings.push_back({f, i, kind, fmt::format("{} {}", who, what)});
@@ -182,7 +182,7 @@ ordered_json to_json(const Health& health, double tolerance) {
   ordered_json figures = ordered_json::array(), texts = ordered_json::array();
   for (const Figure& f : health.figures) {
     ordered_json of = ordered_json::array();
-    for (const Measured& m : f.of) {
+    for (const RankFigure& m : f.of) {
       of.push_back({{"ranks", m.ranks},
                     {"value", m.value},
                     {"seconds", m.seconds},
@@ -243,7 +243,7 @@ Health health_from_json(const json& value, const std::string& where) {
     f.judged = read_bool(r.require("judged", "true or false"), r.path("judged"));
     each(r, "of", [&](const json& measured, const std::string& here) {
       ObjectReader o(measured, here);
-      Measured m;
+      RankFigure m;
       each(o, "ranks", [&](const json& x, const std::string& p) {
         m.ranks.push_back(static_cast<int>(read_int(x, p, 0, 1 << 30)));
       });

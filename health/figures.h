@@ -15,7 +15,7 @@
 
 namespace mbench::health {
 
-struct Measured {
+struct RankFigure {
   std::vector<int> ranks;               // one, or the members of a group, ascending
   double value = 0;                     // in the figure's unit
   double seconds = 0;                   // of a call; of a collective on the slowest of its ranks
@@ -32,7 +32,7 @@ struct Figure {
   std::int64_t bytes = 0;  // of a collective, as nccl-tests counts its size
   bool rate = true;        // more is better; else it is a time, and less is better
   bool judged = true;      // against peers and what is expected: not collectives of fewer bytes than the largest
-  std::vector<Measured> of;
+  std::vector<RankFigure> of;
 };
 
 struct Health {

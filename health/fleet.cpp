@@ -119,7 +119,7 @@ std::vector<NodeFigure> values_by_node(const std::vector<Health>& checks) {
            checks.front().device, check.device);
     std::map<std::pair<std::size_t, std::string>, double> worst;
     for (const Figure& f : check.figures)
-      for (const Measured& m : f.of) {
+      for (const RankFigure& m : f.of) {
         const std::string node = node_of(check, m.ranks);
         if (!f.judged || node.empty()) continue;
         const FleetFigure figure{.what = f.what,
@@ -206,7 +206,7 @@ std::vector<FallenOut> fallen_out(const Fleet& fleet, const std::vector<Health>&
     }
   for (const Health& check : checks)
     for (const Figure& f : check.figures)
-      for (const Measured& m : f.of)
+      for (const RankFigure& m : f.of)
         if (m.wrong > 0) {
           const std::string node = node_of(check, m.ranks);
           reasons[node.empty() ? ranks_text(check, m.ranks) : node].push_back(

@@ -252,7 +252,7 @@ std::vector<Figure> measure(Device& device, World& world, const std::vector<Scop
         const std::vector<Told> reported = gather_all(*all, timed(collective, f.bytes, device, *all, mine.get()));
         for (const auto& group : scope.groups) {
           const Told& first = reported[static_cast<std::size_t>(group.front())];
-          Measured m{group, first.value, first.seconds, 0};
+          RankFigure m{group, first.value, first.seconds, 0};
           for (const int rank : group) m.wrong += reported[static_cast<std::size_t>(rank)].wrong;
           f.of.push_back(std::move(m));
         }

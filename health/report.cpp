@@ -30,7 +30,7 @@ Section section(const std::vector<std::pair<const char*, bool>>& columns) {
 }
 
 std::size_t worst_of(const Figure& f) {
-  const auto worse = [&](const Measured& a, const Measured& b) {
+  const auto worse = [&](const RankFigure& a, const RankFigure& b) {
     return f.rate ? a.value < b.value : a.value > b.value;
   };
   return static_cast<std::size_t>(std::min_element(f.of.begin(), f.of.end(), worse) - f.of.begin());
@@ -39,12 +39,12 @@ std::size_t worst_of(const Figure& f) {
 template <class Of>
 double median_of(const Figure& f, const Of& of) {
   std::vector<double> values;
-  for (const Measured& m : f.of) values.push_back(of(m));
+  for (const RankFigure& m : f.of) values.push_back(of(m));
   return median(std::move(values));
 }
 
 Cell expected_cell(const Figure& f, double factor = 1) {
-  const Measured& worst = f.of[worst_of(f)];
+  const RankFigure& worst = f.of[worst_of(f)];
   if (!worst.expected) return text("n/a");
   Cell cell = number(*worst.expected * factor);
   if (worst.estimated) cell.text += " est.";
@@ -62,9 +62,9 @@ Section rank_grid(const Health& health) {
   for (const Figure& f : health.figures) {
     if (f.scope != "rank" || f.of.empty()) continue;
     std::int64_t wrong = 0;
-    for (const Measured& m : f.of) wrong += m.wrong;
-    const Measured& worst = f.of[worst_of(f)];
-    const double median = median_of(f, [](const Measured& m) { return m.value; });
+    for (const RankFigure& m : f.of) wrong += m.wrong;
+    const RankFigure& worst = f.of[worst_of(f)];
+    const double median = median_of(f, [](const RankFigure& m) { return m.value; });
     const Printed as = printed_as(f.unit, median);
     s.rows.push_back({text(f.what), text(as.unit), number(median * as.factor), number(worst.value * as.factor),
                       text(ranks_text(health, worst.ranks)), number(static_cast<double>(wrong)),
@@ -87,14 +87,14 @@ Section collective_grid(const Health& health) {
                        {"Expected", true}});
   for (const Figure& f : health.figures) {
     if (f.scope == "rank" || f.of.empty()) continue;
-    const double seconds = median_of(f, [](const Measured& m) { return m.seconds; });
+    const double seconds = median_of(f, [](const RankFigure& m) { return m.seconds; });
     std::int64_t wrong = 0;
-    for (const Measured& m : f.of) wrong += m.wrong;
-    const Measured& worst = f.of[worst_of(f)];
+    for (const RankFigure& m : f.of) wrong += m.wrong;
+    const RankFigure& worst = f.of[worst_of(f)];
     s.rows.push_back({text(f.what), text(f.scope), number(static_cast<double>(f.of.front().ranks.size())),
                       text(format_bytes(static_cast<std::uint64_t>(f.bytes))), number(seconds * 1e6),
                       number(static_cast<double>(f.bytes) / seconds * 1e-9),
-                      number(median_of(f, [](const Measured& m) { return m.value; })), number(worst.value),
+                      number(median_of(f, [](const RankFigure& m) { return m.value; })), number(worst.value),
                       text(ranks_text(health, worst.ranks)), number(static_cast<double>(wrong)), expected_cell(f)});
   }
   return s;
@@ -146,7 +146,7 @@ std::string to_junit(const Health& health, double tolerance) {
     reports::JunitCase c;
     c.classname = "mbench.check." + f.scope;
     c.name = f.bytes > 0 ? fmt::format("{} {} bytes", f.what, f.bytes) : f.what;
-    for (const Measured& m : f.of) {
+    for (const RankFigure& m : f.of) {
       const Printed as = printed_as(f.unit, m.value);
       c.output.push_back(fmt::format("{}: {:.6g} {}", ranks_text(health, m.ranks), m.value * as.factor, as.unit));
     }

@@ -43,7 +43,7 @@ class Asked {
 
 }  // namespace
 
-Confirmed confirm(const Space& space, const Place& place, const SearchOptions& options, const SearchEnd& end) {
+Confirmed confirm(const Space& space, const SearchTarget& place, const SearchOptions& options, const SearchEnd& end) {
   Confirmed confirmed;
   std::map<std::string, Refused> refused;
   std::vector<Point> all;

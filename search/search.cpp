@@ -56,7 +56,7 @@ class Search {
   };
 
  public:
-  Search(const Space& space, const Place& place, const SearchOptions& options)
+  Search(const Space& space, const SearchTarget& place, const SearchOptions& options)
       : space_(space),
         place_(place),
         options_(options),
@@ -474,7 +474,7 @@ class Search {
 
   static constexpr std::size_t kTaken = ~std::size_t{0};
   const Space& space_;
-  const Place& place_;
+  const SearchTarget& place_;
   const SearchOptions& options_;
   SearchEnd end_;
   Layouts layouts_;
@@ -492,7 +492,7 @@ class Search {
 
 }  // namespace
 
-SearchEnd search(const Space& space, const Place& place, const SearchOptions& options) {
+SearchEnd search(const Space& space, const SearchTarget& place, const SearchOptions& options) {
   return Search(space, place, options).run();
 }
 

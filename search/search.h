@@ -66,13 +66,13 @@ struct SearchEnd {
   bool interrupted = false;
 };
 
-SearchEnd search(const Space& space, const Place& place, const SearchOptions& options);
+SearchEnd search(const Space& space, const SearchTarget& place, const SearchOptions& options);
 
 // Simulates every layout of the space and checks it against its lower bounds and against the search's answer.
 struct Confirmed {
   std::size_t layouts = 0;         // that were simulated
   std::vector<std::string> wrong;  // one line each
 };
-Confirmed confirm(const Space& space, const Place& place, const SearchOptions& options, const SearchEnd& end);
+Confirmed confirm(const Space& space, const SearchTarget& place, const SearchOptions& options, const SearchEnd& end);
 
 }  // namespace mbench::search

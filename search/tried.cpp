@@ -14,7 +14,7 @@ std::optional<std::string> why_lacking(const Point& point, const Machine& machin
       *framework_of(point.framework));
 }
 
-Tried simulated(const Point& point, const Place& place, bool may_fit) {
+Tried simulated(const Point& point, const SearchTarget& place, bool may_fit) {
   Tried t;
   t.point = point;
   t.fits = may_fit;
@@ -49,13 +49,13 @@ Costs costs_of(const Tried& t) {
   return {t.result.iteration_ms->mean, t.needed_mib, t.point.world(), t.result.energy_joules.value_or(0)};
 }
 
-double limit_mib(const Point& point, const Place& place) {
+double limit_mib(const Point& point, const SearchTarget& place) {
   const std::uint64_t all = place.machine.usable_memory();
   return static_cast<double>(point.memory_limit == 0 ? all : std::min(all, point.memory_limit)) / kMiB -
          place.memory_margin_mib;
 }
 
-Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close) {
+Tried try_layout(const Point& point, const SearchTarget& place, const Bounds& bounds, const CloseBounds& close) {
   Tried t = simulated(point, place);
   t.lower_bound = close.lower_bound(point, bounds.lower_bound(point));
   return t;

@@ -8,7 +8,7 @@
 
 namespace mbench::search {
 
-struct Place {
+struct SearchTarget {
   const Machine& machine;
   std::int64_t devices;
   sim::Recordings* recordings = nullptr;  // of layouts that are looked at more than once
@@ -31,13 +31,13 @@ Costs costs_of(const Tried& tried);
 std::optional<std::string> why_lacking(const Point& point, const Machine& machine);
 
 // Leaves `lower_bound` empty. `may_fit`: false where it is known not to.
-Tried simulated(const Point& point, const Place& place, bool may_fit = true);
+Tried simulated(const Point& point, const SearchTarget& place, bool may_fit = true);
 
 // What the allocator of a rank may hold: the machine's memory or the point's memory_limit, less the margin.
-double limit_mib(const Point& point, const Place& place);
+double limit_mib(const Point& point, const SearchTarget& place);
 
 // With its closest lower bound.
-Tried try_layout(const Point& point, const Place& place, const Bounds& bounds, const CloseBounds& close);
+Tried try_layout(const Point& point, const SearchTarget& place, const Bounds& bounds, const CloseBounds& close);
 
 inline constexpr double kMiB = 1048576;
 

@@ -200,7 +200,7 @@ std::string flags_text(const search::SearchEnd& end, const std::string& out) {
                      best.framework.preset == "torchtitan" ? "torchtitan" : "megatron");
 }
 
-bool is_confirmed(const search::Space& space, const search::Place& place, const search::SearchOptions& how,
+bool is_confirmed(const search::Space& space, const search::SearchTarget& place, const search::SearchOptions& how,
                   const search::SearchEnd& end, Line& line) {
   const search::Confirmed confirmed = search::confirm(space, place, how, end);
   line.clear();
@@ -275,7 +275,7 @@ int run(SearchCommandOptions options) {
   sim::Recordings recordings;
   const api::PreparedSearch prepared = api::prepare_search(options.space, options.memory_margin, simulator, recordings);
   const search::Space& space = prepared.space;
-  const search::Place& place = prepared.place;
+  const search::SearchTarget& place = prepared.place;
   if (!options.why.empty()) check_layout(space, options.why);
   search::check_objective(objective, place.machine, "--objective");
   const std::string out = options.out.empty() ? take_free_folder(space.name + "-search") : options.out;
@@ -318,7 +318,7 @@ int run(SearchCommandOptions options) {
   bool good = !end.interrupted;
   if (options.confirm && good) good = is_confirmed(space, place, how, end, line) && !interrupt.pending();
   if (options.measure > 0 && !interrupt.pending()) {
-    const Measured measured =
+    const MeasuredLayouts measured =
         measure_best(space, end, static_cast<std::size_t>(options.measure), (fs::path(out) / "measured").string(),
                      place.machine.immediate, options.quiet, interrupt);
     std::cout << "\n" << measured.text << std::flush;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr double kMiB = 1048576;
 
-struct Measured {
+struct MeasuredSteps {
   std::vector<double> step_seconds;     // of a soak the median of each window
   std::vector<double> compute_seconds;  // of these, outside collectives and messages
   std::int64_t steps = 0;
@@ -72,7 +72,7 @@ class Pace {
 
 // A trace changes what it looks at: it gets a step of its own, which is in no record. So does what a step of a stream is spent on, which
 // events around every op tell.
-void look_into_a_step(Device& device, Trainer& trainer, bool by_part, Timeline* timeline, Measured& m) {
+void look_into_a_step(Device& device, Trainer& trainer, bool by_part, Timeline* timeline, MeasuredSteps& m) {
   if (!timeline && !by_part) return;
   Timeline own;
   trainer.all_ranks().barrier();
@@ -105,11 +105,11 @@ double take_turns(const RunOptions::Turns& turns, Device& device, Trainer& train
 
 // Runs warm-up and measured steps on this rank; fills losses and norms, stops at max_seconds after at least
 // one measured step on all ranks alike, or as a soak when its time is over.
-Measured measure(const Point& p, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
-                 PointResult& result) {
+MeasuredSteps measure(const Point& p, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
+                      PointResult& result) {
   // A simulated step is the same every time.
   const std::int64_t warmups = device.real() ? p.warmup : 0, iterations = device.real() ? p.iterations : 1;
-  Measured m;
+  MeasuredSteps m;
   std::int64_t skipped = 0;
   std::unique_ptr<Gauge> gauge;
   std::unique_ptr<EnergyMeter> energy;
@@ -328,7 +328,7 @@ void add_communication(const std::vector<RankFigures>& ranks, PointResult& r) {
 }
 
 // Of each measured step the mean of the ranks' main threads.
-void add_turns(const Measured& mine, std::int64_t steps, Group& all, PointResult& r) {
+void add_turns(const MeasuredSteps& mine, std::int64_t steps, Group& all, PointResult& r) {
   const std::vector<std::vector<double>> ranks = gather_all(all, mine.cpu_of_steps);
   r.turn_steps = steps;
   r.turn_cpu_ms.assign(mine.cpu_of_steps.size(), 0);
@@ -337,7 +337,7 @@ void add_turns(const Measured& mine, std::int64_t steps, Group& all, PointResult
 }
 
 // What each rank's steps took, all of them and outside collectives; `told`: its meters tell these apart.
-void add_ranks(const Measured& mine, bool reported, Group& all, PointResult& r) {
+void add_ranks(const MeasuredSteps& mine, bool reported, Group& all, PointResult& r) {
   const auto to_ms = [](std::vector<double> seconds) {
     for (double& s : seconds) s *= 1e3;
     return seconds;
@@ -424,7 +424,7 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   if (device.real()) data = open_data(p.data, p.model.vocab, p.seq, p.seed);
   Trainer trainer(plan, device, world, data.get());
   Group& all = trainer.all_ranks();
-  const Measured mine = measure(p, device, trainer, world.rank() == 0, options, r);
+  const MeasuredSteps mine = measure(p, device, trainer, world.rank() == 0, options, r);
   add_readings(mine.readings, all, r);
   if (mine.faults) r.device_faults = mine.faults->of_all(all);
   const double peak = options.measure_peak_flops ? options.measure_peak_flops(0.1) : 0;

@@ -84,7 +84,7 @@ std::string trace(const std::vector<std::string>& events) {
 }  // namespace
 
 TEST_CASE("explain: the interval is of published runs of the same kind, and of more where these are few") {
-  const Interval dense = interval_of({"megatron-core", false, false, false});
+  const RatioInterval dense = interval_of({"megatron-core", false, false, false});
   CHECK(dense.rows >= 10);
   CHECK_THAT(dense.about, Contains("dense models with megatron-core on one node"));
   CHECK(dense.low < 1.02);

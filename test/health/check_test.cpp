@@ -105,7 +105,7 @@ TEST_CASE("check: what is measured has a figure of every rank and every group") 
   for (const Figure& f : figures) {
     INFO(f.what << " " << f.scope);
     CHECK(f.of.size() == (f.scope == "rank" ? 4u : 1u));
-    for (const Measured& m : f.of) {
+    for (const RankFigure& m : f.of) {
       CHECK(m.value > 0);
       CHECK(m.seconds > 0);
       CHECK(m.wrong == 0);

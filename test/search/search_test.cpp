@@ -156,7 +156,7 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     const std::string device = fmt::format("sim:{}x{}", c.devices, c.machine);
     const Space space = space_of(c.spec, device);
     const Machine machine = find_machine(c.machine, space.base.machine, "test");
-    const Place place{machine, c.devices};
+    const SearchTarget place{machine, c.devices};
     SearchOptions options;
     options.best = 3;
     options.threads = 2;
@@ -229,7 +229,7 @@ TEST_CASE("by tokens a joule the search finds what simulating every layout finds
     INFO(c.about);
     const Space space = space_of(c.spec, fmt::format("sim:{}x{}", c.devices, c.machine));
     const Machine machine = find_machine(c.machine, "test");
-    const Place place{machine, c.devices};
+    const SearchTarget place{machine, c.devices};
     SearchOptions options;
     options.objective = mbench::search::Objective::tokens_per_joule;
     options.best = 3;

@@ -27,7 +27,7 @@ struct Shown {
 };
 
 // The ranks of a process, or of a group of them.
-struct Place {
+struct MeetingPoint {
   std::vector<Shown> shown;
   int came = 0;
   std::uint64_t round = 0;
@@ -39,7 +39,7 @@ class Room {
   int size() const { return size_; }
 
   // Waits until all of a group have come so far.
-  void meet(Place& place) {
+  void meet(MeetingPoint& place) {
     std::unique_lock lock(mutex_);
     const std::uint64_t round = place.round;
     if (++place.came == static_cast<int>(place.shown.size())) {
@@ -51,16 +51,16 @@ class Room {
     if (stopped_) throw Stopped();
   }
   // The place of a group, made by whoever comes first. `number`: among those that every rank makes.
-  std::shared_ptr<Place> place(int number, const std::vector<int>& members) {
+  std::shared_ptr<MeetingPoint> place(int number, const std::vector<int>& members) {
     const std::lock_guard lock(mutex_);
     auto& place = places_[{number, members}];
     if (!place) {
-      place = std::make_shared<Place>();
+      place = std::make_shared<MeetingPoint>();
       place->shown.resize(members.size());
     }
     return place;
   }
-  using Way = std::tuple<const Place*, int, int, int>;  // from, to, tag
+  using Way = std::tuple<const MeetingPoint*, int, int, int>;  // from, to, tag
   void send(const Way& way, Group::Bytes message) {
     const std::lock_guard lock(mutex_);
     messages_[way].push_back(std::move(message));
@@ -86,7 +86,7 @@ class Room {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopped_ = false;
-  std::map<std::pair<int, std::vector<int>>, std::shared_ptr<Place>> places_;
+  std::map<std::pair<int, std::vector<int>>, std::shared_ptr<MeetingPoint>> places_;
   std::map<Way, std::deque<Group::Bytes>> messages_;
 };
 
@@ -120,7 +120,8 @@ void reduce_part(DType type, const std::vector<Shown>& ranks, std::int64_t begin
 
 class ThreadGroup final : public Group {
  public:
-  ThreadGroup(Device& device, const GroupName& name, int rank, int size, Room& room, std::shared_ptr<Place> place)
+  ThreadGroup(Device& device, const GroupName& name, int rank, int size, Room& room,
+              std::shared_ptr<MeetingPoint> place)
       : Group(device, name, rank, size), room_(room), place_(std::move(place)) {}
 
  protected:
@@ -246,7 +247,7 @@ class ThreadGroup final : public Group {
   }
 
   Room& room_;
-  std::shared_ptr<Place> place_;
+  std::shared_ptr<MeetingPoint> place_;
 };
 
 class ThreadWorld final : public World {

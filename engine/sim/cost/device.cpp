@@ -182,7 +182,7 @@ void SimDevice::charge(const Op& op) {
     return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op, parts_of_call())) : 0, op.cost(),
                          part_of<Op>(), called);
   if (!clock_) return;
-  const Interval span = clock_->kernel(whole_ticks(seconds_of(*costs_, op, parts_of_call())), part_of<Op>(), called);
+  const TimeSpan span = clock_->kernel(whole_ticks(seconds_of(*costs_, op, parts_of_call())), part_of<Op>(), called);
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
 }
 
@@ -240,7 +240,7 @@ void SimDevice::charge_unfused(const UnfusedOp& op, double takes, const Cost& co
   const double seconds = whole_ticks(takes);
   if (action_events_) return record_kernel(name.data(), seconds, cost, part, called);
   if (!clock_) return;
-  const Interval span = clock_->kernel(seconds, part, called);
+  const TimeSpan span = clock_->kernel(seconds, part, called);
   if (timeline()) timeline()->add(Track::compute, name, span.begin, span.end);
 }
 
@@ -253,7 +253,7 @@ void SimDevice::taken(const Tensor& made) {
   const double seconds = whole_ticks(costs_->fill_seconds(static_cast<double>(made.bytes())));
   if (action_events_) return record_kernel("fill", seconds, {}, TimePart::elementwise, false);
   if (!clock_) return;
-  const Interval span = clock_->kernel(seconds, TimePart::elementwise, false);
+  const TimeSpan span = clock_->kernel(seconds, TimePart::elementwise, false);
   if (timeline()) timeline()->add(Track::compute, "fill", span.begin, span.end);
 }
 
@@ -270,7 +270,7 @@ void SimDevice::charge_host(const Cost& cost, TimePart part, const char* name) {
     (*action_events_)->clock.push_back(event);
   }
   if (!clock_) return;
-  const Interval span = clock_->host_kernel(whole_ticks(costs_->host_seconds(cost)), part);
+  const TimeSpan span = clock_->host_kernel(whole_ticks(costs_->host_seconds(cost)), part);
   if (timeline()) timeline()->add(Track::host, name, span.begin, span.end);
 }
 
@@ -311,7 +311,7 @@ std::unique_ptr<HostCopy> SimDevice::do_start_copy(CopyWay way, const Tensor& fr
     return std::make_unique<Copy>(*this, copies_++, 0);
   }
   if (!clock_) return std::make_unique<Copy>(*this, 0, 0);
-  const Interval span = clock_->start_copy(way, seconds);
+  const TimeSpan span = clock_->start_copy(way, seconds);
   if (timeline()) timeline()->add({Track::copies, mbench::name_of(way)}, "copy", span.begin, span.end);
   return std::make_unique<Copy>(*this, 0, span.end);
 }

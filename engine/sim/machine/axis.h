@@ -14,11 +14,11 @@ std::vector<double> read_positive_numbers(const nlohmann::json& value, const std
 
 // The index of the value below x, and how far x lies towards the next, from 0 to 1, on a logarithmic axis. Beyond the ends it is the
 // end.
-struct Place {
+struct AxisPoint {
   std::size_t low = 0;
   double share = 0;
 };
-inline Place place_of(const std::vector<double>& ascending, double x) {
+inline AxisPoint place_of(const std::vector<double>& ascending, double x) {
   if (ascending.size() < 2 || x <= ascending.front()) return {};
   if (x >= ascending.back()) return {ascending.size() - 2, 1};
   const auto above =
@@ -27,7 +27,7 @@ inline Place place_of(const std::vector<double>& ascending, double x) {
 }
 
 // The table's value there, by linear interpolation.
-inline double between(const std::vector<double>& values, const Place& at) {
+inline double between(const std::vector<double>& values, const AxisPoint& at) {
   return at.share == 0 ? values[at.low] : values[at.low] + at.share * (values[at.low + 1] - values[at.low]);
 }
 

@@ -95,12 +95,12 @@ std::vector<double> rounded(const std::vector<double>& values, double unit) {
 double Curve::at(double w) const {
   if (w <= work.front()) return seconds.front() * std::max(0.5, w / work.front());
   if (w >= work.back()) return seconds.back() * w / work.back();
-  const Place p = place_of(work, w);
+  const AxisPoint p = place_of(work, w);
   return seconds[p.low] * std::pow(seconds[p.low + 1] / seconds[p.low], p.share);
 }
 
 double GemmGrid::at(double m_, double n_, double k_) const {
-  const Place pm = place_of(m, m_), pn = place_of(n, n_), pk = place_of(k, k_);
+  const AxisPoint pm = place_of(m, m_), pn = place_of(n, n_), pk = place_of(k, k_);
   double sum = 0;
   for (int corner = 0; corner < 8; ++corner) {
     const std::size_t dm = corner & 1, dn = corner >> 1 & 1, dk = corner >> 2 & 1;

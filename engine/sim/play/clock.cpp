@@ -37,7 +37,7 @@ void VirtualClock::host_work(HostWork work, int times) {
 
 // Here and not inline, so that every caller gets the same bits: what a compiler joins to a fused multiply-add depends on what
 // stands around it.
-Interval VirtualClock::kernel(double seconds, TimePart part, bool called) {
+TimeSpan VirtualClock::kernel(double seconds, TimePart part, bool called) {
   const double before = now();
   if (called) host_ += together_ ? times_.launch_together : times_.kernel_within(in_graph_);
   charge(TimePart::host, before);
@@ -55,8 +55,8 @@ double VirtualClock::enter(const CollectiveCall& call) {
   return call.behind && !times_.progress_in_calls ? std::max(ready, call.behind->end) : ready;
 }
 
-Interval VirtualClock::run(const CollectiveCall& call, double begin) {
-  const Interval span{begin, at(call.stream).free = begin + call.seconds};
+TimeSpan VirtualClock::run(const CollectiveCall& call, double begin) {
+  const TimeSpan span{begin, at(call.stream).free = begin + call.seconds};
   const bool waits = !call.started || (call.over_tp && times_.tensor_collectives_block);
   if (waits) {
     if (call.meets) wait_until(span.begin, TimePart::bubble);
@@ -86,7 +86,7 @@ VirtualClock::Move VirtualClock::since(const VirtualClock& before) const {
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (streams_[i].free != before.streams_[i].free) move.streams.emplace_back(i, streams_[i].free - at);
   if (overlapped_.end != before.overlapped_.end)
-    move.overlapped = Interval{overlapped_.begin - at, overlapped_.end - at};
+    move.overlapped = TimeSpan{overlapped_.begin - at, overlapped_.end - at};
   return move;
 }
 

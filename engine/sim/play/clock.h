@@ -49,7 +49,7 @@ struct HostTimes {
   static bool changes_clock(HostWork work);
 };
 
-struct Interval {
+struct TimeSpan {
   double begin = 0, end = 0;
 };
 
@@ -63,7 +63,7 @@ struct CollectiveCall {
   bool called = true;    // by a host call of its own
   bool slows = true;     // slows the kernels that overlap it
   bool meets = false;    // its ranks do different things: the stream's wait for them is a bubble
-  const Interval* behind = nullptr;  // a collective that it begins after, even if nothing has waited for that one
+  const TimeSpan* behind = nullptr;  // a collective that it begins after, even if nothing has waited for that one
 };
 
 class VirtualClock {
@@ -84,7 +84,7 @@ class VirtualClock {
   void charge_to(TimeByPart* spent) { spent_ = spent; }
 
   // A kernel of that device time. `called`: by a host call of its own.
-  Interval kernel(double seconds, TimePart part, bool called = true);
+  TimeSpan kernel(double seconds, TimePart part, bool called = true);
   // Adds a stream for the collectives of a group, and returns its number.
   int add_stream(std::string_view group) {
     streams_.push_back({{Track::communication, group}});
@@ -96,9 +96,9 @@ class VirtualClock {
   double enter(const CollectiveCall& call);
   // The collective begins at `begin`, when the last rank could. Returns its interval. The compute stream waits for it, or it overlaps
   // with the kernels to come.
-  Interval run(const CollectiveCall& call, double begin);
+  TimeSpan run(const CollectiveCall& call, double begin);
   // The compute stream waits for a collective that was started.
-  void wait_for(Interval collective, TimePart part) {
+  void wait_for(TimeSpan collective, TimePart part) {
     if (!times_.progress_in_calls) return wait_until(collective.end, part);
     wait_until(std::max(now(), collective.begin) + (collective.end - collective.begin), part);
   }
@@ -110,14 +110,14 @@ class VirtualClock {
     charge(part, before);
   }
   // The host computes for that time.
-  Interval host_kernel(double seconds, TimePart part) {
+  TimeSpan host_kernel(double seconds, TimePart part) {
     const double before = now(), begin = times_.immediate ? before : host_;
     host_ = begin + seconds;
     charge(part, before);
     return {begin, host_};
   }
   // A copy between the two memories. Where the device is the host, its processor makes the copy, which has ended at the return.
-  Interval start_copy(CopyWay way, double seconds) {
+  TimeSpan start_copy(CopyWay way, double seconds) {
     if (times_.immediate) return kernel(seconds, TimePart::copies);
     host(times_.launch);
     double& free = copies_free_[static_cast<std::size_t>(way)];
@@ -164,7 +164,7 @@ class VirtualClock {
     std::optional<double> compute;  // this and what follows: relative to now() at the beginning
     std::optional<double> waited;   // of the host, which has waited for the stream; in place of `host`
     std::vector<std::pair<std::size_t, double>> streams;
-    std::optional<Interval> overlapped;
+    std::optional<TimeSpan> overlapped;
   };
   Move since(const VirtualClock& before) const;
   void repeat(const Move& move);
@@ -198,7 +198,7 @@ class VirtualClock {
   std::uint64_t waits_ = 0;       // of the host for the stream
   double step_ = 0, loader_ = 0;  // when the step began; the loader's time for its inputs
   bool together_ = false, in_graph_ = false;
-  Interval overlapped_;  // the collective started last that the stream did not wait for
+  TimeSpan overlapped_;  // the collective started last that the stream did not wait for
 };
 
 }  // namespace mbench

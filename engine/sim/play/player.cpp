@@ -24,7 +24,7 @@ bool Player::play(const ClockEvent& e) {
       return true;
     case Kind::copy: {
       const auto way = static_cast<CopyWay>(e.group);
-      const Interval span = clock_.start_copy(way, e.seconds);
+      const TimeSpan span = clock_.start_copy(way, e.seconds);
       copies_[e.pending] = span.end;
       add_span({Track::copies, mbench::name_of(way)}, e.what, span);
       return true;
@@ -72,7 +72,7 @@ CollectiveCall Player::call_of(const ClockEvent& e) const {
 }
 
 void Player::run(const ClockEvent& e, double begin) {
-  const Interval span = clock_.run(call_of(e), begin);
+  const TimeSpan span = clock_.run(call_of(e), begin);
   if (e.kind == Kind::start) pendings_[e.pending] = span;
   if (timeline_) add_span(clock_.track(e.group), fmt::format("{} {}", e.what, step_events_.groups[e.group].name), span);
 }

@@ -32,7 +32,7 @@ class Player {
 
  private:
   CollectiveCall call_of(const ClockEvent& event) const;
-  void add_span(const Track& track, std::string_view name, Interval span) {
+  void add_span(const Track& track, std::string_view name, TimeSpan span) {
     if (timeline_) timeline_->add(track, name, span.begin, span.end);
   }
 
@@ -42,7 +42,7 @@ class Player {
   };
   VirtualClock clock_;
   const StepEvents& step_events_;
-  std::vector<Interval> pendings_;
+  std::vector<TimeSpan> pendings_;
   std::vector<double> copies_;  // when they end
   std::vector<Open> open_;      // spans
   Timeline* timeline_ = nullptr;

@@ -19,7 +19,7 @@ HostTimes times() {
 TEST_CASE("long kernels hide what the host needs to launch them") {
   VirtualClock clock(times());
   CHECK(clock.kernel(10, TimePart::gemms).begin == 1);
-  const Interval second = clock.kernel(10, TimePart::gemms);
+  const TimeSpan second = clock.kernel(10, TimePart::gemms);
   CHECK(second.begin == 11);
   CHECK(second.end == 21);
   CHECK(clock.now() == 21);
@@ -73,7 +73,7 @@ TEST_CASE("a kernel is slower for as long as a collective runs beside it") {
   CollectiveCall started{clock.add_stream("dp"), 3, TimePart::communication_dp};
   started.started = true;
   clock.run(started, 5);
-  const Interval overlapped = clock.kernel(10, TimePart::gemms);  // from 1 to 11, three of them beside the collective
+  const TimeSpan overlapped = clock.kernel(10, TimePart::gemms);  // from 1 to 11, three of them beside the collective
   CHECK(overlapped.end == Approx(11.6));
   CHECK(clock.kernel(10, TimePart::gemms).end == Approx(21.6));
   VirtualClock alone(t);
@@ -103,7 +103,7 @@ TEST_CASE("a collective waits for the compute stream and for those before it on 
   };
   const CollectiveCall of_tp = started(tp, TimePart::communication_tp), of_dp = started(dp, TimePart::communication_dp);
   CHECK(clock.enter(of_tp) == 10);
-  const Interval first = clock.run(of_tp, 10);
+  const TimeSpan first = clock.run(of_tp, 10);
   CHECK(first.begin == 10);
   CHECK(first.end == 15);
   CHECK(clock.enter(of_tp) == 15);
@@ -152,7 +152,7 @@ TEST_CASE("what makes progress in calls alone takes its time where it is waited 
   VirtualClock clock(t);
   CollectiveCall call{clock.add_stream("dp"), 5, TimePart::communication_dp};
   call.started = true;
-  const Interval first = clock.run(call, clock.enter(call));
+  const TimeSpan first = clock.run(call, clock.enter(call));
   clock.kernel(20, TimePart::gemms);
   CHECK(clock.now() == 20);
   CollectiveCall behind{clock.add_stream("dp_replicate"), 3, TimePart::communication_dp};
@@ -194,7 +194,7 @@ TEST_CASE("a step is no shorter than what its loader takes, and the two blur whe
 TEST_CASE("a copy to the host runs beside kernels, after those before it, one of a way after the other") {
   VirtualClock clock(times());
   clock.kernel(10, TimePart::gemms);  // from 1 to 11
-  const Interval first = clock.start_copy(CopyWay::to_host, 4);
+  const TimeSpan first = clock.start_copy(CopyWay::to_host, 4);
   CHECK(first.begin == 11);
   CHECK(first.end == 15);
   CHECK(clock.start_copy(CopyWay::to_host, 4).begin == 15);
@@ -208,10 +208,10 @@ TEST_CASE("the host computes beside the device once it has what it waits for, an
   TimeByPart spent{};
   VirtualClock clock(times());
   clock.charge_to(&spent);
-  const Interval copy = clock.start_copy(CopyWay::to_host, 5);  // from 1 to 6
+  const TimeSpan copy = clock.start_copy(CopyWay::to_host, 5);  // from 1 to 6
   clock.host_waits_until(copy.end, TimePart::copies);
   CHECK(at(spent, TimePart::copies) == 5);
-  const Interval update = clock.host_kernel(8, TimePart::optimizer);
+  const TimeSpan update = clock.host_kernel(8, TimePart::optimizer);
   CHECK(update.begin == 6);
   CHECK(update.end == 14);
   CHECK(at(spent, TimePart::optimizer) == 8);

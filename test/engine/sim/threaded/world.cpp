@@ -10,13 +10,13 @@ namespace {
 // A collective that the stream waits for when wait() is called.
 class SimPending final : public Pending {
  public:
-  SimPending(VirtualClock& clock, Interval span, TimePart part) : clock_(clock), span_(span), part_(part) {}
+  SimPending(VirtualClock& clock, TimeSpan span, TimePart part) : clock_(clock), span_(span), part_(part) {}
   void wait() override { clock_.wait_for(span_, part_); }
-  const Interval& span() const { return span_; }
+  const TimeSpan& span() const { return span_; }
 
  private:
   VirtualClock& clock_;
-  Interval span_;
+  TimeSpan span_;
   TimePart part_;
 };
 
@@ -157,12 +157,12 @@ class SimGroup final : public Group {
     return c;
   }
   // All members have to get there.
-  Interval meet(const comm::Collective& c, const CollectiveCall& call) {
-    const Interval span = clock_.run(call, do_host_max(clock_.enter(call)));
+  TimeSpan meet(const comm::Collective& c, const CollectiveCall& call) {
+    const TimeSpan span = clock_.run(call, do_host_max(clock_.enter(call)));
     trace(name_of(c), span.begin, span.end);
     return span;
   }
-  std::unique_ptr<Pending> started(const comm::Collective& c, const Interval* behind) {
+  std::unique_ptr<Pending> started(const comm::Collective& c, const TimeSpan* behind) {
     CollectiveCall start = call(seconds(c, true));
     start.started = true, start.behind = behind;
     start.slows = Links::slows_kernels(c, device().in_one_call());
