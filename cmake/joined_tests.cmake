@@ -1,13 +1,21 @@
 # mbench_join_tests(RESULT NAME SOURCES...): sources of a test, eight to a unit, as CMake's unity builds have them, but each in a
 # namespace of its own, since helpers of one name stand in many of them. So all headers come first, outside of these namespaces: a
 # header that comes again is empty. A source that opens namespace mbench itself, or whose preprocessor decides, is compiled by itself.
+#
+# Cases of ops (*_cases.cpp) open mbench::test. Theirs is within the namespace of the source, and finds all that is in the true one: they only
+# register what they have.
 function(mbench_join_tests result name)
+  set(opens_test "namespace mbench {\nusing namespace ::mbench;\nnamespace test {\nusing namespace ::mbench::test;\n}\n}\n")
   set(joinable)
   set(separate)
   foreach(source ${ARGN})
     # What is included is read here, so a changed source is read again.
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
-    file(STRINGS ${source} own REGEX "^(namespace (mbench|Catch|std)|#(if|define)|#define CATCH|int main)")
+    set(alone "^(namespace (mbench|Catch|std)|#(if|define)|int main)")
+    if(source MATCHES "_cases\\.cpp$")
+      set(alone "^(namespace (Catch|std)|#(if|define))")
+    endif()
+    file(STRINGS ${source} own REGEX "${alone}")
     if(own)
       list(APPEND separate ${source})
     else()
@@ -25,7 +33,11 @@ function(mbench_join_tests result name)
     foreach(source ${chosen})
       file(STRINGS ${source} lines REGEX "^#include")
       list(APPEND includes ${lines})
-      string(APPEND bodies "namespace source_${place} {\n#include \"${source}\"\n}\n")
+      set(before)
+      if(source MATCHES "_cases\\.cpp$")
+        set(before "${opens_test}")
+      endif()
+      string(APPEND bodies "namespace source_${place} {\n${before}#include \"${source}\"\n}\n")
       math(EXPR place "${place} + 1")
     endforeach()
     list(REMOVE_DUPLICATES includes)
