@@ -59,8 +59,11 @@ bool may_have_room(const json& d) {
   return experts_apart(d) && text(d, "ep_communication", "all_to_all") == "flex" && d.at("precision") != "fp8" &&
          d.at("precision") != "nvfp4";
 }
-bool has_room(const json& d) {
-  return d.value("expert_rank_capacity", 0.0) > 0;
+// Recomputed experts keep nothing that could go to pages.
+bool may_have_pages(const json& d) {
+  const std::string recompute = text(d, "recompute", "none");
+  return d.value("expert_rank_capacity", 0.0) > 0 && recompute != "full" && recompute.find("moe+") != 0 &&
+         recompute != "moe";
 }
 bool experts_cut(const json& d) {
   return experts(d) && sequence(d);
@@ -245,8 +248,8 @@ const std::vector<DrawnField>& drawn_fields() {
        pipeline},
       {"virtual_stages", {2, 2, 2, 4}, in_chunks},
       {"micro_batch_group", {0, 0, 3, 5, 5, 5}, interleaved},
-      {"expert_rank_capacity", {0, 1.25, 4}, may_have_room},
-      {"paged_stash", {0, 1.1, 1.75}, has_room},
+      {"expert_rank_capacity", {0, 1.25, 1.25, 4, 4}, may_have_room},
+      {"paged_stash", {0, 1.1, 1.1, 1.75, 1.75}, may_have_pages},
       {"overlap_moe", {false, true, true}, may_overlap_experts},
       {"delay_wgrad", {false, true}, overlaps_experts},
       {"first_stage_layers", {0, 0, 0, 1, 2, 3, 4}, pipeline},
