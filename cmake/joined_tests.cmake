@@ -1,6 +1,6 @@
 # mbench_join_tests(RESULT NAME SOURCES...): sources of a test, eight to a unit, as CMake's unity builds have them, but each in a
 # namespace of its own, since helpers of one name stand in many of them. So all headers come first, outside of these namespaces: a
-# header that comes again is empty. A source that opens namespace mbench itself, or whose preprocessor decides, is compiled by itself.
+# header that comes again is empty. A source that opens a namespace of a name, or whose preprocessor decides, is compiled by itself.
 #
 # Cases of ops (*_cases.cpp) open mbench::test. Theirs is within the namespace of the source, and finds all that is in the true one: they only
 # register what they have.
@@ -11,7 +11,7 @@ function(mbench_join_tests result name)
   foreach(source ${ARGN})
     # What is included is read here, so a changed source is read again.
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
-    set(alone "^(namespace (mbench|Catch|std)|#(if|define)|int main)")
+    set(alone "^(namespace [a-zA-Z_:]+ {|#(if|define)|int main)")
     if(source MATCHES "_cases\\.cpp$")
       set(alone "^(namespace (Catch|std)|#(if|define))")
     endif()

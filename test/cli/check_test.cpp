@@ -33,7 +33,7 @@ TEST_CASE("check: ranks of its own and of a launcher, over all and over the axes
   CHECK(health.figures.size() == 6 + 5 * 2);
   CHECK(health.figures.at(3).what == "f64 GEMM");
   for (const health::Figure& f : health.figures)
-    for (const health::Measured& m : f.of) CHECK(m.wrong == 0);
+    for (const health::RankFigure& m : f.of) CHECK(m.wrong == 0);
   const Run junit = room.shell("$M report c.json --format junit");
   CHECK(junit.code == 0);
   CHECK_THAT(junit.out, Contains("<testsuites name=\"mbench check\"") && Contains("name=\"f64 GEMM\""));

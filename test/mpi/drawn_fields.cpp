@@ -59,12 +59,6 @@ bool may_have_room(const json& d) {
   return experts_apart(d) && text(d, "ep_communication", "all_to_all") == "flex" && d.at("precision") != "fp8" &&
          d.at("precision") != "nvfp4";
 }
-// Recomputed experts keep nothing that could go to pages.
-bool may_have_pages(const json& d) {
-  const std::string recompute = text(d, "recompute", "none");
-  return d.value("expert_rank_capacity", 0.0) > 0 && recompute != "full" && recompute.find("moe+") != 0 &&
-         recompute != "moe";
-}
 bool experts_cut(const json& d) {
   return experts(d) && sequence(d);
 }
@@ -199,7 +193,7 @@ const std::vector<DrawnField>& drawn_fields() {
       {"router", {"balanced", "balanced_local", "learned", "capacity:1", "capacity:1.5"}, experts},
       {"ep", {1, 2, 2, 4}, experts},
       {"etp", {0, 1, 2}, experts_cut},
-      {"ep_communication", {"all_to_all", "all_to_all", "all_gather", "flex"}, experts_apart},
+      {"ep_communication", {"all_to_all", "all_to_all", "all_gather", "flex", "flex"}, experts_apart},
       {"precision", {"f32", "f32", "bf16", "bf16", "fp16", "fp8", "fp8", "fp8", "nvfp4"}, always},
       {"fp8_recipe", {"tensorwise", "delayed", "rowwise", "blockwise", "mxfp8"}, fp8},
       {"first_layers_in_bf16", {0, 0, 0, 1}, quantised},
@@ -249,7 +243,6 @@ const std::vector<DrawnField>& drawn_fields() {
       {"virtual_stages", {2, 2, 2, 4}, in_chunks},
       {"micro_batch_group", {0, 0, 3, 5, 5, 5}, interleaved},
       {"expert_rank_capacity", {0, 1.25, 1.25, 4, 4}, may_have_room},
-      {"paged_stash", {0, 1.1, 1.1, 1.75, 1.75}, may_have_pages},
       {"overlap_moe", {false, true, true}, may_overlap_experts},
       {"delay_wgrad", {false, true}, overlaps_experts},
       {"first_stage_layers", {0, 0, 0, 1, 2, 3, 4}, pipeline},
@@ -279,6 +272,7 @@ const std::vector<FixedField>& fixed_fields() {
       {"strategy", "names a value of zero and of recompute, which are drawn"},
       {"rope_fusion", "a real device has one kernel for it"},
       {"index_map_fusion", "a real device has one kernel for it"},
+      {"paged_stash", "wants more rows than drawn layouts have: layouts.json has it"},
       {"routing_imbalance", "of a simulation: how full its fullest rank is, which on others is counted"},
       {"deterministic", "a real device refuses it"},
       {"deterministic_attention", "decides the order of sums on GPUs alone"},
