@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -29,12 +30,14 @@ class MemoryRounds {
     std::vector<Used> used{};
   };
 
+  // A schedule that repeats itself does so within fewer micro batches. Blocks of as many in flight change places in turn: where there are
+  // more, memory does not stand as it stood before so many have gone.
+  static constexpr int kMost = 64;
+
   // Whether so many bytes were allocated at an earlier moment: only then it is worth while to look at them.
   bool seen(std::size_t allocated) {
-    if (moments_.size() >= kMost) return false;
-    if (std::find(sums_.begin(), sums_.end(), allocated) != sums_.end()) return true;
-    sums_.push_back(allocated);
-    return false;
+    if (moments_.size() >= static_cast<std::size_t>(kMost)) return false;
+    return !sums_.insert(allocated).second;
   }
   // The last earlier moment that was like this one; null if there was none. Keeps this one.
   const Moment* find(Moment now) {
@@ -49,8 +52,7 @@ class MemoryRounds {
   }
 
  private:
-  static constexpr std::size_t kMost = 64;  // a schedule that repeats itself does so within fewer micro batches
-  std::vector<std::size_t> sums_;
+  std::unordered_set<std::size_t> sums_;
   std::vector<Moment> moments_;
 };
 

@@ -117,6 +117,8 @@ class Replay {
   std::size_t known_actions(const RecordedStep& step_events, std::size_t at, Rounds& rounds) {
     const Action& a = schedule_[at];
     if (a.kind != Action::Kind::forward || a.chunk != 0 || a.part != 0 || !rounds.seen(allocated())) return 0;
+    forget_freed(a.micro);
+    if (newest_ - oldest_ >= Rounds::kMost) return 0;
     const auto found = rounds.find(moment(at));
     if (!found) return 0;
     const std::size_t period = at - found->action;
@@ -136,6 +138,14 @@ class Replay {
     return static_cast<std::size_t>(times) * period;
   }
 
+  // Leaves out the oldest micro batches that have nothing saved any more, before `now`.
+  void forget_freed(int now) {
+    const auto has_some = [&](std::size_t maker) {
+      return std::ranges::any_of(saved_[at_of(maker, oldest_)], [](const Block& b) { return b.size > 0; });
+    };
+    while (oldest_ < now && std::ranges::none_of(makers(), has_some)) ++oldest_;
+  }
+
   typename Rounds::Moment moment(std::size_t at) {
     const int now = schedule_[at].micro;
     typename Rounds::Moment m{at, now, allocated(), retries_now(), arena_.free(), {}};
@@ -143,10 +153,6 @@ class Replay {
       for (std::size_t i = 0; i < blocks.size(); ++i)
         if (blocks[i].size > 0) m.used.push_back({owner, micro - now, i, place_of(blocks[i]), blocks[i].size});
     };
-    while (oldest_ < now && std::ranges::none_of(makers(), [&](std::size_t maker) {
-             return std::ranges::any_of(saved_[at_of(maker, oldest_)], [](const Block& b) { return b.size > 0; });
-           }))
-      ++oldest_;
     for (const std::size_t maker : makers())
       for (int micro = oldest_; micro <= newest_; ++micro) add(maker, micro, saved_[at_of(maker, micro)]);
     add(saved_.size(), now, std::vector<Block>(std::begin(sent_), std::end(sent_)));
