@@ -184,7 +184,7 @@ TEST_CASE("10,000 points are read and compared in seconds") {
   const Room room;
   constexpr int kPoints = kSanitized ? 500 : 10000;  // where no time is held, fewer will do
   write_result_file(room / "a.json", result(1, "2026-01-01T00:00:00Z", "a", kPoints));
-  write_result_file(room / "b.json", result(1, "2026-01-02T00:00:00Z", "b", kPoints));
+  REQUIRE(room.shell("sed 's/2026-01-01T00/2026-01-02T00/' a.json >b.json && ! cmp -s a.json b.json").code == 0);
   const double seconds = idle_seconds([&] {
     const Spent spent = spend(room, {"compare", "b.json", "--baseline", "a.json"});
     CHECK(spent.code == 0);

@@ -3,8 +3,11 @@
 #include "search/search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <set>
 
 #include "engine/sim/machine/what_if.h"
@@ -148,6 +151,17 @@ const Case kCases[] = {
     {"a CPU", "cpu", 2, R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
 };
 
+// Calls work(i) for each i of so many; throws what it throws.
+void on_two_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  const auto some = [&] {
+    for (std::size_t i; (i = next++) < count;) work(i);
+  };
+  auto other = std::async(std::launch::async, some);
+  some();
+  other.get();
+}
+
 }  // namespace
 
 TEST_CASE("in small spaces the search finds what simulating everything finds") {
@@ -171,9 +185,17 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
     const Bounds bounds(machine);
     const CloseBounds close(machine, bounds);
     const MeshBounds meshes(machine);
-    std::size_t not_fitting = 0;
+    std::vector<Point> points;
     each_layout(space, c.devices, true, refused, [&](const Point& p) {
-      const Tried t = try_layout(p, place, bounds, close);
+      points.push_back(p);
+      return true;
+    });
+    std::vector<Tried> tried(points.size());
+    on_two_threads(points.size(), [&](std::size_t i) { tried[i] = try_layout(points[i], place, bounds, close); });
+    std::size_t not_fitting = 0;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const Point& p = points[i];
+      const Tried& t = tried[i];
       INFO(label_of(space, p));
       CHECK(ids.insert(t.result.id).second);  // each layout once
       REQUIRE(t.result.iteration_ms);
@@ -186,8 +208,7 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
         all.push_back(score(mbench::search::Objective::time, costs_of(t)));
       else
         ++not_fitting;
-      return true;
-    });
+    }
     CHECK(ids.size() >= end.layouts);
     if (end.meshes_opened == end.meshes) CHECK(ids.size() <= end.layouts + end.larger_micro_batches + end.undercut);
     std::sort(all.begin(), all.end());
