@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "test/catch.h"
+#include "test/support/temporary_folder.h"
 
 namespace fs = std::filesystem;
 
@@ -144,12 +145,11 @@ TEST_CASE("headers include what they name of the standard library") {
 }
 
 TEST_CASE("a header that lacks an include is found, and one that has it by another is not") {
-  const fs::path root = fs::temp_directory_path() / "mbench-std-includes";
-  fs::create_directories(root);
+  const mbench::test::TemporaryFolder folder;
+  const fs::path& root = folder.path;
   std::ofstream(root / "a.h") << "#include <vector>\nstd::vector<int> a;\n";
   std::ofstream(root / "b.h") << "#include \"a.h\"\nstd::vector<int> b;  // std::map\nstd::string c;\n";
   Headers headers(root);
   CHECK(headers.missing(root / "a.h").empty());
   CHECK(headers.missing(root / "b.h") == std::vector<std::string>{"std::string needs <string>"});
-  fs::remove_all(root);
 }

@@ -140,7 +140,7 @@ TEST_CASE(
            R"({"model": {"preset": "gpt-bytes-tiny", "layers": 1024}, "seq": 64, "pp": 1024, "global_batch": 2048})");
   room.put("chunks.json", R"({"model": {"preset": "gpt-bytes-tiny", "layers": 8192}, "seq": 64, "pp": 2,
                               "schedule": "interleaved", "virtual_stages": 4096, "global_batch": 2})");
-  // Of processor time, so that a busy machine changes nothing. On idle ones they take 1 to 11 s and up to 1 GB.
+  // Of processor time, so that a busy machine changes nothing. On idle ones they take 1 to 12 s and up to 1 GB.
   const std::string limits = "ulimit -t 30; ulimit -v 2000000; ";
   const auto sweep = [&](const std::string& name, int ranks) {
     return limits + fmt::format("$M sweep {}.json --on sim:{}xcpu --quiet --out {}", name, ranks, name);

@@ -39,7 +39,7 @@ class Watch {
 // Serial runs, which many layouts share, and forecasts: each is made by one rank while the others make theirs.
 class Expectations {
  public:
-  Expectations(const std::vector<Layout>& layouts, const Comparison& comparison) : rank_(rank_of_job()) {
+  Expectations(const std::vector<Layout>& layouts, const Comparison& comparison) {
     for (const Layout& layout : layouts) {
       const Point point = serial_point_of(layout);
       const auto [at, fresh] = numbers_.try_emplace(point_id(point), serial_.size());
@@ -77,13 +77,7 @@ class Expectations {
   }
 
  private:
-  static std::size_t rank_of_job() {
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return static_cast<std::size_t>(rank);
-  }
-
-  std::size_t rank_;
+  std::size_t rank_ = static_cast<std::size_t>(rank_of_job());
   Machine machine_ = find_machine("H100-SXM5-80GB", "test");
   std::map<std::string, std::size_t> numbers_;
   std::vector<Trained> serial_;
@@ -96,12 +90,12 @@ class Expectations {
 }  // namespace
 
 std::string joined(const std::string& mine) {
-  int length = static_cast<int>(mine.size()), size = 0, rank = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size), MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int length = static_cast<int>(mine.size()), size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::vector<int> lengths(static_cast<std::size_t>(size)), starts(static_cast<std::size_t>(size));
   MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
   for (std::size_t i = 1; i < starts.size(); ++i) starts[i] = starts[i - 1] + lengths[i - 1];
-  std::string all(rank == 0 ? static_cast<std::size_t>(starts.back() + lengths.back()) : 0, ' ');
+  std::string all(first_rank() ? static_cast<std::size_t>(starts.back() + lengths.back()) : 0, ' ');
   MPI_Gatherv(mine.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR, 0, MPI_COMM_WORLD);
   return all;
 }

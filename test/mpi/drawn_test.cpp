@@ -159,10 +159,8 @@ TEST_CASE("every field of a spec is drawn, or is named with the reason why it is
 
 // Of 3,000 layouts, of which each rank draws its part from a seed of its own.
 TEST_CASE("every value that a field may have is drawn") {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::map<std::string, std::set<nlohmann::json>> drawn_here;
-  for (const Layout& layout : random_layouts(static_cast<std::uint64_t>(rank) + 1, 3000 / kRanks)) {
+  for (const Layout& layout : random_layouts(static_cast<std::uint64_t>(rank_of_job()) + 1, 3000 / kRanks)) {
     nlohmann::json fields = point_in_words(layout.point);
     fields["family"] = layout.point.model.family;
     for (const auto& [key, value] : fields.items()) drawn_here[key].insert(value);

@@ -48,10 +48,13 @@ inline PointResult run_layout(const Point& point) {
   return run_layout(point, strategies::make_plan(point));
 }
 
-inline bool first_rank() {
+inline int rank_of_job() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank == 0;
+  return rank;
+}
+inline bool first_rank() {
+  return rank_of_job() == 0;
 }
 
 }  // namespace mbench::test

@@ -1,6 +1,7 @@
 // Every layout trains the same model: losses and gradient norms of each step equal the serial run's.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -35,6 +36,7 @@ std::string wrong_training(const Layout& layout, const Trained& serial, const Tr
                            difference, limit);
   };
   for (std::size_t i = 0; i < mine.steps; ++i) {
+    if (!std::isfinite(mine.losses[i])) wrong += fmt::format("\n  loss of step {}: {}", i + 1, mine.losses[i]);
     compare(i, "loss", mine.losses[i], serial.losses[i], kShareOfTable * loss_tolerance(precision, i));
     compare(i, "norm", mine.norms[i], serial.norms[i], share_of_norms * gradient_norm_tolerance(precision, i).value());
   }

@@ -21,7 +21,7 @@ struct RankMemory {
 bool same(const RankMemory& a, const RankMemory& b);
 std::string str(const RankMemory& memory);
 
-// In the steps of the point, warm-up included.
+// In as many steps as the point has iterations.
 struct Trained {
   std::size_t steps = 0;  // 0: it could not be trained
   std::array<double, kMostSteps> losses{}, norms{};

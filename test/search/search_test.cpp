@@ -3,16 +3,14 @@
 #include "search/search.h"
 
 #include <algorithm>
-#include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <future>
 #include <set>
 
 #include "engine/sim/machine/what_if.h"
 #include "engine/sim/run/simulate.h"
 #include "search/mesh_bounds.h"
+#include "search/parallel.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"
 
@@ -151,17 +149,6 @@ const Case kCases[] = {
     {"a CPU", "cpu", 2, R"({"model": "gpt-bytes-tiny", "seq": 64, "global_batch": 8, "search": "all"})"},
 };
 
-// Calls work(i) for each i of so many; throws what it throws.
-void on_two_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next = 0;
-  const auto some = [&] {
-    for (std::size_t i; (i = next++) < count;) work(i);
-  };
-  auto other = std::async(std::launch::async, some);
-  some();
-  other.get();
-}
-
 }  // namespace
 
 TEST_CASE("in small spaces the search finds what simulating everything finds") {
@@ -191,7 +178,8 @@ TEST_CASE("in small spaces the search finds what simulating everything finds") {
       return true;
     });
     std::vector<Tried> tried(points.size());
-    on_two_threads(points.size(), [&](std::size_t i) { tried[i] = try_layout(points[i], place, bounds, close); });
+    each_in_parallel(points.size(), options.threads,
+                     [&](std::size_t i) { tried[i] = try_layout(points[i], place, bounds, close); });
     std::size_t not_fitting = 0;
     for (std::size_t i = 0; i < points.size(); ++i) {
       const Point& p = points[i];

@@ -30,8 +30,8 @@ class MemoryRounds {
     std::vector<Used> used{};
   };
 
-  // A schedule that repeats itself does so within fewer micro batches. Blocks of as many in flight change places in turn: where there are
-  // more, memory does not stand as it stood before so many have gone.
+  // So many moments are kept. With n micro batches in flight blocks change places in turn, and memory repeats itself after n at the
+  // earliest: with more than so many it is never found to.
   static constexpr int kMost = 64;
 
   // Whether so many bytes were allocated at an earlier moment: only then it is worth while to look at them.

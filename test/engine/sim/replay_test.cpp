@@ -107,7 +107,7 @@ TEST_CASE("a replay of every layout is the run of it, bit by bit, in time and me
   const Framework hosts[] = {find_framework("mbench", "test"), find_framework("megatron-2022", "test"),
                              find_framework("megatron-core", "test")};
   int each = 0;
-  std::size_t number = 0;
+  std::size_t number = 0;  // by which the frameworks take turns
   for (const nlohmann::json& row : table.at("layouts")) {
     nlohmann::json fields = table.at("common");
     fields.merge_patch(row);
