@@ -132,6 +132,20 @@ MaybeFault refuse_parameters(const Point& p) {
   return std::nullopt;
 }
 
+// A weight that is transposed for each use: its codes, which need the scales of the straight ones.
+MaybeFault refuse_freed_transposes(const Point& p) {
+  if (!framework_of(p.framework)->keeps.fp8_transposes_freed) return std::nullopt;
+  constexpr Way kKept = one_of("framework.keep_fp8_weight_transpose_cache", "true");
+  const auto refused = [&](std::string_view what) {
+    return infeasible({kKept},
+                      "keep_fp8_weight_transpose_cache false with {}, whose two sides have scales of their own", what);
+  };
+  if (p.precision == Precision::nvfp4) return refused("precision nvfp4");
+  if (p.fp8_recipe == Fp8Recipe::mxfp8 || p.fp8_recipe == Fp8Recipe::rowwise)
+    return refused(fmt::format("fp8_recipe {}", name_of(p.fp8_recipe)));
+  return std::nullopt;
+}
+
 MaybeFault refuse_layers(const Point& p) {
   const std::int64_t in_16_bits = p.first_layers_in_bf16 + p.last_layers_in_bf16;
   if (in_16_bits == 0) return std::nullopt;
@@ -157,6 +171,7 @@ MaybeFault refuse(const Point& p) {
     return infeasible({one_of("precision", "fp8"), one_of("precision.fp8_recipe", "tensorwise")},
                       "precision.fp8_recipe {} with precision {}", name_of(p.fp8_recipe), name_of(p.precision));
   if (!quantises(p.precision)) return std::nullopt;
+  if (auto fault = refuse_freed_transposes(p)) return fault;
   const std::string precision = std::string(name_of(p.precision));
   const std::int64_t multiple = multiple_of(p);
   if (reads_rows(p))

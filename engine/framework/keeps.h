@@ -70,6 +70,8 @@ struct Keeps {
       false;  // logits of some positions at a time, and in forward all gradients that follow from them / of all positions
   bool transposed_fp8 =
       false;  // FP8 operands are transposed for GEMMs along their rows on every device / where the device needs it
+  bool fp8_transposes_freed =
+      false;  // FP8 weights are transposed for each use, and that copy is freed / kept for the step, of frozen weights for good
   bool filled_tensors = false;  // in simulation, every new tensor is filled before it is written / not filled
 
   bool operator==(const Keeps&) const = default;
@@ -106,6 +108,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"captured_inputs", &Keeps::captured_inputs},
     {"chunked_loss", &Keeps::chunked_loss},
     {"transposed_fp8", &Keeps::transposed_fp8},
+    {"fp8_transposes_freed", &Keeps::fp8_transposes_freed},
     {"filled_tensors", &Keeps::filled_tensors},
 };
 

@@ -274,6 +274,7 @@ const std::vector<FixedField>& fixed_fields() {
       {"index_map_fusion", "a real device has one kernel for it"},
       {"paged_stash", "wants more rows than drawn layouts have: layouts.json has it"},
       {"routing_imbalance", "of a simulation: how full its fullest rank is, which on others is counted"},
+      {"keep_fp8_weight_transpose_cache", "layouts.json has it"},
       {"deterministic", "a real device refuses it"},
       {"deterministic_attention", "decides the order of sums on GPUs alone"},
       {"attention_kernels", "of a simulation: changes times alone"},

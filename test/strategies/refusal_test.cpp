@@ -254,6 +254,21 @@ TEST_CASE("layouts that cannot be are told with what could") {
     simulated.device = "sim:8xH100-SXM5-80GB";
     CHECK_FALSE(strategies::why_not(simulated));
   }
+  for (const auto& [recipe, refused] : {std::pair(Fp8Recipe::delayed, false),
+                                        {Fp8Recipe::blockwise, false},
+                                        {Fp8Recipe::rowwise, true},
+                                        {Fp8Recipe::mxfp8, true}}) {
+    const std::string reason = why([&, recipe = recipe](Point& p) {
+      p.precision = Precision::fp8, p.fp8_recipe = recipe, p.framework = keeps(Graph::megatron_core);
+      p.framework.options["keep_fp8_weight_transpose_cache"] = "false";
+    });
+    CHECK((reason == "") == !refused);
+    if (refused)
+      CHECK(reason ==
+            fmt::format("keep_fp8_weight_transpose_cache false with fp8_recipe {}, whose two sides have scales of "
+                        "their own, need framework.keep_fp8_weight_transpose_cache true",
+                        name_of(recipe)));
+  }
   CHECK(why([](Point& p) { p.gradients_in_bf16 = true; }) ==
         "precision.gradients bf16 with precision f32, need precision bf16 or precision.gradients f32");
   const auto interleaved = [&](std::int64_t pp, std::int64_t stages, std::int64_t batches) {

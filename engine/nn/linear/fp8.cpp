@@ -48,6 +48,7 @@ void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t s
 Fp8Gemms::Fp8Gemms(ParameterStore& store, Parameter& weight, const Plan& plan)
     : recipe_(*plan.precision.fp8),
       sharded_(plan.state.weights.sharded()),
+      frees_transposed_(plan.keeps().fp8_transposes_freed),
       turns_(plan.precision.turned_fp8 && !plan.keeps().transposed_fp8 && !of_blocks(recipe_)),
       scales_(&store.scales()),
       weight_(&weight),
@@ -179,8 +180,12 @@ Fp8Tensor Fp8Gemms::weight(Context& c, const Tensor& w, Fp8Ways ways, std::int64
   if (is_fp8(w.dtype())) return weight_in_fp8(c, w, ways, part, row);
   if (sharded_) return quantise(c, kWeight, w, ways, {});
   Fp8Weights::Kept& kept = c.fp8_weights.kept[{this, part}];
-  if (kept.step != c.step) kept = {quantise(c, kWeight, w, Fp8Ways::both, kept.tensor), c.step};
-  return kept.tensor;
+  const Fp8Ways lasting = frees_transposed_ ? Fp8Ways::straight : Fp8Ways::both;
+  if (kept.step != c.step) kept = {quantise(c, kWeight, w, lasting, kept.tensor), c.step};
+  Fp8Tensor q = kept.tensor;
+  if (frees_transposed_ && ways != Fp8Ways::straight)
+    q.transposed = turns_ ? as_turned(q.straight) : transposed_of(c, q.straight, {});
+  return q;
 }
 
 Fp8Tensor Fp8Gemms::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways, std::int64_t part,
@@ -191,7 +196,7 @@ Fp8Tensor Fp8Gemms::weight_in_fp8(Context& c, const Tensor& codes, Fp8Ways ways,
     q.transposed = as_turned(q.straight);
     return q;
   }
-  if (sharded_) {
+  if (sharded_ || frees_transposed_) {
     if (ways != Fp8Ways::straight) q.transposed = transposed_of(c, q.straight, {});
     return q;
   }

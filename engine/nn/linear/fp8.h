@@ -73,7 +73,8 @@ class Fp8Gemms {
                      const std::vector<Axis>& parts_of = {}) const;
   // The weight [out, in], quantised, or a part of it: matrix `part` of several, its rows from `row` on. It is made once
   // a step, both straight and transposed, and kept; where weights are sharded, it is made for this use. A weight that
-  // lives only in FP8 is straight already, so only the transposed one is made.
+  // lives only in FP8 is straight already, so only the transposed one is made. Where frameworks free transposed copies, that one
+  // is made for this use from what is kept.
   Fp8Tensor weight(Context& context, const Tensor& w, Fp8Ways ways, std::int64_t part = 0, std::int64_t row = 0) const;
 
   // Rows of the weight that are multiplied separately, quantised for this use.
@@ -117,8 +118,9 @@ class Fp8Gemms {
                      const std::vector<Axis>& parts_of = {}) const;
 
   Fp8Recipe recipe_;
-  bool sharded_;  // weights
-  bool turns_;    // nothing is transposed: the transposed side has the codes of the straight one
+  bool sharded_;           // weights
+  bool frees_transposed_;  // copies of weights, after each use
+  bool turns_;             // nothing is transposed: the transposed side has the codes of the straight one
   ScaleHistory* scales_;
   int slots_[3] = {};  // [operand], for delayed scaling
   const Parameter* weight_;
