@@ -27,7 +27,7 @@ double share_of(const std::string& given) {
 
 }  // namespace
 
-MemoryMargin memory_margin(const std::string& given, const Point& point, const Machine& machine) {
+MemoryMargin memory_margin(const std::string& given, const Point& point, const sim::Machine& machine) {
   const std::uint64_t all = machine.usable_memory(),
                       usable = point.memory_limit == 0 ? all : std::min(all, point.memory_limit);
   const auto of_share = [&](double share, const std::string& why) {

@@ -14,6 +14,6 @@ struct MemoryMargin {
 
 // `given`: "5%" of what the allocator could have, or bytes such as "4GiB". Empty: the framework's own share, or none where the point
 // has a memory_limit. Throws bad_input for any other text, and for a margin that takes all memory.
-MemoryMargin memory_margin(const std::string& given, const Point& point, const Machine& machine);
+MemoryMargin memory_margin(const std::string& given, const Point& point, const sim::Machine& machine);
 
 }  // namespace mbench::api

@@ -44,7 +44,7 @@ std::vector<WeightPlacement> weights_of_plan(const Point& point, const Plan& pla
 }
 
 std::vector<StageMemory> memory_of(const Plan& plan) {
-  const MemoryForecast forecast = forecast_memory(plan);
+  const sim::MemoryForecast forecast = sim::forecast_memory(plan);
   std::vector<StageMemory> stages;
   const int ranks = plan.mesh.world() / static_cast<int>(forecast.peak_by_stage.size());
   for (std::size_t s = 0; s < forecast.peak_by_stage.size(); ++s) {

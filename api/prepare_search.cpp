@@ -13,13 +13,14 @@ PreparedSearch prepare_search(const search::SpaceOptions& options, const std::st
   simulator.check(space.base);
   space.can = framework_of(space.base.framework)->can;
   reports::check_tables(space.file);
-  const Machine& machine = simulator.machine_of(space.base);
+  const sim::Machine& machine = simulator.machine_of(space.base);
   const MemoryMargin free = memory_margin(margin, space.base, machine);
-  const search::SearchTarget place{machine, parse_simulated(space.base.device, "device").count, &recordings, free.mib};
+  const search::SearchTarget place{machine, sim::parse_simulated(space.base.device, "device").count, &recordings,
+                                   free.mib};
   return {std::move(space), free, place};
 }
 
-ResultFile result_file_of(const search::Space& space, const search::SearchEnd& end, const Machine& machine) {
+ResultFile result_file_of(const search::Space& space, const search::SearchEnd& end, const sim::Machine& machine) {
   ResultFile file;
   file.spec = space.file;
   if (!file.spec.contains("tables")) file.spec["tables"] = {"layouts", "layout-time", "memory"};

@@ -18,6 +18,6 @@ PreparedSearch prepare_search(const search::SpaceOptions& options, const std::st
                               sim::Recordings& recordings);
 
 // The best and the front, each layout once, best first, with the interval of each time.
-ResultFile result_file_of(const search::Space& space, const search::SearchEnd& end, const Machine& machine);
+ResultFile result_file_of(const search::Space& space, const search::SearchEnd& end, const sim::Machine& machine);
 
 }  // namespace mbench::api

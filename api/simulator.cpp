@@ -24,7 +24,7 @@ namespace {
 using api::kMiB;
 
 std::string device_name(const std::string& machine) {
-  return full_device_name(machine.starts_with("sim:") ? machine : "sim:" + machine, "machine");
+  return sim::full_device_name(machine.starts_with("sim:") ? machine : "sim:" + machine, "machine");
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ struct Simulator::State {
     return point.machine == options.figures ? &recordings[name_of(point.framework)] : nullptr;
   }
   nlohmann::ordered_json environment(const Point& point) {
-    const Machine& machine = simulator.machine_of(point);
+    const sim::Machine& machine = simulator.machine_of(point);
     return {{"device", device},
             {"machine", machine.description},
             {"devices_per_node", machine.node.devices},
@@ -59,7 +59,7 @@ struct Simulator::State {
   }
   Result simulate(const Point& point, const std::string& label) {
     simulator.check(point);
-    Simulation s = simulator.attempt(point, {.recordings = recordings_of(point)});
+    sim::Simulation s = simulator.attempt(point, {.recordings = recordings_of(point)});
     simulator.name_loader(s);
     return api::make_result(std::move(s.result), label, environment(point));
   }
@@ -76,7 +76,7 @@ struct Simulator::State {
 
 Simulator::Simulator(const std::string& machine, const SimulatorOptions& options)
     : state_(std::make_unique<State>(State{device_name(machine), options, {}})) {
-  find_machine(parse_simulated(state_->device, "machine").machine, options.figures, "machine");
+  sim::find_machine(sim::parse_simulated(state_->device, "machine").machine, options.figures, "machine");
   if (!options.framework.empty()) find_framework(options.framework, "framework");
 }
 Simulator::~Simulator() = default;
@@ -87,7 +87,7 @@ std::string Simulator::machine() const {
   return state_->device.substr(std::string_view("sim:").size());
 }
 int Simulator::devices() const {
-  return parse_simulated(state_->device, "machine").count;
+  return sim::parse_simulated(state_->device, "machine").count;
 }
 
 Result Simulator::simulate(const Spec& spec, std::size_t point) {
@@ -105,8 +105,8 @@ Estimate Simulator::estimate(const Spec& spec, std::size_t index) {
   const Point point = state_->place(spec.state().at(index).point);
   state_->simulator.check(point);
   const Plan plan = strategies::make_plan(point);
-  const Machine& machine = state_->simulator.machine_of(point);
-  const Outline outline = outline_point(point, plan, machine, devices(), state_->recordings_of(point));
+  const sim::Machine& machine = state_->simulator.machine_of(point);
+  const sim::Outline outline = sim::outline_point(point, plan, machine, devices(), state_->recordings_of(point));
   return {outline.seconds * 1e3, static_cast<double>(outline.peak.total) / kMiB, outline.rank};
 }
 
@@ -164,7 +164,7 @@ SearchResult Simulator::search(const std::string& spec, const SearchOptions& opt
 }
 
 std::vector<std::string> machines() {
-  return machine_names();
+  return sim::machine_names();
 }
 std::vector<std::string> frameworks() {
   return framework_names();
@@ -176,7 +176,8 @@ std::vector<std::string> models() {
 }
 std::string machine_json(const std::string& name) {
   return dump_json(
-      load_machine(name.find('/') == std::string::npos ? full_machine_name(name, "machine") : name, "machine").first);
+      sim::load_machine(name.find('/') == std::string::npos ? sim::full_machine_name(name, "machine") : name, "machine")
+          .first);
 }
 std::string version() {
   return MBENCH_VERSION;

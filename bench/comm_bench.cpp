@@ -59,8 +59,8 @@ std::function<void(const health::Buffers&)> of_mpi(std::string_view name, bool b
 }
 
 void bench(bool bf16) {
-  MpiWorld world;
-  const auto device = open_device("cpu", 0);
+  comm::MpiWorld world;
+  const auto device = platform::open_device("cpu", 0);
   std::vector<int> everyone;
   for (int r = 0; r < world.size(); ++r) everyone.push_back(r);
   const auto group = world.group(*device, "all", everyone);
@@ -103,7 +103,7 @@ void bench(bool bf16) {
 }  // namespace mbench
 
 int main(int argc, char** argv) {
-  mbench::MpiSession session;
+  mbench::comm::MpiSession session;
   const bool bf16 = argc == 2 && std::string_view(argv[1]) == "--bf16";
   mbench::bench(bf16);
 }

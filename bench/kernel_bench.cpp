@@ -214,7 +214,7 @@ int run_bench(bool tiny, const std::string& table_path) {
     }
     table = nlohmann::json::parse(file);
   }
-  const auto device = open_device("cuda", 0);
+  const auto device = platform::open_device("cuda", 0);
   Sizes sizes;
   if (tiny) sizes = {64, 128, 256, 4, 512, 500, 1 << 16};
   const std::vector<Row> rows = Bench(*device, sizes).run_all();

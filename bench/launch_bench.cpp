@@ -87,10 +87,10 @@ nlohmann::ordered_json measure_steps(const Options& options, const char* framewo
   p.precision = Precision::bf16;
   p.framework.preset = framework;
   const Plan plan = strategies::make_plan(p);
-  const auto device = options.device == "counting" ? open_counting_device(0) : open_device(options.device, 0);
-  const auto world = lone_world(0, 1);
-  const auto data = device->real() ? open_data(p.data, p.model.vocab, p.seq, p.seed) : nullptr;
-  Trainer trainer(plan, *device, *world, data.get());
+  const auto device = options.device == "counting" ? sim::open_counting_device(0) : platform::open_device(options.device, 0);
+  const auto world = sim::lone_world(0, 1);
+  const auto data = device->real() ? train::open_data(p.data, p.model.vocab, p.seq, p.seed) : nullptr;
+  train::Trainer trainer(plan, *device, *world, data.get());
   for (int i = 0; i < 3; ++i) trainer.step();
   std::vector<double> per_op;
   std::uint64_t launches = 0;
@@ -108,7 +108,7 @@ nlohmann::ordered_json measure_steps(const Options& options, const char* framewo
 
 nlohmann::ordered_json measure_all(const Options& options) {
   const bool counting = options.device == "counting";
-  const auto device = counting ? open_counting_device(0) : open_device(options.device, 0);
+  const auto device = counting ? sim::open_counting_device(0) : platform::open_device(options.device, 0);
   const auto raw = counting ? nullptr : open_raw_launches(kCols);
   check(counting || raw, "launch_bench", "bare launches are missing beside the device {}", device->name());
   nlohmann::ordered_json json{{"schema", "mbench.launch/1"},
@@ -134,6 +134,9 @@ nlohmann::ordered_json measure_all(const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace mbench;
+  using namespace mbench::platform;
+  using namespace mbench::sim;
+  using namespace mbench::train;
   bench::Options options;
   CLI::App app("What the engine's host code adds to a kernel launch, as JSON.");
   app.add_option("--device", options.device, "cuda (default), or counting: a device that only counts")

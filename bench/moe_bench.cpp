@@ -83,7 +83,7 @@ class Gemms {
 };
 
 void experts(benchmark::State& state) {
-  const auto device = open_device("cpu", 0);
+  const auto device = platform::open_device("cpu", 0);
   Gemms gemms(*device, state.range(0));
   for (auto _ : state) {
     std::vector<double> one, equal, uneven;

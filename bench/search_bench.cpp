@@ -24,7 +24,7 @@ Point llama(const char* preset, std::int64_t tp, std::int64_t pp, std::int64_t d
 }
 
 void FloorOfALayout(benchmark::State& state) {
-  const Machine machine = find_machine("H100-SXM5-80GB", "bench");
+  const sim::Machine machine = sim::find_machine("H100-SXM5-80GB", "bench");
   const search::Bounds bounds(machine);
   const Point p = llama("llama-3-70b", 8, 4, 2, 512);
   for (auto _ : state) benchmark::DoNotOptimize(bounds.lower_bound(p));
@@ -33,20 +33,20 @@ void FloorOfALayout(benchmark::State& state) {
 BENCHMARK(FloorOfALayout)->Unit(benchmark::kMicrosecond);
 
 void Simulations(benchmark::State& state, const Point& p) {
-  const Machine machine = find_machine("H100-SXM5-80GB", "bench");
+  const sim::Machine machine = sim::find_machine("H100-SXM5-80GB", "bench");
   const Plan plan = strategies::make_plan(p);
-  for (auto _ : state) benchmark::DoNotOptimize(simulate_point(p, plan, machine, static_cast<int>(p.world())));
+  for (auto _ : state) benchmark::DoNotOptimize(sim::simulate_point(p, plan, machine, static_cast<int>(p.world())));
   state.counters["a second"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 
 // Of a layout that was recorded before, as where the search simulates what it has outlined.
 void RepeatedShapes(benchmark::State& state, const Point& p) {
-  const Machine machine = find_machine("H100-SXM5-80GB", "bench");
+  const sim::Machine machine = sim::find_machine("H100-SXM5-80GB", "bench");
   const Plan plan = strategies::make_plan(p);
   sim::Recordings recordings;
   for (auto _ : state)
     benchmark::DoNotOptimize(
-        simulate_point(p, plan, machine, static_cast<int>(p.world()), {.recordings = &recordings}));
+        sim::simulate_point(p, plan, machine, static_cast<int>(p.world()), {.recordings = &recordings}));
   state.counters["a second"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 BENCHMARK_CAPTURE(RepeatedShapes, llama_8b_on_8, llama("llama-3-8b", 4, 1, 2, 16))->Unit(benchmark::kMillisecond);

@@ -31,9 +31,9 @@ void HostTimeOfAnOp(benchmark::State& state, const char* preset) {
   p.framework = {.preset = preset, .host = "mbench"};
   p.global_batch = 8;
   const Plan plan = strategies::make_plan(p);
-  const auto device = open_counting_device(0);
-  const auto world = lone_world(0, 1);
-  Trainer trainer(plan, *device, *world, nullptr);
+  const auto device = sim::open_counting_device(0);
+  const auto world = sim::lone_world(0, 1);
+  train::Trainer trainer(plan, *device, *world, nullptr);
   trainer.step();
   device->meter().reset();
   for (auto _ : state) trainer.step();
@@ -44,10 +44,10 @@ BENCHMARK_CAPTURE(HostTimeOfAnOp, eager, "megatron-2022")->Unit(benchmark::kMill
 BENCHMARK_CAPTURE(HostTimeOfAnOp, fused, "mbench")->Unit(benchmark::kMillisecond);
 
 void Simulate(benchmark::State& state, const Point& point, const char* machine_name) {
-  const Machine machine = find_machine(machine_name, "bench");
+  const sim::Machine machine = sim::find_machine(machine_name, "bench");
   const Plan plan = strategies::make_plan(point);
   for (auto _ : state) {
-    const Simulation s = simulate_point(point, plan, machine, static_cast<int>(point.world()));
+    const sim::Simulation s = sim::simulate_point(point, plan, machine, static_cast<int>(point.world()));
     state.counters["simulated s"] = s.result.iteration_ms->mean * 1e-3;
   }
 }
@@ -76,7 +76,7 @@ BENCHMARK_CAPTURE(Simulate, gpt_405b_1024_devices, large_point(), "H200-SXM5-141
 
 // The points of configs/gpt345m.json, one after the other: plan and simulation.
 void SimulateASweep(benchmark::State& state) {
-  const Machine machine = find_machine("V100-SXM2-16GB", "bench");
+  const sim::Machine machine = sim::find_machine("V100-SXM2-16GB", "bench");
   std::vector<Point> points;
   for (const auto& [tp, pp] : {std::pair{4, 2}, std::pair{8, 1}})
     for (const std::int64_t seq : {512, 1024, 1536, 2048})
@@ -95,7 +95,7 @@ void SimulateASweep(benchmark::State& state) {
   for (auto _ : state)
     for (const Point& p : points) {
       try {
-        benchmark::DoNotOptimize(simulate_point(p, strategies::make_plan(p), machine, 8));
+        benchmark::DoNotOptimize(sim::simulate_point(p, strategies::make_plan(p), machine, 8));
       } catch (const OutOfMemory&) {  // a row of the table as well
       }
     }

@@ -103,12 +103,12 @@ Point point_for(const char* model, std::int64_t seq, int ranks, AttentionKind at
 }
 
 void step(benchmark::State& state, const char* model, AttentionKind attention, Precision precision) {
-  MpiWorld world;
+  comm::MpiWorld world;
   const Point p = point_for(model, state.range(0), world.size(), attention, precision);
   const Plan plan = strategies::make_plan(p);
-  const auto device = open_device("cpu", 0);
-  const auto data = open_data(p.data, p.model.vocab, p.seq, p.seed);
-  Trainer trainer(plan, *device, world, data.get());
+  const auto device = platform::open_device("cpu", 0);
+  const auto data = train::open_data(p.data, p.model.vocab, p.seq, p.seed);
+  train::Trainer trainer(plan, *device, world, data.get());
   LayerProducts gemms(*device, p, plan.precision.model);
   trainer.step();
   std::vector<double> steps, rates, ratios;
@@ -143,11 +143,11 @@ BENCHMARK_CAPTURE(step, flash_fp16, "gpt2-345m", AttentionKind::flash, Precision
 
 // Medians of the steps of a point, without the first: wall time of the slowest rank, CPU time of this one.
 StepTime time_steps(const Point& p) {
-  MpiWorld world;
+  comm::MpiWorld world;
   const Plan plan = strategies::make_plan(p);
-  const auto device = open_device("cpu", 0);
-  const auto data = open_data(p.data, p.model.vocab, p.seq, p.seed);
-  Trainer trainer(plan, *device, world, data.get());
+  const auto device = platform::open_device("cpu", 0);
+  const auto data = train::open_data(p.data, p.model.vocab, p.seq, p.seed);
+  train::Trainer trainer(plan, *device, world, data.get());
   trainer.step();
   std::vector<double> wall, cpu;
   for (std::int64_t i = 0; i < p.iterations; ++i) {
@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
     for (const auto& [name, value] : mbench::kLookThenSleep) setenv(name, value, 1);
     execv("/proc/self/exe", argv);
   }
-  mbench::MpiSession session;
+  mbench::comm::MpiSession session;
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;

@@ -26,17 +26,18 @@ double median(std::vector<double> v) {
 }
 
 // A rank of a job as a world of its own: its groups have no other member.
-class AloneWorld final : public World {
+class AloneWorld final : public comm::World {
  public:
-  explicit AloneWorld(World& job) : job_(job) {}
+  explicit AloneWorld(comm::World& job) : job_(job) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override {
+  std::unique_ptr<comm::Group> group(Device& device, const comm::GroupName& name,
+                                     const std::vector<int>& members) override {
     return job_.group(device, name, members.empty() ? members : std::vector<int>{job_.rank()});
   }
 
  private:
-  World& job_;
+  comm::World& job_;
 };
 
 // Small models whose steps have every op that the families run, in sizes from within a core's cache to beyond it.
@@ -107,16 +108,17 @@ sim::Curve curve_of(const std::map<double, std::vector<double>>& by_work) {
   return c;
 }
 
-void measure_ops(Job& job, Precision precision, bool quick, sim::RankTables& tables, std::vector<double>& speeds) {
+void measure_ops(platform::Job& job, Precision precision, bool quick, sim::RankTables& tables,
+                 std::vector<double>& speeds) {
   const Framework framework = find_framework("mbench", "calibration");
   std::map<std::string, std::map<double, std::vector<double>>> ops;
   AloneWorld alone(job.world());
   for (const Point& point : models(precision, quick)) {
-    const auto cpu = open_device("cpu", 0, precision);
-    const auto device = open_timed_device(*cpu);
+    const auto cpu = platform::open_device("cpu", 0, precision);
+    const auto device = platform::open_timed_device(*cpu);
     const PointResult result = run_point(point, strategies::make_plan(point), *device, alone, {});
     std::map<std::string_view, std::map<double, std::vector<double>>> mine;
-    for (const TimedOp& op : device->log())
+    for (const platform::TimedOp& op : device->log())
       if (op.work > 0 && op.name != ops::Matmul::name) mine[op.name][op.work].push_back(op.seconds);
     for (auto& [name, by_work] : mine)
       for (auto& [work, seconds] : by_work) ops[std::string(name)][work].push_back(median(seconds));
@@ -134,7 +136,7 @@ void measure_ops(Job& job, Precision precision, bool quick, sim::RankTables& tab
 
 // Rates of products whose weights, or their gradients, lie one after the other, as those of a model's layers do: what is in the
 // core's own cache is what the step has just made.
-void measure_gemms(Device& device, Group& everyone, DType dtype, const std::vector<double>& sizes,
+void measure_gemms(Device& device, comm::Group& everyone, DType dtype, const std::vector<double>& sizes,
                    sim::RankTables& tables) {
   const auto largest = static_cast<std::int64_t>(sizes.back());
   const std::int64_t pool = std::max(largest * largest, std::int64_t{4} << 20);
@@ -185,7 +187,7 @@ void measure_gemms(Device& device, Group& everyone, DType dtype, const std::vect
 }
 
 // One call, begun by all members at once: what the slowest took, the median of several.
-double call_seconds(Device& device, Group& group, const std::function<void()>& call) {
+double call_seconds(Device& device, comm::Group& group, const std::function<void()>& call) {
   std::vector<double> seconds;
   double spent = 0;
   for (int i = 0; i < 40 && (i < 6 || spent < 0.01); ++i) {
@@ -198,7 +200,8 @@ double call_seconds(Device& device, Group& group, const std::function<void()>& c
   return median(seconds);
 }
 
-void measure_calls(World& world, Device& device, Group& group, bool quick, std::vector<sim::CallCurve>& curves) {
+void measure_calls(comm::World& world, Device& device, comm::Group& group, bool quick,
+                   std::vector<sim::CallCurve>& curves) {
   const int k = group.size();
   const double most = quick ? 1 << 20 : 16 << 20, factor = quick ? 4 : 2;
   for (const sim::Call call : sim::all_calls())
@@ -249,8 +252,8 @@ void measure_calls(World& world, Device& device, Group& group, bool quick, std::
 
 }  // namespace
 
-MeasuredTables measure_tables(Job& job, const TablesOptions& options) {
-  World& world = job.world();
+MeasuredTables measure_tables(platform::Job& job, const TablesOptions& options) {
+  comm::World& world = job.world();
   MeasuredTables out;
   sim::RankTables tables;
   tables.ranks = world.size();
@@ -261,7 +264,7 @@ MeasuredTables measure_tables(Job& job, const TablesOptions& options) {
   std::vector<double> speeds;
   {
     const auto device = job.open_device(options.device, 0, Precision::f32);
-    World& devices = job.world_of(*device);
+    comm::World& devices = job.world_of(*device);
     const auto everyone = devices.group(*device, "calibration", all);
     const std::vector<double> sizes = cpu             ? options.quick ? std::vector<double>{16, 64, 256, 512}
                                                                       : std::vector<double>{16, 32, 64, 128, 256, 512, 1024}

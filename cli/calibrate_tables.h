@@ -19,6 +19,6 @@ struct MeasuredTables {
 };
 
 // Every rank calls it; rank 0's result counts.
-MeasuredTables measure_tables(Job& job, const TablesOptions& options);
+MeasuredTables measure_tables(platform::Job& job, const TablesOptions& options);
 
 }  // namespace mbench::cli

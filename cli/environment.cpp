@@ -34,31 +34,31 @@ int usable_cores() {
 }
 
 std::string describe_version() {
-  const std::string cuda = cuda_libraries();
+  const std::string cuda = platform::cuda_libraries();
   return fmt::format("mbench {}\nrevision  {}\ncompiler  {}\nmpi       {}\ncuda      {}\nblas      {}", MBENCH_VERSION,
-                     git_revision(), MBENCH_COMPILER, mpi_library(), cuda.empty() ? "not built in" : cuda,
-                     blas_library());
+                     git_revision(), MBENCH_COMPILER, platform::mpi_library(), cuda.empty() ? "not built in" : cuda,
+                     platform::blas_library());
 }
 
 nlohmann::ordered_json describe_environment(const std::string& device) {
-  nlohmann::ordered_json e = {{"host", host_name()},
+  nlohmann::ordered_json e = {{"host", platform::host_name()},
                               {"cpu", cpu_model()},
                               {"cores", usable_cores()},
                               {"memory_bytes", physical_memory()},
                               {"device", device},
-                              {"mpi", mpi_library()},
-                              {"blas", blas_library()},
+                              {"mpi", platform::mpi_library()},
+                              {"blas", platform::blas_library()},
                               {"compiler", MBENCH_COMPILER},
                               {"git_revision", git_revision()},
                               {"mbench_version", MBENCH_VERSION},
                               {"flop_formula", kFlopFormula},
                               {"flop_formula_version", kFlopFormulaVersion}};
   if (const auto cores = cpu_quota()) e["cpu_quota"] = *cores;
-  if (device == "cpu") e["bf16_arithmetic"] = bf16_arithmetic();
+  if (device == "cpu") e["bf16_arithmetic"] = platform::bf16_arithmetic();
   if (device == "cuda") {
-    e["cuda"] = cuda_libraries();
-    for (const Gpu& gpu : gpus()) e["gpus"].push_back(gpu.name);
-    e.update(gpu_environment());
+    e["cuda"] = platform::cuda_libraries();
+    for (const Gpu& gpu : platform::gpus()) e["gpus"].push_back(gpu.name);
+    e.update(platform::gpu_environment());
   }
   return e;
 }

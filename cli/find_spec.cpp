@@ -73,7 +73,7 @@ void find_and_import(sweeps::SpecOptions& spec) {
 
 std::string device_asked(const std::string& device) {
   std::vector<std::string> others;
-  const std::string full = full_device_name(device, "--on", &others);
+  const std::string full = sim::full_device_name(device, "--on", &others);
   if (!others.empty())
     fmt::print(stderr, "mbench: [--on] {} is taken as {}; there are also {}\n", printable(device), full,
                fmt::join(others, ", "));

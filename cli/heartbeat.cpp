@@ -38,12 +38,12 @@ void say_alive(const nlohmann::ordered_json& alive) {
 
 }  // namespace
 
-void Heartbeat::start(std::shared_ptr<const Pulse> pulse, int rank, double limit_s) {
+void Heartbeat::start(std::shared_ptr<const comm::Pulse> pulse, int rank, double limit_s) {
   rank_ = rank;
   const double period = std::clamp(limit_s / kBeats, kFastest, kSlowest);
   thread_ = std::jthread([pulse = std::move(pulse), rank, period](const std::stop_token& stop) {
     do {
-      const Pulse::Sight sight = pulse->look();
+      const comm::Pulse::Sight sight = pulse->look();
       nlohmann::ordered_json alive = {{"rank", rank}, {"turn", sight.turn}};
       if (!sight.in.empty()) alive["in"] = sight.in;
       say_alive(alive);
@@ -58,16 +58,16 @@ Heartbeat::~Heartbeat() {
   say_alive({{"rank", rank_}, {"ends", true}});
 }
 
-void Deadline::start(std::shared_ptr<const Pulse> pulse, double limit_s,
+void Deadline::start(std::shared_ptr<const comm::Pulse> pulse, double limit_s,
                      std::function<void(const std::string& in)> give_up) {
   thread_ =
       std::jthread([pulse = std::move(pulse), limit_s, give_up = std::move(give_up)](const std::stop_token& stop) {
-        Pulse::Sight last;
+        comm::Pulse::Sight last;
         double waited = 0;
         const double period = std::clamp(limit_s / kBeats, 0.01, 1.0);
         for (auto before = Clock::now(); sleep(stop, period);) {
           const auto now = Clock::now();
-          const Pulse::Sight sight = pulse->look();
+          const comm::Pulse::Sight sight = pulse->look();
           // A machine that slept, or a process that was stopped, has waited no longer than it was awake.
           waited =
               sight == last && !sight.in.empty() ? waited + std::min(Seconds(now - before).count(), 2 * period) : 0;

@@ -21,7 +21,7 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
   // From now on until its end. It is frequent enough that a watch with that limit (seconds) hears several before it gives a rank up.
-  void start(std::shared_ptr<const Pulse> pulse, int rank, double limit_s);
+  void start(std::shared_ptr<const comm::Pulse> pulse, int rank, double limit_s);
 
  private:
   int rank_ = -1;
@@ -33,7 +33,8 @@ class Heartbeat {
 class Deadline {
  public:
   Deadline() = default;
-  void start(std::shared_ptr<const Pulse> pulse, double limit_s, std::function<void(const std::string& in)> give_up);
+  void start(std::shared_ptr<const comm::Pulse> pulse, double limit_s,
+             std::function<void(const std::string& in)> give_up);
 
  private:
   std::jthread thread_;

@@ -35,7 +35,7 @@ sweeps::Launcher find_launcher(const LaunchOptions& options) {
   wanted.name = options.launcher;
   wanted.hostfile = options.hostfile;
   wanted.arguments = options.arguments;
-  wanted.mpi = mpi_library();
+  wanted.mpi = platform::mpi_library();
   wanted.mpiexec = MBENCH_MPIEXEC;
   return sweeps::find_launcher(wanted);
 }

@@ -67,7 +67,7 @@ Agreement agreement_of(const std::vector<double>& ms) {
 }
 
 MeasuredLayouts measure_best(const search::Space& space, const search::SearchEnd& end, std::size_t count,
-                             const std::string& out, bool immediate, bool quiet, Interrupt& interrupt) {
+                             const std::string& out, bool immediate, bool quiet, process::Interrupt& interrupt) {
   const std::vector<search::Tried> layouts(
       end.best.begin(), end.best.begin() + static_cast<std::ptrdiff_t>(std::min(count, end.best.size())));
   MeasuredLayouts measured;

@@ -5,7 +5,7 @@
 #include "engine/point/result_fwd.h"
 #include "search/search.h"
 
-namespace mbench {
+namespace mbench::process {
 class Interrupt;
 }
 
@@ -18,7 +18,7 @@ struct MeasuredLayouts {
 // Through an ordinary sweep in the folder `out`, whose spec can be run again. `space.base` is on a simulated machine; the
 // layouts run on this one's CPU where that is one, else on its GPUs.
 MeasuredLayouts measure_best(const search::Space& space, const search::SearchEnd& end, std::size_t count,
-                             const std::string& out, bool immediate, bool quiet, Interrupt& interrupt);
+                             const std::string& out, bool immediate, bool quiet, process::Interrupt& interrupt);
 
 // How n layouts in the order of their simulated times agree with the measured times: pairs in the same order, of all pairs.
 struct Agreement {

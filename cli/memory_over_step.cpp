@@ -24,7 +24,7 @@ constexpr std::size_t kMost = 4;  // of a file: each is a broad plot
 std::optional<sim::MemoryOverTime> in_time(const Point& point, const sim::MemoryOverStep& step, int rank,
                                            api::PointSimulator& simulator) {
   if (!point.simulated()) return std::nullopt;
-  const Simulation simulation = simulator.attempt(point, {.trace = true});
+  const sim::Simulation simulation = simulator.attempt(point, {.trace = true});
   if (simulation.result.outcome != Outcome::ok) return std::nullopt;
   const auto stages = static_cast<std::int64_t>(simulation.timeline_by_stage.size());
   const auto stage = static_cast<std::size_t>(rank / (point.world() / stages));
@@ -45,7 +45,7 @@ reports::Plot plot_of(const Point& point, const std::string& label) {
       over.parts.push_back(std::move(part.name)), over.begins_ms.push_back(part.begin_ms);
     step.moments = std::move(timed->moments);
   }
-  const double libraries = static_cast<double>(library_memory(plan));
+  const double libraries = static_cast<double>(sim::library_memory(plan));
   for (const sim::MemoryOverStep::Moment& m : step.moments) {
     reports::MemoryOverStep::Moment& moment = over.moments.emplace_back();
     moment.at = m.at;

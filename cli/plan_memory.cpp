@@ -64,9 +64,10 @@ std::string table_of(const std::vector<search::LessMemory>& changes, bool simula
 }  // namespace
 
 Fullest fullest_of(const Point& point, const Plan& plan, api::PointSimulator& simulator) {
-  const Machine* machine = point.simulated() ? &simulator.machine_of(point) : nullptr;
-  Fullest fullest{machine != nullptr ? sim::record(plan_for(plan, *machine), machine->node.devices, nullptr, nullptr)
-                                     : sim::record(plan, 0, nullptr, nullptr)};
+  const sim::Machine* machine = point.simulated() ? &simulator.machine_of(point) : nullptr;
+  Fullest fullest{machine != nullptr
+                      ? sim::record(sim::plan_for(plan, *machine), machine->node.devices, nullptr, nullptr)
+                      : sim::record(plan, 0, nullptr, nullptr)};
   const auto peaks = sim::count_memory(plan, fullest.recording);
   const auto most = std::max_element(peaks.begin(), peaks.end(),
                                      [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
@@ -78,16 +79,16 @@ std::string memory_by_tensor(const Point& point, const Plan& plan, api::PointSim
   const Fullest fullest = fullest_of(point, plan, simulator);
   const auto caching = sim::caching_of(plan, point.env);
   std::string text = table_of(sim::peak_by_tensor(plan, fullest.recording, *fullest.ranks, caching), *fullest.ranks,
-                              library_memory(plan));
+                              sim::library_memory(plan));
   std::optional<double> now_ms;
   if (point.simulated()) {
-    const Simulation now = simulator.attempt(point);
+    const sim::Simulation now = simulator.attempt(point);
     if (now.result.outcome == Outcome::ok) now_ms = now.result.iteration_ms->mean;
   }
   // Without a machine memory is counted alone.
   const search::Simulate simulate = [&](const Point& other) {
     if (point.simulated()) return simulator.simulate(other);
-    Simulation counted;
+    sim::Simulation counted;
     counted.result.iteration_ms.emplace();
     return counted;
   };

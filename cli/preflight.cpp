@@ -31,9 +31,9 @@ constexpr double kSecondsToStart = 0.7;
 constexpr double kShareOfPeak = 0.3, kSecondsPerLaunch = 1e-5;
 
 // This machine, measured once and quickly: for an estimate that a person reads, not for any result.
-const Machine& this_machine() {
-  static const Machine machine = [] {
-    CalibrationOptions options;
+const sim::Machine& this_machine() {
+  static const sim::Machine machine = [] {
+    platform::CalibrationOptions options;
     options.seconds = 0.1;
     options.measured_on = "this machine";
     options.cores = usable_cores();
@@ -41,9 +41,9 @@ const Machine& this_machine() {
     // With no more threads than cores, whatever number the ranks are given: a number that cannot be is their answer.
     const int chosen = omp_get_max_threads();
     omp_set_num_threads(std::clamp(chosen, 1, options.cores));
-    nlohmann::ordered_json measured = calibrate_cpu(options);
+    nlohmann::ordered_json measured = platform::calibrate_cpu(options);
     omp_set_num_threads(chosen);
-    return machine_from_json(measured, "calibration");
+    return sim::machine_from_json(measured, "calibration");
   }();
   return machine;
 }
@@ -57,7 +57,7 @@ double seconds_of(const Point& p, double step) {
 // Whether it fits the GPUs of this machine, where it has any, and about how long it takes on those whose peak
 // is known.
 sweeps::Forecast preflight_on_gpus(const Point& point, Plan plan, const sweeps::Launcher& launcher) {
-  const std::vector<Gpu> all = gpus();
+  const std::vector<Gpu> all = platform::gpus();
   if (all.empty()) return {};
   plan.precision.turned_fp8 = multiplies_turned_fp8(10 * all.front().major + all.front().minor);
   const std::int64_t n = static_cast<std::int64_t>(all.size());
@@ -65,7 +65,7 @@ sweeps::Forecast preflight_on_gpus(const Point& point, Plan plan, const sweeps::
   const auto sharing = static_cast<std::uint64_t>((on_node + n - 1) / n);
   const std::size_t share = all.front().memory_bytes / sharing;
   const std::size_t limit = point.memory_limit == 0 ? share : std::min<std::size_t>(point.memory_limit, share);
-  const MemoryForecast forecast = forecast_memory(plan, limit);  // throws, naming what does not fit
+  const sim::MemoryForecast forecast = sim::forecast_memory(plan, limit);  // throws, naming what does not fit
   const auto peak = gpu_peak(all.front().name, point.precision);
   if (!peak) return {};
   const double flops = forecast.matmul_flops / static_cast<double>(point.world()) * static_cast<double>(sharing);
@@ -97,13 +97,13 @@ sweeps::Forecast preflight(const Point& point, const sweeps::Launcher& launcher)
     Point here = point;
     here.framework.host = "mbench";
     const Plan plan = strategies::make_plan(here);
-    if (const auto why = why_unsupported_on(point.device, point)) return {Outcome::unsupported, *why, {}};
+    if (const auto why = platform::why_unsupported_on(point.device, point)) return {Outcome::unsupported, *why, {}};
     if (point.device == "cuda") return preflight_on_gpus(point, plan, launcher);
-    Machine machine = this_machine();
+    sim::Machine machine = this_machine();
     machine.node.devices = static_cast<int>(sweeps::spread_of(launcher, point).per_node);
     // What fits is judged for all ranks together below, as they share the memory.
     machine.device.memory_bytes = std::numeric_limits<std::uint64_t>::max() / 2;
-    const Simulation simulation = simulate_point(here, plan, machine, static_cast<int>(here.world()));
+    const sim::Simulation simulation = sim::simulate_point(here, plan, machine, static_cast<int>(here.world()));
     const auto on_this_node =
         simulation.total_reserved / static_cast<std::uint64_t>(sweeps::spread_of(launcher, point).nodes);
     const std::string why = launcher.memory_bytes == 0 ? does_not_fit(point.world(), on_this_node)

@@ -50,7 +50,7 @@ nlohmann::ordered_json reported_by_ranks(const RankJob& job, const sweeps::Launc
   const sweeps::Command command = command_of(job, launcher, program);
   std::optional<nlohmann::ordered_json> reported;
   sweeps::HopelessLaunch launch;
-  ProcessRequest process;
+  process::ProcessRequest process;
   process.argv = command.argv;
   process.env = command.env;
   if (session) process.env.merge(sweeps::session_variables(session->path(), {}));
@@ -63,9 +63,10 @@ nlohmann::ordered_json reported_by_ranks(const RankJob& job, const sweeps::Launc
   };
   process.on_error_line = [&](std::string_view line) { return launch.take(line), false; };
   process.give_up = [&] { return launch.look(); };
-  const ProcessEnd end = run_process(process);
-  if (reported && end.how == ProcessEnd::How::exited && end.code == 0) return std::move(*reported);
-  if (end.how == ProcessEnd::How::interrupted) fail(ErrorKind::launch_failed, job.command, "{}", job.if_interrupted);
+  const process::ProcessEnd end = process::run_process(process);
+  if (reported && end.how == process::ProcessEnd::How::exited && end.code == 0) return std::move(*reported);
+  if (end.how == process::ProcessEnd::How::interrupted)
+    fail(ErrorKind::launch_failed, job.command, "{}", job.if_interrupted);
   const sweeps::Failure failure = sweeps::explain_failure(end, launcher, "", job.timeout_s);
   fail(failure.outcome == Outcome::timeout ? ErrorKind::timed_out : ErrorKind::launch_failed, job.command,
        "{}; got it from: {}", failure.reason, sweeps::shell_text(command));

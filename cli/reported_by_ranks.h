@@ -7,7 +7,7 @@
 
 #include "sweeps/launch/launcher.h"
 
-namespace mbench {
+namespace mbench::process {
 class Interrupt;
 }
 
@@ -19,7 +19,7 @@ struct RankJob {
   std::string device = "cpu";
   int ranks = 1;
   double timeout_s = 600;
-  Interrupt* interrupt = nullptr;
+  process::Interrupt* interrupt = nullptr;
   std::string if_interrupted = "interrupted";  // what is said then
 };
 

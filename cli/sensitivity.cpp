@@ -21,13 +21,13 @@ std::string sensitivities(const Point& point, api::PointSimulator& simulator,
   std::vector<Row> rows;
   std::size_t without = 0;
   std::vector<std::string> not_possible;
-  for (MachineFigure figure : figures_of(parse_simulated(point.device, "device").machine, "device")) {
+  for (sim::MachineFigure figure : sim::figures_of(sim::parse_simulated(point.device, "device").machine, "device")) {
     if (interrupted && interrupted()) return "Interrupted.\n";
     if (const auto given = point.machine.find(figure.path); given != point.machine.end()) figure.value = given->second;
     Point other = point;
     double more = figure.value * kMore;
     other.machine[figure.path] = more;
-    Simulation simulation;
+    sim::Simulation simulation;
     try {
       try {
         simulator.machine_of(other);

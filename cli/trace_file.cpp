@@ -62,8 +62,8 @@ std::string write_or_say_why(const std::string& path, const std::string& text) {
 // What the first rank of each stage holds over the step.
 class MemoryOfStages {
  public:
-  MemoryOfStages(const Point& point, const Machine& machine)
-      : plan_(plan_for(strategies::make_plan(point), machine)),
+  MemoryOfStages(const Point& point, const sim::Machine& machine)
+      : plan_(sim::plan_for(strategies::make_plan(point), machine)),
         caching_(sim::caching_of(plan_, point.env)),
         recording_(sim::record(plan_, machine.node.devices, nullptr, nullptr)) {}
 
@@ -95,7 +95,7 @@ class MemoryOfStages {
 }  // namespace
 
 TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& point, const std::string& path) {
-  Simulation simulation = simulator.attempt(point, {.trace = true});
+  sim::Simulation simulation = simulator.attempt(point, {.trace = true});
   if (simulation.result.outcome != Outcome::ok) return {std::move(simulation.result), ""};
   simulator.name_loader(simulation);
   std::vector<RankTimeline> ranks;
@@ -114,12 +114,12 @@ TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& po
   return {std::move(simulation.result), write_or_say_why(path, chrome_trace(ranks))};
 }
 
-std::string write_trace(const std::string& path, const Timeline& mine, int stage, Group& all) {
+std::string write_trace(const std::string& path, const Timeline& mine, int stage, comm::Group& all) {
   // Clocks of different nodes have nothing in common: each rank counts from the start of its own step, which
   // all began together, after a barrier.
   const std::string events =
       chrome_events({all.rank(), fmt::format("rank {}, stage {}", all.rank(), stage), mine}, start_of(mine));
-  const std::vector<std::string> ranks = gather_text(all, events, 0);
+  const std::vector<std::string> ranks = comm::gather_text(all, events, 0);
   return all.rank() == 0 ? write_or_say_why(path, chrome_file(ranks)) : "";
 }
 

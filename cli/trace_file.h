@@ -20,6 +20,6 @@ TracedResult simulate_with_trace(api::PointSimulator& simulator, const Point& po
 // For the ranks of an MPI job, which are `all`. Rank 0 gathers their timelines and writes the file, so other nodes need not see its
 // place. "-" is standard output, as lines of JSON for a sweep: {"trace": "...", "more": true}. Returns why it could not be written;
 // empty if it was, and on all other ranks.
-std::string write_trace(const std::string& path, const Timeline& mine, int stage, Group& all);
+std::string write_trace(const std::string& path, const Timeline& mine, int stage, comm::Group& all);
 
 }  // namespace mbench::cli

@@ -3,12 +3,11 @@
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
 
-namespace mbench {
-namespace explain_files {
+namespace mbench::explain_files {
 const EmbeddedFiles& files();
 }
 
-namespace explain {
+namespace mbench::explain {
 namespace {
 
 Change read_change(const nlohmann::ordered_json& row) {
@@ -35,5 +34,4 @@ const Changes& changes() {
   return all;
 }
 
-}  // namespace explain
-}  // namespace mbench
+}  // namespace mbench::explain

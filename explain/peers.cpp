@@ -7,12 +7,11 @@
 #include "engine/base/error.h"
 #include "engine/base/json_reader.h"
 
-namespace mbench {
-namespace explain_files {
+namespace mbench::explain_files {
 const EmbeddedFiles& files();
 }
 
-namespace explain {
+namespace mbench::explain {
 namespace {
 
 constexpr std::size_t kEnough = 5;         // rows of one kind that make an interval
@@ -82,5 +81,4 @@ RatioInterval interval_of(const Kind& kind) {
   fail(ErrorKind::internal, "published_errors.json", "has too few rows");
 }
 
-}  // namespace explain
-}  // namespace mbench
+}  // namespace mbench::explain

@@ -28,12 +28,13 @@ std::optional<Point> changed(const Point& point, const Change& change) {
   Point other = point;
   for (const auto& [field, value] : change.set) set_point_field(other, field, value, "changes.json");
   if (!change.scale.empty() || !change.as.empty()) {
-    const std::vector<MachineFigure> figures = figures_of(parse_simulated(point.device, "device").machine, "device");
-    const auto now = [&](const MachineFigure& figure) {
+    const std::vector<sim::MachineFigure> figures =
+        sim::figures_of(sim::parse_simulated(point.device, "device").machine, "device");
+    const auto now = [&](const sim::MachineFigure& figure) {
       const auto given = point.machine.find(figure.path);
       return given == point.machine.end() ? figure.value : given->second;
     };
-    for (const MachineFigure& figure : figures) {
+    for (const sim::MachineFigure& figure : figures) {
       const bool share =
           figure.path.find("sustained") != std::string::npos || figure.path == "device.memory_efficiency";
       const bool rate = share || figure.path.find("gbps") != std::string::npos || figure.path == "host.speed";
@@ -41,7 +42,7 @@ std::optional<Point> changed(const Point& point, const Change& change) {
         if (rate && figure.path.starts_with(begin))
           other.machine[figure.path] = share ? std::min(1.0, now(figure) * factor) : now(figure) * factor;
       for (const auto& [begin, name] : change.as)
-        for (const MachineFigure& from : figures)
+        for (const sim::MachineFigure& from : figures)
           if (rate && figure.path.starts_with(begin) && from.path == name)
             other.machine[figure.path] = std::min(now(figure), now(from));
     }

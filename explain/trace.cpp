@@ -11,12 +11,11 @@
 #include "engine/base/json_reader.h"
 #include "explain/trace_events.h"
 
-namespace mbench {
-namespace explain_files {
+namespace mbench::explain_files {
 const EmbeddedFiles& files();
 }
 
-namespace explain {
+namespace mbench::explain {
 namespace {
 
 constexpr std::size_t kMostSpans = 20'000'000;  // of device work that are kept; a step of a large model has 10'000
@@ -218,5 +217,4 @@ MeasuredParts read_trace(std::istream& in, const std::string& file, const TraceO
   return measured;
 }
 
-}  // namespace explain
-}  // namespace mbench
+}  // namespace mbench::explain

@@ -76,7 +76,7 @@ const std::vector<Collective>& collectives() {
   return all;
 }
 
-std::int64_t wrong_elements(const Collective& c, Group& group, Device& device, const Buffers& b) {
+std::int64_t wrong_elements(const Collective& c, comm::Group& group, Device& device, const Buffers& b) {
   const Tensor in = c.input(b), out = c.output(b);
   std::vector<float> values(static_cast<std::size_t>(in.numel()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = sample(group.rank(), static_cast<std::int64_t>(i));

@@ -41,6 +41,6 @@ const std::vector<Collective>& collectives();
 float sample(int rank, std::int64_t i);
 
 // Does the collective once on f32 samples and counts the wrong elements of this rank's result.
-std::int64_t wrong_elements(const Collective& collective, Group& group, Device& device, const Buffers& buffers);
+std::int64_t wrong_elements(const Collective& collective, comm::Group& group, Device& device, const Buffers& buffers);
 
 }  // namespace mbench::health

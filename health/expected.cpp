@@ -9,7 +9,7 @@
 namespace mbench::health {
 namespace {
 
-std::optional<double> product(const Machine& m, const std::string& dtype) {
+std::optional<double> product(const sim::Machine& m, const std::string& dtype) {
   for (const Precision p : {Precision::f32, Precision::bf16, Precision::fp16}) {
     const std::string name = p == Precision::fp16 ? "f16" : std::string(name_of(p));
     const auto i = static_cast<std::size_t>(p);
@@ -18,7 +18,8 @@ std::optional<double> product(const Machine& m, const std::string& dtype) {
   return std::nullopt;
 }
 
-std::optional<double> seconds_of(const std::string& what, double bytes, const Links& links, Links::Reach reach) {
+std::optional<double> seconds_of(const std::string& what, double bytes, const sim::Links& links,
+                                 sim::Links::Reach reach) {
   if (what == "all_reduce") return links.all_reduce(bytes, reach);
   if (what == "all_gather" || what == "reduce_scatter") return links.all_gather(bytes, reach);
   if (what == "all_to_all") return links.all_to_all(bytes, reach);
@@ -52,13 +53,13 @@ EstimatedLinks estimated_links(const nlohmann::ordered_json& machine) {
 }
 
 void expect(Health& health, const std::string& machine, const std::string& where) {
-  const auto [json, file] = load_machine(machine, where);
-  expect(health, machine_from_json(json, file), estimated_links(json));
+  const auto [json, file] = sim::load_machine(machine, where);
+  expect(health, sim::machine_from_json(json, file), estimated_links(json));
 }
 
-void expect(Health& health, const Machine& machine, const EstimatedLinks& estimated) {
+void expect(Health& health, const sim::Machine& machine, const EstimatedLinks& estimated) {
   health.machine = machine.name;
-  const Links links(machine, true);
+  const sim::Links links(machine, true);
   const double sharers =
       machine.immediate ? static_cast<double>(std::max<std::int64_t>(1, ranks_per_node(health.hosts))) : 1;
   for (Figure& f : health.figures)

@@ -23,7 +23,7 @@ struct EstimatedLinks {
 EstimatedLinks estimated_links(const nlohmann::ordered_json& machine);
 
 // Fills in the machine's value of each figure; a figure without one stays as it is.
-void expect(Health& health, const Machine& machine, const EstimatedLinks& estimated = {});
+void expect(Health& health, const sim::Machine& machine, const EstimatedLinks& estimated = {});
 // The same of a machine by its name or file, as find_machine().
 void expect(Health& health, const std::string& machine, const std::string& where);
 

@@ -31,7 +31,7 @@ struct Told {
 
 class Ranks {
  public:
-  Ranks(Device& device, Group& all, double seconds) : device_(device), all_(all), seconds_(seconds) {}
+  Ranks(Device& device, comm::Group& all, double seconds) : device_(device), all_(all), seconds_(seconds) {}
 
   // The median of a call's seconds, of at least 5 samples.
   double seconds_of(int calls, const std::function<void()>& call) {
@@ -54,7 +54,7 @@ class Ranks {
     Figure f;
     f.what = what, f.scope = "rank", f.unit = unit, f.rate = rate;
     int rank = 0;
-    for (const Told& reported : gather_all(all_, mine))
+    for (const Told& reported : comm::gather_all(all_, mine))
       f.of.push_back({{rank++}, reported.value, reported.seconds, reported.wrong});
     return f;
   }
@@ -132,12 +132,12 @@ class Ranks {
   }
 
   Device& device_;
-  Group& all_;
+  comm::Group& all_;
   double seconds_;
 };
 
 // A collective in this rank's group while the others do it in theirs; `mine` is null on a rank that is in none.
-Told timed(const Collective& collective, std::int64_t bytes, Device& device, Group& all, Group* mine) {
+Told timed(const Collective& collective, std::int64_t bytes, Device& device, comm::Group& all, comm::Group* mine) {
   constexpr int kSamples = 7;
   constexpr double kSample = 2e-3;  // seconds at least, by calls one after the other
   constexpr int kMostCalls = 50;
@@ -217,7 +217,7 @@ std::vector<std::int64_t> sizes_up_to(std::int64_t most) {
   return sizes;
 }
 
-std::vector<Figure> measure(Device& device, World& world, const std::vector<Scope>& scopes,
+std::vector<Figure> measure(Device& device, comm::World& world, const std::vector<Scope>& scopes,
                             const MeasureOptions& options) {
   std::vector<int> everyone(static_cast<std::size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
@@ -249,7 +249,7 @@ std::vector<Figure> measure(Device& device, World& world, const std::vector<Scop
         Figure f;
         f.what = collective.name, f.scope = scope.name, f.unit = "GB/s", f.bytes = fitting(size, scope);
         f.judged = size == options.sizes.back();
-        const std::vector<Told> reported = gather_all(*all, timed(collective, f.bytes, device, *all, mine.get()));
+        const std::vector<Told> reported = comm::gather_all(*all, timed(collective, f.bytes, device, *all, mine.get()));
         for (const auto& group : scope.groups) {
           const Told& first = reported[static_cast<std::size_t>(group.front())];
           RankFigure m{group, first.value, first.seconds, 0};

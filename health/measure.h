@@ -37,7 +37,7 @@ struct MeasureOptions {
 };
 
 // All ranks of the world call it; every one gets all figures.
-std::vector<Figure> measure(Device& device, World& world, const std::vector<Scope>& scopes,
+std::vector<Figure> measure(Device& device, comm::World& world, const std::vector<Scope>& scopes,
                             const MeasureOptions& options);
 
 // 4 KiB, then 16 times as many each time, up to `most`.

@@ -103,10 +103,10 @@ S signature_from_json(const json& value, const std::string& where) {
   return s;
 }
 
-std::vector<S> gather_signatures(Group& all, const S& mine) {
+std::vector<S> gather_signatures(comm::Group& all, const S& mine) {
   const std::string text = signature_to_json(mine).dump(-1, ' ', false, json::error_handler_t::replace);
   std::vector<S> ranks;
-  for (const std::vector<char>& theirs : gather_all(all, std::vector<char>(text.begin(), text.end())))
+  for (const std::vector<char>& theirs : comm::gather_all(all, std::vector<char>(text.begin(), text.end())))
     ranks.push_back(signature_from_json(json::parse(theirs.begin(), theirs.end()), "signature: $"));
   return ranks;
 }

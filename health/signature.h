@@ -15,7 +15,7 @@ nlohmann::ordered_json signature_to_json(const DeviceSignature& signature);
 DeviceSignature signature_from_json(const nlohmann::json& json, const std::string& where);
 
 // Every rank's, in their order.
-std::vector<DeviceSignature> gather_signatures(Group& all, const DeviceSignature& mine);
+std::vector<DeviceSignature> gather_signatures(comm::Group& all, const DeviceSignature& mine);
 
 // A line for each device and fault. Faults are uncorrected ECC errors, rows to be remapped or that could not be, errors of NVLink, and
 // Xids. So are a PCIe link narrower than both ends, and fewer active links than most devices have.

@@ -46,9 +46,9 @@ std::string loader_text(const Point& p, const Point& better, double gain) {
 
 class Adviser {
  public:
-  Adviser(const Point& p, const Simulation& now, const Machine& m, const Simulate& simulate)
+  Adviser(const Point& p, const sim::Simulation& now, const sim::Machine& m, const Simulate& simulate)
       : p_(p), now_(now), machine_(m), simulate_(simulate), tile_(64) {
-    for (const GemmTile& t : m.gemm.tiles) tile_ = std::min(tile_, static_cast<std::int64_t>(std::min(t.m, t.n)));
+    for (const sim::GemmTile& t : m.gemm.tiles) tile_ = std::min(tile_, static_cast<std::int64_t>(std::min(t.m, t.n)));
   }
 
   std::vector<std::string> all() {
@@ -71,7 +71,7 @@ class Adviser {
 
  private:
   // Nothing where the changed point cannot be, or does not fit.
-  std::optional<Simulation> tried(const Point& p) const {
+  std::optional<sim::Simulation> tried(const Point& p) const {
     if (!strategies::can_be(p)) return std::nullopt;
     try {
       return simulate_(p);
@@ -80,8 +80,8 @@ class Adviser {
       return std::nullopt;
     }
   }
-  double rate(const Simulation& s) const { return s.result.tflops_per_device.value_or(0); }
-  double ms(const Simulation& s) const { return s.result.iteration_ms->mean; }
+  double rate(const sim::Simulation& s) const { return s.result.tflops_per_device.value_or(0); }
+  double ms(const sim::Simulation& s) const { return s.result.iteration_ms->mean; }
 
   // Of a model or a sequence of another size: by how much the rate of its FLOPs is higher.
   std::optional<double> faster_rate(const Point& other) const {
@@ -351,8 +351,8 @@ class Adviser {
   }
 
   const Point& p_;
-  const Simulation& now_;
-  const Machine& machine_;
+  const sim::Simulation& now_;
+  const sim::Machine& machine_;
   const Simulate& simulate_;
   std::int64_t tile_;  // the smallest side of the machine's tiles
   std::vector<Advice> advice_;
@@ -360,7 +360,7 @@ class Adviser {
 
 }  // namespace
 
-std::optional<std::string> loader_decides(const Point& point, const Simulation& now, const Simulate& simulate,
+std::optional<std::string> loader_decides(const Point& point, const sim::Simulation& now, const Simulate& simulate,
                                           double least) {
   const auto better = better_loader(point);
   if (!better || !strategies::can_be(*better)) return std::nullopt;
@@ -369,7 +369,7 @@ std::optional<std::string> loader_decides(const Point& point, const Simulation& 
   return loader_text(point, *better, gain);
 }
 
-std::vector<std::string> advise(const Point& point, const Simulation& now, const Machine& machine,
+std::vector<std::string> advise(const Point& point, const sim::Simulation& now, const sim::Machine& machine,
                                 const Simulate& simulate) {
   return Adviser(point, now, machine, simulate).all();
 }

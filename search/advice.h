@@ -16,16 +16,16 @@
 namespace mbench::search {
 
 // Simulates a step. Throws Error where the point is impossible.
-using Simulate = std::function<Simulation(const Point&)>;
+using Simulate = std::function<sim::Simulation(const Point&)>;
 
 // For a step whose time the loader decides: what the loader makes on the host, and how much less time a step takes with more
 // loader_workers. These are 2 where there are none, else twice as many. Nothing where the gain is below `least`, a share of the step. A
 // loader takes time only for masked words (engine/framework: masked_token).
-std::optional<std::string> loader_decides(const Point& point, const Simulation& now, const Simulate& simulate,
+std::optional<std::string> loader_decides(const Point& point, const sim::Simulation& now, const Simulate& simulate,
                                           double least = 0.005);
 
 // One sentence for each piece of advice, the most costly first; empty where there is none. `now` is the point's own simulation.
-std::vector<std::string> advise(const Point& point, const Simulation& now, const Machine& machine,
+std::vector<std::string> advise(const Point& point, const sim::Simulation& now, const sim::Machine& machine,
                                 const Simulate& simulate);
 
 }  // namespace mbench::search

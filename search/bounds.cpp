@@ -92,13 +92,13 @@ Category LowerBound::largest() const {
   return static_cast<Category>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
 }
 
-double joules_at_least(const Point& point, double seconds, double busy_joules, const Machine& machine) {
+double joules_at_least(const Point& point, double seconds, double busy_joules, const sim::Machine& machine) {
   if (!machine.device.watts) return 0;
   return machine.device.watts->idle * static_cast<double>(point.world()) * seconds + busy_joules;
 }
 
 struct Bounds::Memo {
-  Machine machine;
+  sim::Machine machine;
   Host host;
   std::uint64_t owner = new_owner();
   std::mutex mutex = {};  // of the maps
@@ -145,22 +145,22 @@ struct Bounds::Memo {
   };
 
   Plan plan_of(const Point& point) const {
-    Plan plan = plan_for(strategies::make_plan(point), machine);
+    Plan plan = sim::plan_for(strategies::make_plan(point), machine);
     if (host == Host::free) plan.framework = without_host(*plan.framework);
     return plan;
   }
 
   // `ranks`: those of the job. They share a node's processor where it is the device.
   std::optional<Probe> record(const Point& point, std::size_t kind, std::int64_t ranks, Asked asked) const {
-    std::optional<HostTimes> times;  // of the first of these models: of two stages
+    std::optional<sim::HostTimes> times;  // of the first of these models: of two stages
     const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Stage> {
       const Point p = small_model(point, layers, stages, kind);
       if (!strategies::can_be(p)) return std::nullopt;
       const Plan plan = plan_of(p);
-      const Links links = small_links(machine, p, plan);
-      if (!times) times = host_times(plan, machine);
+      const sim::Links links = small_links(machine, p, plan);
+      if (!times) times = sim::host_times(plan, machine);
       const auto recording = sim::record_alike(
-          plan, machine.node.devices, [&] { return costs_of(plan, machine, ranks); }, &links, stage);
+          plan, machine.node.devices, [&] { return sim::costs_of(plan, machine, ranks); }, &links, stage);
       if (!recording) return std::nullopt;
       const auto& classes = recording->classes.classes;
       return stage_of(recording->step_events.at((stage == 0 ? classes.front() : classes.back()).kind), *times,
@@ -192,7 +192,7 @@ struct Bounds::Memo {
       if (on_host) plan.state.gradients_at = Residence::host;
       // Whole parameters go to ranks as they come; no rank's room is less than an even part.
       plan.state.cut = StatePlan::Cut::even;
-      return as_doubles(count_state(plan, stage).by_category);
+      return as_doubles(sim::count_state(plan, stage).by_category);
     };
     const Ends<Bytes, decltype(of)> found(asked, of);
     if (!found.complete) return std::nullopt;
@@ -358,7 +358,7 @@ struct Bounds::Memo {
   }
 };
 
-Bounds::Bounds(const Machine& machine, Host host) : memo_(new Memo{machine, host}) {}
+Bounds::Bounds(const sim::Machine& machine, Host host) : memo_(new Memo{machine, host}) {}
 Bounds::~Bounds() = default;
 const std::vector<std::vector<ChunkPlan>>& Bounds::chunks_of(const Point& point) const {
   return memo_->chunks_of(point);

@@ -41,14 +41,14 @@ struct LowerBound {
 
 // A lower bound of the energy, in joules, of a step that takes at least so many seconds: idle power of all devices over that time, and
 // `busy_joules` above it. 0 where the machine has no power curve.
-double joules_at_least(const Point& point, double seconds, double busy_joules, const Machine& machine);
+double joules_at_least(const Point& point, double seconds, double busy_joules, const sim::Machine& machine);
 
 // Whether what the framework's host does for a step counts.
 enum class Host { charged, free };
 
 class Bounds {
  public:
-  explicit Bounds(const Machine& machine, Host host = Host::charged);
+  explicit Bounds(const sim::Machine& machine, Host host = Host::charged);
   ~Bounds();
   // For a possible layout. What layouts have in common is cached; several threads may call it. Zero for a layout whose layers cannot be
   // recorded.

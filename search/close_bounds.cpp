@@ -182,7 +182,7 @@ Sample put_together(const std::array<Recorded, kLayerKinds>& of, Ends ends, cons
   return s;
 }
 
-Sample sample_of(const StepEvents& step_events, const HostTimes& times) {
+Sample sample_of(const StepEvents& step_events, const sim::HostTimes& times) {
   const auto& forward = step_events.actions.at({Kind::forward, 0});
   const auto& backward = step_events.actions.at({Kind::backward, 0});
   Sample s;
@@ -230,9 +230,9 @@ double busiest_of(const StepEvents& step_events) {
 }  // namespace
 
 struct CloseBounds::Memo {
-  Machine machine;
+  sim::Machine machine;
   const Bounds& bounds;
-  Machine simple = ideal(machine);
+  sim::Machine simple = ideal(machine);
   std::mutex mutex = {};
   std::map<std::string, std::optional<ByEnds>> recorded = {};
   std::map<std::string, std::optional<std::array<double, 2>>> traffics = {};
@@ -242,11 +242,11 @@ struct CloseBounds::Memo {
     Point p = small_model(point, layers * stages, stages, kind);
     p.global_batch = p.micro_batch * p.dp * 3;
     if (!strategies::can_be(p)) return std::nullopt;
-    const Plan plan = plan_for(strategies::make_plan(p), machine);
-    const Links links = small_links(machine, p, plan);
-    const HostTimes times = host_times(plan, machine);
+    const Plan plan = sim::plan_for(strategies::make_plan(p), machine);
+    const sim::Links links = small_links(machine, p, plan);
+    const sim::HostTimes times = sim::host_times(plan, machine);
     const auto recording = sim::record_alike(
-        plan, machine.node.devices, [&] { return costs_of(plan, machine); }, &links);
+        plan, machine.node.devices, [&] { return sim::costs_of(plan, machine); }, &links);
     if (!recording) return std::nullopt;
     ByEnds all;
     for (const auto& c : recording->classes.classes)
@@ -263,10 +263,10 @@ struct CloseBounds::Memo {
       Point p = small_model(point, layers * 3, 3, kind);
       p.global_batch = p.micro_batch * p.dp * 3;
       if (!strategies::can_be(p)) return std::nullopt;
-      const Plan plan = plan_for(strategies::make_plan(p), machine);
-      const Links links = small_links(simple, p, plan);
+      const Plan plan = sim::plan_for(strategies::make_plan(p), machine);
+      const sim::Links links = small_links(simple, p, plan);
       const auto recording = sim::record_alike(
-          plan, machine.node.devices, [&] { return costs_of(plan, simple); }, &links, 1);
+          plan, machine.node.devices, [&] { return sim::costs_of(plan, simple); }, &links, 1);
       if (!recording) return std::nullopt;
       for (const auto& c : recording->classes.classes)
         if (c.stage == 1) busy[static_cast<std::size_t>(layers - 1)] = busiest_of(recording->step_events.at(c.kind));
@@ -345,7 +345,7 @@ struct CloseBounds::Memo {
   }
 };
 
-CloseBounds::CloseBounds(const Machine& machine, const Bounds& bounds) : memo_(new Memo{machine, bounds}) {}
+CloseBounds::CloseBounds(const sim::Machine& machine, const Bounds& bounds) : memo_(new Memo{machine, bounds}) {}
 CloseBounds::~CloseBounds() = default;
 
 double CloseBounds::actions(const Point& point) const {
@@ -393,7 +393,7 @@ LowerBound CloseBounds::Memo::closer(const Point& point, const LowerBound& lower
 
   LowerBound closer = lower_bound;
   const auto axis = [](std::int64_t n) { return static_cast<int>(n); };
-  const Links links(machine, point, Mesh(axis(point.tp), axis(point.cp), axis(point.dp), axis(point.pp)));
+  const sim::Links links(machine, point, Mesh(axis(point.tp), axis(point.cp), axis(point.dp), axis(point.pp)));
   const std::int64_t ranks = point.world() / point.pp;
   const auto micro_batches = static_cast<double>(point.micro_batches());
   const auto message = [&](std::int64_t from, std::int64_t to) {

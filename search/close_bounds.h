@@ -29,7 +29,7 @@ namespace mbench::search {
 class CloseBounds {
  public:
   // `bounds` must outlive it.
-  CloseBounds(const Machine& machine, const Bounds& bounds);
+  CloseBounds(const sim::Machine& machine, const Bounds& bounds);
   ~CloseBounds();
   // No less than `lower_bound`, which `bounds` gave. Equal to it where no recordable layers stand for the layout's. Several threads may
   // call it.

@@ -9,16 +9,16 @@
 namespace mbench::search {
 
 // Keeps only the part of an op's or a collective's time that is proportional to its FLOPs and bytes.
-inline Machine ideal(Machine m) {
+inline sim::Machine ideal(sim::Machine m) {
   m.device.kernel_latency = m.node.collective_base = m.network.latency = m.network.tiers.latency = 0;
   m.host.launch = m.host.synchronize = m.host.graph_launch = m.host.graph_node = 0;
   m.gemm.k_overhead = 0;
   double best = 0;
-  for (const GemmTile& t : m.gemm.tiles) best = std::max(best, t.efficiency);
+  for (const sim::GemmTile& t : m.gemm.tiles) best = std::max(best, t.efficiency);
   m.gemm.tiles = {{1, 1, best}};
   m.device.multiprocessors = 1;  // one wave a tile: the whole device at a time
   m.device.communication_multiprocessors = 0;
-  for (Link& link : m.node.links) link.latency = 0;
+  for (sim::Link& link : m.node.links) link.latency = 0;
   m.node.pcie.latency = 0;
   return m;
 }

@@ -65,7 +65,7 @@ std::vector<Saving> changes_of(const Point& p) {
 }
 
 double counted_mib(const Point& p) {
-  const auto peaks = forecast_memory(strategies::make_plan(p), 0).peak_by_stage;
+  const auto peaks = sim::forecast_memory(strategies::make_plan(p), 0).peak_by_stage;
   std::size_t most = 0;
   for (const MemoryUse& use : peaks) most = std::max(most, use.total);
   return static_cast<double>(most) / 1048576;

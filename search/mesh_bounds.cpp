@@ -25,7 +25,7 @@ double batches_of(const Point& mesh, const Point& p) {
 
 }  // namespace
 
-MeshBounds::MeshBounds(const Machine& machine)
+MeshBounds::MeshBounds(const sim::Machine& machine)
     : known_(!machine.measured && !machine.immediate), machine_(ideal(machine)), ideal_(machine_, Host::free) {}
 
 double MeshBounds::seconds(const Point& mesh) const {

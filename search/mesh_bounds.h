@@ -13,7 +13,7 @@ namespace mbench::search {
 
 class MeshBounds {
  public:
-  explicit MeshBounds(const Machine& machine);
+  explicit MeshBounds(const sim::Machine& machine);
   // Seconds; 0 where nothing is known: no layers can be recorded, or the machine has tables of what was measured instead of figures.
   // Several threads may ask.
   double seconds(const Point& mesh) const;
@@ -22,7 +22,7 @@ class MeshBounds {
 
  private:
   bool known_;
-  Machine machine_;
+  sim::Machine machine_;
   Bounds ideal_;
 };
 

@@ -37,11 +37,11 @@ bool needs_all_devices(Objective objective) {
   return objective == Objective::time || objective == Objective::memory || objective == Objective::tokens_per_joule;
 }
 
-void check_objective(Objective objective, const Machine& machine, const std::string& where) {
+void check_objective(Objective objective, const sim::Machine& machine, const std::string& where) {
   if (objective != Objective::tokens_per_joule || machine.device.watts) return;
   std::vector<std::string> known;
-  for (const std::string& name : machine_names())
-    if (find_machine(name, where).device.watts) known.push_back(name);
+  for (const std::string& name : sim::machine_names())
+    if (sim::find_machine(name, where).device.watts) known.push_back(name);
   fail(ErrorKind::bad_input, where,
        "tokens_per_joule needs device.watts of the machine's file, and {} has none, need {}", machine.name,
        fmt::join(known, ", "));

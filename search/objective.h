@@ -23,7 +23,7 @@ std::string_view name_of(Objective objective);
 // Whether layouts must use all devices.
 bool needs_all_devices(Objective objective);
 // Throws bad_input at `where` if the machine's file lacks figures for the objective.
-void check_objective(Objective objective, const Machine& machine, const std::string& where);
+void check_objective(Objective objective, const sim::Machine& machine, const std::string& where);
 
 // What a layout takes, or at least takes.
 struct Costs {

@@ -26,9 +26,9 @@ std::set<std::uint32_t> waited_for(const ActionEvents& action_events) {
 // Of the device: its stream's way through the actions where nobody holds it up, neither the host, nor other ranks, nor what was started
 // before; a collective slows no kernel. Of what is started and waited for the part that the kernels between cannot hide counts; what a
 // later action waits for, that may find done. In a layer all that is started is waited for, so that the times of layers add up.
-Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, const HostTimes& times,
+Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, const sim::HostTimes& times,
              const std::optional<PowerCurve>& watts) {
-  HostTimes idle_host;
+  sim::HostTimes idle_host;
   idle_host.tensor_collectives_block = times.tensor_collectives_block;
   idle_host.progress_in_calls = times.progress_in_calls;
   sim::Player device(step_events, idle_host);
@@ -92,7 +92,7 @@ Kept kept_by(const ActionEvents& action_events) {
 
 }  // namespace
 
-Stage stage_of(const StepEvents& step_events, const HostTimes& times, const std::optional<PowerCurve>& watts) {
+Stage stage_of(const StepEvents& step_events, const sim::HostTimes& times, const std::optional<PowerCurve>& watts) {
   // The forward of the last micro batch: without waits for weights. Of backwards whichever takes less of each: the first may write
   // gradients where others add, and the last reduces them.
   const ActionEvents& forward = step_events.actions.at({Action::Kind::forward, 0}).last;

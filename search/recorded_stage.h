@@ -52,6 +52,6 @@ struct Stage {
 };
 
 // `watts`: what the joules follow from; none where the machine has no power curve.
-Stage stage_of(const sim::StepEvents& step_events, const HostTimes& times, const std::optional<PowerCurve>& watts);
+Stage stage_of(const sim::StepEvents& step_events, const sim::HostTimes& times, const std::optional<PowerCurve>& watts);
 
 }  // namespace mbench::search

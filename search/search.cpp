@@ -242,8 +242,8 @@ class Search {
       return;
     }
     c.known = Known::outline;
-    const Outline outline = outline_point(c.point, strategies::make_plan(c.point), place_.machine,
-                                          static_cast<int>(place_.devices), place_.recordings);
+    const sim::Outline outline = sim::outline_point(c.point, strategies::make_plan(c.point), place_.machine,
+                                                    static_cast<int>(place_.devices), place_.recordings);
     c.lower_bound.seconds = outline.seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
     c.joules = outline.joules * (1 - 1e-9);                 // and sums over ranks are, in another order
     for (std::size_t i = 0; i < c.lower_bound.bytes.size(); ++i)
@@ -356,8 +356,8 @@ class Search {
   // simulation says what is needed.
   void place_fullest(Candidate& c) const {
     c.known = Candidate::Known::held;
-    const auto held =
-        reserved_on(c.lower_bound.rank, c.point, strategies::make_plan(c.point), place_.machine, place_.recordings);
+    const auto held = sim::reserved_on(c.lower_bound.rank, c.point, strategies::make_plan(c.point), place_.machine,
+                                       place_.recordings);
     if (held) c.held_mib = static_cast<double>(*held) / kMiB;
   }
 

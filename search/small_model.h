@@ -153,9 +153,9 @@ inline bool alternates(const Point& point, const Kinds& kinds) {
 // The links of a small model's layout, never slower than those of the layout that it stands for. The groups of the first stage have the
 // same ranks in both, on the same nodes. What only they ask of the spine is no more than what all groups ask. Where nodes are dealt to as
 // many leaves as the job needs, a smaller job's nodes stand elsewhere, and nothing is known to cross.
-inline Links small_links(const Machine& machine, const Point& point, const Plan& plan) {
-  if (point.placement.order == NodePlacement::Order::cyclic) return Links(machine, peer_to_peer(point.env));
-  return Links(machine, point, plan.mesh, plan.mesh.world() / plan.mesh.size(Axis::pp));
+inline sim::Links small_links(const sim::Machine& machine, const Point& point, const Plan& plan) {
+  if (point.placement.order == NodePlacement::Order::cyclic) return sim::Links(machine, sim::peer_to_peer(point.env));
+  return sim::Links(machine, point, plan.mesh, plan.mesh.world() / plan.mesh.size(Axis::pp));
 }
 
 }  // namespace mbench::search

@@ -8,8 +8,8 @@
 
 namespace mbench::search {
 
-std::optional<std::string> why_lacking(const Point& point, const Machine& machine) {
-  return mbench::why_lacking(
+std::optional<std::string> why_lacking(const Point& point, const sim::Machine& machine) {
+  return mbench::sim::why_lacking(
       {point.precision, point.attention, point.offload, point.fp8_recipe, point.offload_activations}, machine,
       *framework_of(point.framework));
 }
@@ -20,18 +20,18 @@ Tried simulated(const Point& point, const SearchTarget& place, bool may_fit) {
   t.fits = may_fit;
   const Plan plan = strategies::make_plan(point);
   const int devices = static_cast<int>(place.devices);
-  Simulation s;
+  sim::Simulation s;
   try {
-    if (may_fit) s = simulate_point(point, plan, place.machine, devices, {.recordings = place.recordings});
+    if (may_fit) s = sim::simulate_point(point, plan, place.machine, devices, {.recordings = place.recordings});
   } catch (const OutOfMemory&) {
     t.fits = false;
   }
   if (!t.fits) {
-    Machine roomy = place.machine;
+    sim::Machine roomy = place.machine;
     roomy.device.memory_bytes = roomy.host.memory_bytes = std::uint64_t{1} << 60;
     Point unlimited = point;
     unlimited.memory_limit = 0;
-    s = simulate_point(unlimited, plan, roomy, devices, {.recordings = place.recordings});
+    s = sim::simulate_point(unlimited, plan, roomy, devices, {.recordings = place.recordings});
     s.result.point = point;
     s.result.id = point_id(point);
   }

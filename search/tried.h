@@ -9,7 +9,7 @@
 namespace mbench::search {
 
 struct SearchTarget {
-  const Machine& machine;
+  const sim::Machine& machine;
   std::int64_t devices;
   sim::Recordings* recordings = nullptr;  // of layouts that are looked at more than once
   double memory_margin_mib = 0;           // of each device, that a layout must leave free
@@ -28,7 +28,7 @@ struct Tried {
 Costs costs_of(const Tried& tried);
 
 // The figures that such a layout needs and the machine's file lacks (engine/sim/run/step_costs.h); nothing if it has all.
-std::optional<std::string> why_lacking(const Point& point, const Machine& machine);
+std::optional<std::string> why_lacking(const Point& point, const sim::Machine& machine);
 
 // Leaves `lower_bound` empty. `may_fit`: false where it is known not to.
 Tried simulated(const Point& point, const SearchTarget& place, bool may_fit = true);

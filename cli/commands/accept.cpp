@@ -57,7 +57,7 @@ void write_json(const fs::path& path, const nlohmann::ordered_json& json) {
   write_file_atomically(path.string(), dump_json(json) + "\n");
 }
 
-health::Health check(const AcceptOptions& options, const CheckRequest& request, Interrupt& interrupt,
+health::Health check(const AcceptOptions& options, const CheckRequest& request, process::Interrupt& interrupt,
                      const char* name) {
   say(options, fmt::format("{} rank{} and {} links, {} time{}", request.ranks, request.ranks == 1 ? "" : "s",
                            request.ranks == 1 ? "its" : "their", request.repeat, request.repeat == 1 ? "" : "s"));
@@ -69,9 +69,9 @@ health::Health check(const AcceptOptions& options, const CheckRequest& request, 
 }
 
 // The rows of the sweep that trains the points.
-ResultFile train(const AcceptOptions& options, Interrupt& interrupt) {
+ResultFile train(const AcceptOptions& options, process::Interrupt& interrupt) {
   const std::string folder = (fs::path(options.out) / "sweep").string();
-  ProcessRequest sweep;
+  process::ProcessRequest sweep;
   sweep.argv = {this_program(), "sweep", options.spec.path, "--on", options.device, "--out", folder, "--quiet"};
   for (const std::string& text : options.spec.set) sweep.argv.insert(sweep.argv.end(), {"--set", text});
   for (const std::string& text : options.spec.filter) sweep.argv.insert(sweep.argv.end(), {"--filter", text});
@@ -79,8 +79,9 @@ ResultFile train(const AcceptOptions& options, Interrupt& interrupt) {
   options.launch.append_to(sweep.argv);
   sweep.log = (fs::path(options.out) / "sweep.log").string();
   sweep.interrupt = &interrupt;
-  const ProcessEnd end = run_process(sweep);
-  if (end.how == ProcessEnd::How::interrupted) fail(ErrorKind::launch_failed, "accept", "interrupted in training");
+  const process::ProcessEnd end = process::run_process(sweep);
+  if (end.how == process::ProcessEnd::How::interrupted)
+    fail(ErrorKind::launch_failed, "accept", "interrupted in training");
   const std::string results = (fs::path(folder) / "results.json").string();
   if (!fs::exists(results))
     fail(ErrorKind::launch_failed, "accept", "the sweep left no result, exit code {}: {}", end.code,
@@ -95,17 +96,17 @@ PointResult simulated_on(api::PointSimulator& simulator, Point point, const std:
 }
 
 int run(AcceptOptions options) {
-  Interrupt interrupt;
-  if (options.device.empty()) options.device = gpus().empty() ? "cpu" : "cuda";
-  if (const auto why = why_not_built(options.device))
+  process::Interrupt interrupt;
+  if (options.device.empty()) options.device = platform::gpus().empty() ? "cpu" : "cuda";
+  if (const auto why = platform::why_not_built(options.device))
     fail(ErrorKind::unsupported, "--on", "{}, got {}, need cpu", *why, options.device);
   if (options.soak == "0") options.soak.clear();
   if (!options.soak.empty()) parse_duration(options.soak, "--soak");
   Acceptance a;
   a.peers = read_tolerance(options.peers, "--peers");
   a.data_sheet = read_tolerance(options.data_sheet, "--data-sheet");
-  options.machine = full_machine_name(options.machine, "--expect");
-  const Machine machine = find_machine(options.machine, "--expect");
+  options.machine = sim::full_machine_name(options.machine, "--expect");
+  const sim::Machine machine = sim::find_machine(options.machine, "--expect");
   find_and_import(options.spec);
   options.spec.device = options.device;
   const auto spec = sweeps::read_spec(options.spec);

@@ -47,15 +47,16 @@ struct CalibrateOptions {
 
 std::string where_of(const std::string& device, int cores) {
   const auto e = describe_environment(device);
-  const std::string what = device == "cpu" ? fmt::format("{}, {} cores", e.at("cpu").get<std::string>(), cores)
-                                           : fmt::format("{} x {}", gpus().size(), gpus().front().name);
+  const std::string what = device == "cpu"
+                               ? fmt::format("{}, {} cores", e.at("cpu").get<std::string>(), cores)
+                               : fmt::format("{} x {}", platform::gpus().size(), platform::gpus().front().name);
   return fmt::format("{}, {:%Y-%m-%d}", what, fmt::gmtime(std::time(nullptr)));
 }
 
 // One rank of a job that this program started: rank 0 tells what all have measured.
 void measure(const CalibrateOptions& options) {
   if (!options.end_with.empty()) sweeps::end_with(options.end_with);
-  const auto job = join_job(300);
+  const auto job = platform::join_job(300);
   const MeasuredTables tables = measure_tables(*job, {options.device, options.quick});
   if (job->world().rank() != 0) return;
   tell_as_rank(
@@ -67,7 +68,8 @@ struct Part {
   double host_speed = 0;
 };
 
-Part measure_with(int ranks, const CalibrateOptions& options, const sweeps::Launcher& launcher, Interrupt& interrupt) {
+Part measure_with(int ranks, const CalibrateOptions& options, const sweeps::Launcher& launcher,
+                  process::Interrupt& interrupt) {
   RankJob job;
   job.command = "calibrate";
   job.arguments = {"--reported", "--on", options.device};
@@ -88,7 +90,7 @@ void check_replaceable(const std::string& file) {
   if (!fs::exists(file, ignored) || (fs::is_regular_file(file, ignored) && fs::file_size(file, ignored) == 0)) return;
   if (!fs::is_regular_file(file, ignored)) return;  // a folder is refused as one; a device or a pipe loses nothing
   try {
-    machine_from_json(parse_json(read_text_file(file), file), file);
+    sim::machine_from_json(parse_json(read_text_file(file), file), file);
   } catch (const Error&) {
     fail(ErrorKind::bad_input, "calibrate " + file,
          "is there and is no machine's, got a file of {} bytes, need the name of a new one, such as {}",
@@ -104,28 +106,29 @@ int calibrate(CalibrateOptions options) {
   check_replaceable(options.file);
   check_writable(options.file);
   // Before any thread begins, which would take a signal that only the first one blocks; never destroyed, as a sweep's.
-  Interrupt& interrupt = *new Interrupt;
-  if (options.device.empty()) options.device = gpus().empty() ? "cpu" : "cuda";
-  if (const auto why = why_not_built(options.device)) fail(ErrorKind::unsupported, "--on", "{}", *why);
+  process::Interrupt& interrupt = *new process::Interrupt;
+  if (options.device.empty()) options.device = platform::gpus().empty() ? "cpu" : "cuda";
+  if (const auto why = platform::why_not_built(options.device)) fail(ErrorKind::unsupported, "--on", "{}", *why);
   const bool cpu = options.device == "cpu";
   const sweeps::Launcher launcher = find_launcher(options.launch);
-  const int most = options.ranks > 0 ? options.ranks : cpu ? launcher.cores : static_cast<int>(gpus().size());
+  const int most = options.ranks > 0 ? options.ranks : cpu ? launcher.cores : static_cast<int>(platform::gpus().size());
   RankJob all_ranks;
   all_ranks.device = options.device;
   all_ranks.ranks = most;
   check_ranks_can_start(all_ranks, launcher);
-  CalibrationOptions alone;
+  platform::CalibrationOptions alone;
   alone.seconds = options.quick ? 1 : 3;
   alone.cores = launcher.cores;
   alone.memory_bytes = physical_memory();
   alone.between = [&] {
     if (interrupt.pending()) fail(ErrorKind::launch_failed, "calibrate", "{}", kInterrupted);
   };
-  alone.measured_on = cpu || !gpus().empty() ? where_of(options.device, launcher.cores) : "no GPU";
-  ordered_json m = cpu ? calibrate_cpu(alone) : calibrate_gpu(alone, [](const std::string& name, Precision precision) {
-    const auto peak = gpu_peak(name, precision);
-    return peak ? peak->flops : 0;
-  });
+  alone.measured_on = cpu || !platform::gpus().empty() ? where_of(options.device, launcher.cores) : "no GPU";
+  ordered_json m = cpu ? platform::calibrate_cpu(alone)
+                       : platform::calibrate_gpu(alone, [](const std::string& name, Precision precision) {
+                           const auto peak = gpu_peak(name, precision);
+                           return peak ? peak->flops : 0;
+                         });
   std::vector<int> counts;
   for (int k = 1; k < most; k *= 2) counts.push_back(k);
   counts.push_back(most);
@@ -148,7 +151,7 @@ int calibrate(CalibrateOptions options) {
                           {"source", measured + ": what steps of small models took in addition to their ops"}};
   m["measured"] = sim::measured_to_json(all, measured);
   const std::string text = dump_json(m);
-  machine_from_json(parse_json(text, options.file), options.file);
+  sim::machine_from_json(parse_json(text, options.file), options.file);
   if (!write_or_print(options.file, text)) return Exit::kFailed;
   fmt::print("{}: {}\nTo simulate it: --on sim:<N>x{}\n", options.file, alone.measured_on,
              options.file.find('/') == std::string::npos && !options.file.ends_with(".json") ? "./" + options.file

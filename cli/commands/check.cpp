@@ -139,7 +139,7 @@ FleetRequest fleet_of(const CheckOptions& options) {
 }
 
 // What the ranks of this job find; complete on rank 0.
-health::Health check_here(const CheckOptions& options, Job& job) {
+health::Health check_here(const CheckOptions& options, platform::Job& job) {
   health::Health health;
   const JobHosts where = gather_hosts(job, options.device);
   health.device = options.device;
@@ -148,10 +148,10 @@ health::Health check_here(const CheckOptions& options, Job& job) {
   health.devices = devices_of(where.hosts, options.device, job.world().size());
   const std::vector<Mesh> meshes = wanted_meshes(options);
   const auto device = job.open_device(options.device, 0, Precision::f32);
-  World& world = job.world_of(*device);
+  comm::World& world = job.world_of(*device);
   health::MeasureOptions measure;
   measure.sizes = health::sizes_up_to(largest_of(options));
-  measure.fp64_gemm = fp64_gemm_on(options.device);
+  measure.fp64_gemm = platform::fp64_gemm_on(options.device);
   if (!options.quiet && !options.reported)
     measure.progress = [](const std::string& what) { fmt::print(stderr, "check: {}\n", what); };
   const auto faults = job.watch_faults();
@@ -195,7 +195,7 @@ int report(const CheckOptions& options, health::Health health) {
 // As a rank of a job.
 int run_as_rank(const CheckOptions& options) {
   if (!options.end_with.empty()) sweeps::end_with(options.end_with);
-  const auto job = join_job(300);
+  const auto job = platform::join_job(300);
   const bool first = job->world().rank() == 0;
   try {
     const health::Health health = check_here(options, *job);
@@ -217,14 +217,14 @@ int run(CheckOptions options) {
     fail(ErrorKind::bad_input, "--rule", "is of a fleet, got no --fleet, need --fleet FILE");
   if (!options.fleet.empty() && makes_fleet(fleet_of(options))) return run_fleet(fleet_of(options));
   // Before any thread begins, which would take a signal that only the first one blocks. What is a rank itself ends as its launcher wants.
-  std::optional<Interrupt> interrupt;
+  std::optional<process::Interrupt> interrupt;
   if (options.ranks > 0) interrupt.emplace();
-  if (options.device.empty()) options.device = gpus().empty() ? "cpu" : "cuda";
-  if (const auto why = why_not_built(options.device))
+  if (options.device.empty()) options.device = platform::gpus().empty() ? "cpu" : "cuda";
+  if (const auto why = platform::why_not_built(options.device))
     fail(ErrorKind::unsupported, "--on", "{}, got {}, need cpu", *why, options.device);
   // What is wrong with what was asked for is said before anything is measured.
   read_tolerance(options.tolerance, "--tolerance");
-  if (!options.machine.empty()) find_machine(options.machine, "--expect");
+  if (!options.machine.empty()) sim::find_machine(options.machine, "--expect");
   if (!options.result.empty()) check_writable(options.result);
   CheckRequest request;
   request.meshes = wanted_meshes(options);
@@ -239,7 +239,8 @@ int run(CheckOptions options) {
 
 }  // namespace
 
-health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& launcher, Interrupt* interrupt) {
+health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& launcher,
+                           process::Interrupt* interrupt) {
   RankJob job;
   job.command = "check";
   job.arguments = {"--reported", "--on", request.device};

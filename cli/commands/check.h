@@ -7,7 +7,7 @@
 #include "health/figures.h"
 #include "sweeps/launch/launcher.h"
 
-namespace mbench {
+namespace mbench::process {
 class Interrupt;
 }
 namespace mbench::sweeps {
@@ -26,7 +26,8 @@ struct CheckRequest {
   bool quiet = false;
 };
 // Throws launch_failed or timed_out, with the reason, where the ranks report nothing.
-health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& launcher, Interrupt* interrupt);
+health::Health check_ranks(const CheckRequest& request, const sweeps::Launcher& launcher,
+                           process::Interrupt* interrupt);
 
 // The meshes of points that run on ranks, each once. Impossible points give none.
 std::vector<Mesh> meshes_of(const std::vector<Point>& points);

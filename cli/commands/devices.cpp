@@ -32,13 +32,14 @@ void print_lines(const char* head, const std::string& text) {
 }
 
 void print_gpus() {
-  const std::vector<Gpu> all = gpus();
-  if (all.empty()) fmt::print("cuda      none: {}\n", why_no_gpu());
+  const std::vector<Gpu> all = platform::gpus();
+  if (all.empty()) fmt::print("cuda      none: {}\n", platform::why_no_gpu());
   for (const Gpu& g : all)
     fmt::print("cuda      {} {}, {}, {} multiprocessors of compute capability {}.{}, at {}\n", g.ordinal, g.name,
                format_bytes(g.memory_bytes), g.multiprocessors, g.major, g.minor, g.pci);
-  if (const std::string libraries = cuda_libraries(); !libraries.empty()) fmt::print("          {}\n", libraries);
-  print_lines("nvml", describe_gpus());
+  if (const std::string libraries = platform::cuda_libraries(); !libraries.empty())
+    fmt::print("          {}\n", libraries);
+  print_lines("nvml", platform::describe_gpus());
 }
 
 std::string or_none(double value, const char* format) {
@@ -47,7 +48,7 @@ std::string or_none(double value, const char* format) {
 
 // One line for each machine that is built in, below 100 columns; what a file says of it in words is in --on.
 void print_machines() {
-  const auto names = machine_names();
+  const auto names = sim::machine_names();
   std::size_t width = 0;
   for (const std::string& name : names) width = std::max(width, name.size());
   const auto row = [&](const std::string& name, const std::array<std::string, 7>& cells) {
@@ -58,7 +59,7 @@ void print_machines() {
   row("", {"devices", "memory", "16 bits", "FP8", "memory", "links", "network"});
   row("", {"a node", "GiB", "TFLOP/s", "TFLOP/s", "GB/s", "GB/s", "GB/s"});
   for (const std::string& name : names) {
-    const Machine m = find_machine(name, "devices");
+    const sim::Machine m = sim::find_machine(name, "devices");
     const auto peak = [&](Precision p) { return m.device.peak_flops[static_cast<std::size_t>(p)] * 1e-12; };
     row(name, {fmt::format("{}", m.node.devices),
                fmt::format("{:.0f}", static_cast<double>(m.device.memory_bytes) / (1ull << 30)),
@@ -83,9 +84,9 @@ void print_devices() {
   if (const auto cores = cpu_quota()) fmt::print("          {}\n", cpu_quota_text(*cores));
   for (const Precision precision : {Precision::f32, Precision::bf16, Precision::fp16})
     fmt::print("          {:.1f} GFLOP/s on {} {} GEMM, measured now on all cores\n",
-               measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",
+               platform::measured_peak_flops(precision, 0.5) * 1e-9, precision == Precision::f32 ? "an" : "a",
                name_of(precision));
-  fmt::print("          bf16 GEMMs: {}\n", bf16_arithmetic());
+  fmt::print("          bf16 GEMMs: {}\n", platform::bf16_arithmetic());
   fmt::print("          fp8 GEMMs: the values of e4m3 and e5m2, exactly, multiplied in f32\n");
   print_gpus();
   fmt::print("mpi       {}\n", text("mpi"));
@@ -102,25 +103,25 @@ void print_devices() {
 
 // A machine to simulate: what it has, and how its devices reach each other.
 void print_simulated(const std::string& device) {
-  const SimulatedDevices asked = parse_simulated(device, "--on");
-  const Machine m = find_machine(asked.machine, "--on " + device);
+  const sim::SimulatedDevices asked = sim::parse_simulated(device, "--on");
+  const sim::Machine m = sim::find_machine(asked.machine, "--on " + device);
   const int nodes = (asked.count + m.node.devices - 1) / m.node.devices;
   fmt::print("{}: {}\n", m.name, m.description);
   fmt::print("devices   {} on {} node{} of up to {}, {} of memory each\n", asked.count, nodes, nodes == 1 ? "" : "s",
              m.node.devices, format_bytes(m.device.memory_bytes));
   std::string peaks;
-  for (int i = 0; i < kPrecisionCount; ++i)
+  for (int i = 0; i < sim::kPrecisionCount; ++i)
     if (const double peak = m.device.peak_flops[static_cast<std::size_t>(i)]; peak > 0)
       peaks += fmt::format("{}{} {:.4g}", peaks.empty() ? "" : ", ", name_of(static_cast<Precision>(i)), peak * 1e-12);
   fmt::print("          dense peak, TFLOP/s: {}; memory {:.4g} GB/s\n", peaks, m.device.memory_bandwidth * 1e-9);
-  for (const Link& link : m.node.links)
+  for (const sim::Link& link : m.node.links)
     fmt::print("{:<10}up to {} devices: {}, {:.4g} GB/s bus bandwidth, {:.3g} us a step\n",
                &link == &m.node.links.front() ? "node" : "", link.ranks, link.name, link.bandwidth * 1e-9,
                link.latency * 1e6);
   fmt::print("          two devices {:.4g} GB/s; through the host {:.4g} GB/s\n", m.node.p2p_bandwidth * 1e-9,
              m.node.pcie.bandwidth * 1e-9);
   fmt::print("network   {:.4g} GB/s a device, {:.3g} us a step\n", m.network.bandwidth * 1e-9, m.network.latency * 1e6);
-  if (const MachineTiers& tiers = m.network.tiers; tiers.nodes > 0)
+  if (const sim::MachineTiers& tiers = m.network.tiers; tiers.nodes > 0)
     fmt::print("          {} nodes to a leaf{}, 1:{:.3g} above it\n", tiers.nodes,
                tiers.rails > 1 ? fmt::format(" on {} rails", tiers.rails) : "", tiers.oversubscription);
   if (m.node.topology.empty()) return fmt::print("links     n/a: the machine's file has no node.topology\n");

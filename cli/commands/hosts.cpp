@@ -47,7 +47,7 @@ Host this_host(const std::string& device) {
   host.revision = text("git_revision");
   host.driver = text("driver");
   if (device == "cuda")
-    for (const Gpu& gpu : gpus()) host.gpus.push_back(fmt::format("{} at {}", gpu.name, gpu.pci));
+    for (const Gpu& gpu : platform::gpus()) host.gpus.push_back(fmt::format("{} at {}", gpu.name, gpu.pci));
   host.variables = recorded_variables();
   return host;
 }
@@ -68,8 +68,8 @@ struct HostsOptions {
 };
 
 void run(HostsOptions options) {
-  const auto job = join_job(300);
-  if (options.device.empty()) options.device = gpus().empty() ? "cpu" : "cuda";
+  const auto job = platform::join_job(300);
+  if (options.device.empty()) options.device = platform::gpus().empty() ? "cpu" : "cuda";
   const JobHosts all = gather_hosts(*job, options.device);
   if (job->world().rank() != 0) return;
   if (options.json)
@@ -81,8 +81,8 @@ void run(HostsOptions options) {
 
 }  // namespace
 
-JobHosts gather_hosts(Job& job, const std::string& device) {
-  const auto cpu = open_device("cpu", 0);
+JobHosts gather_hosts(platform::Job& job, const std::string& device) {
+  const auto cpu = platform::open_device("cpu", 0);
   std::vector<int> everyone(static_cast<std::size_t>(job.world().size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto group = job.world().group(*cpu, "hosts of ranks", everyone);
@@ -90,8 +90,8 @@ JobHosts gather_hosts(Job& job, const std::string& device) {
   JobHosts all;
   all.variables = mine.variables;
   std::vector<Host> by_rank;
-  for (const std::string& text :
-       gather_text(*group, hosts_to_json({mine}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 0))
+  for (const std::string& text : comm::gather_text(
+           *group, hosts_to_json({mine}).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 0))
     by_rank.push_back(hosts_from_json(nlohmann::json(parse_json(text, "a rank's host")), "a rank's host: $").at(0));
   all.hosts = merge_hosts(by_rank);
   return all;

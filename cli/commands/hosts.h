@@ -15,7 +15,7 @@ struct JobHosts {
   std::map<std::string, std::string> variables;  // of this rank: those that are forwarded (sweeps/launch/launcher.h)
 };
 // All ranks of the job call it; `device` is the kind that they run on.
-JobHosts gather_hosts(Job& job, const std::string& device);
+JobHosts gather_hosts(platform::Job& job, const std::string& device);
 
 // The line by which `mbench run` and `mbench hosts` report them to a sweep, with the environment of rank 0:
 //

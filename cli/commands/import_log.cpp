@@ -62,7 +62,7 @@ void add_utilisation(const ImportLogOptions& options, PointResult& r) {
   const double seconds = r.iteration_ms->mean * 1e-3 * static_cast<double>(r.world);
   r.tflops_per_device = model_flops(r.point) / seconds * 1e-12;
   if (options.machine.empty()) return;
-  const Machine machine = find_machine(options.machine, "--on");
+  const sim::Machine machine = sim::find_machine(options.machine, "--on");
   const double peak = machine.device.peak_flops[static_cast<std::size_t>(r.point.precision)];
   if (peak <= 0) return;
   r.peak_tflops = peak * 1e-12;
@@ -88,7 +88,7 @@ void run(ImportLogOptions& options, Exit& exit) {
   if (options.trainer == "nccl-tests" || (options.trainer.empty() && is_nccl_log(options.log)))
     return import_nccl(options, exit);
   if (options.how.device.empty() && !options.machine.empty())
-    options.how.device = find_machine(options.machine, "--on").name;
+    options.how.device = sim::find_machine(options.machine, "--on").name;
   LoggedRun run = read_logged_run(options.log, options.spec, options.trainer, options.how);
   ResultFile file;
   file.spec = run.spec;

@@ -216,7 +216,7 @@ void print_memory(const std::vector<MemoryUse>& peaks, const std::vector<std::si
 constexpr std::string_view kHostMemory = "peak of host memory";
 
 // Of all ranks, which share a CPU's memory.
-std::uint64_t reserved_together(const MemoryForecast& f, int world) {
+std::uint64_t reserved_together(const sim::MemoryForecast& f, int world) {
   std::uint64_t bytes = 0;
   for (const auto* stages : {&f.reserved_by_stage, &f.host_reserved_by_stage})
     for (const std::size_t of_rank : *stages) bytes += of_rank * static_cast<std::size_t>(world) / stages->size();
@@ -225,7 +225,7 @@ std::uint64_t reserved_together(const MemoryForecast& f, int world) {
 
 void print_forecast(const Point& point, const Plan& plan, api::PointSimulator& simulator, const PlanOptions& options) {
   if (!point.simulated()) {
-    const MemoryForecast f = forecast_memory(plan, point.memory_limit);
+    const sim::MemoryForecast f = sim::forecast_memory(plan, point.memory_limit);
     print_memory(f.peak_by_stage, f.reserved_by_stage, plan.mesh.world());
     print_memory(f.host_peak_by_stage, f.host_reserved_by_stage, plan.mesh.world(), kHostMemory);
     if (point.device == "cpu")
@@ -234,10 +234,10 @@ void print_forecast(const Point& point, const Plan& plan, api::PointSimulator& s
         fmt::print("  does not fit {}\n", why);
     return;
   }
-  const Simulation s = simulator.simulate(point);
+  const sim::Simulation s = simulator.simulate(point);
   print_memory(s.peak_by_stage, s.reserved_by_stage, plan.mesh.world());
   print_memory(s.host_peak_by_stage, s.host_reserved_by_stage, plan.mesh.world(), kHostMemory);
-  const Machine& machine = simulator.machine_of(point);
+  const sim::Machine& machine = simulator.machine_of(point);
   fmt::print("  device       {}: {} for the allocator of {}\n", machine.name, format_bytes(machine.usable_memory()),
              format_bytes(machine.device.memory_bytes));
   const PointResult& r = s.result;

@@ -95,7 +95,7 @@ void print_report(const PointResult& r) {
 void add_tensors(const Plan& plan, PointResult& r) {
   if (!r.peak_memory_mib) return;
   try {
-    std::vector<PeakTensor> tensors = peak_tensors(plan);
+    std::vector<PeakTensor> tensors = sim::peak_tensors(plan);
     double sum = 0;
     for (const PeakTensor& tensor : tensors) sum += tensor.mib;
     if (std::abs(sum - *r.peak_memory_mib) * 1048576 < 0.5) r.peak_tensors_mib = std::move(tensors);
@@ -144,7 +144,9 @@ void check_paths(const RunCommandOptions& options) {
 void set_peak(const Point& point, const Device& device, RunOptions& options) {
   if (point.device == "cpu") {
     const Precision precision = point.precision;
-    options.measure_peak_flops = [precision](double seconds) { return measured_peak_flops(precision, seconds); };
+    options.measure_peak_flops = [precision](double seconds) {
+      return platform::measured_peak_flops(precision, seconds);
+    };
     options.peak_source =
         fmt::format("{} GEMM measured on this machine by each rank, slowest rank", name_of(precision));
   } else if (const auto peak = gpu_peak(device.name(), point.precision)) {
@@ -158,9 +160,9 @@ void set_soak(const RunCommandOptions& options, const Point& point, RunOptions& 
   if (options.soak == 0) return;
   run.soak_s = options.soak;
   if (point.device == "cpu")
-    run.open_gauge = [] { return open_cpu_clock(); };
+    run.open_gauge = [] { return platform::open_cpu_clock(); };
   else
-    run.why_no_sensors = why_no_gpu_sensors();
+    run.why_no_sensors = platform::why_no_gpu_sensors();
   if (options.progress)
     run.window = [](const SoakWindow& w) { print_line({{"window", soak_to_json({w.end_s, w.steps, {w}})}}); };
 }
@@ -181,14 +183,14 @@ int simulate(const RunCommandOptions& options, const Point& point) {
 PointResult run_in_process(const RunCommandOptions& options, const Point& point, const Plan& plan,
                            std::string& unwritten) {
   PointResult result;
-  run_replicas(static_cast<int>(point.world()), [&](World& world) {
+  platform::run_replicas(static_cast<int>(point.world()), [&](comm::World& world) {
     try {
-      const auto device = open_device(point.device, point.memory_limit, point.precision);
+      const auto device = platform::open_device(point.device, point.memory_limit, point.precision);
       RunOptions run_options;
       run_options.progress = [&](const Progress& p) { print_progress(options, p); };
       set_peak(point, *device, run_options);
       set_soak(options, point, run_options);
-      run_options.open_energy = [] { return open_cpu_energy(); };
+      run_options.open_energy = [] { return platform::open_cpu_energy(); };
       Timeline timeline;
       if (!options.trace.empty()) run_options.timeline = &timeline;
       PointResult mine = run_point(point, plan, *device, world, run_options);
@@ -210,7 +212,7 @@ PointResult run_in_process(const RunCommandOptions& options, const Point& point,
 // As one of the NCCL watch: this rank knows where it waits, and not for whom.
 std::string reason_of_hang(int rank, const std::string& in, double limit_s) {
   return fmt::format("rank {} on {}: [mpi] no end of {} after {}: a rank has not come to it, or a link is down", rank,
-                     host_name(), in, format_duration(limit_s));
+                     platform::host_name(), in, format_duration(limit_s));
 }
 
 // From another thread than the one that hangs: ends this rank, and by that the job.
@@ -228,8 +230,8 @@ int run(const RunCommandOptions& options) {
   if (!options.end_with.empty()) sweeps::end_with(options.end_with);
   Heartbeat heartbeat;  // ends after the job, whose end can hang too
   Deadline deadline;
-  const auto job = join_job(options.collective_timeout);
-  const World& world = job->world();
+  const auto job = platform::join_job(options.collective_timeout);
+  const comm::World& world = job->world();
   const bool first = world.rank() == 0;
   Point point;
   Plan plan;
@@ -241,9 +243,10 @@ int run(const RunCommandOptions& options) {
            processes_of(point) == point.world() ? fmt::format("tp {} x pp {} x dp {} x cp {} = {}", point.tp, point.pp,
                                                               point.dp, point.cp, point.world())
                                                 : "1, whose threads are the replicas");
-    if (const auto why = why_not_built(point.device)) fail(ErrorKind::unsupported, "device", "{}", *why);
+    if (const auto why = platform::why_not_built(point.device)) fail(ErrorKind::unsupported, "device", "{}", *why);
     plan = strategies::make_plan(point);
-    if (const auto why = why_unsupported_on(point.device, point)) fail(ErrorKind::unsupported, "plan", "{}", *why);
+    if (const auto why = platform::why_unsupported_on(point.device, point))
+      fail(ErrorKind::unsupported, "plan", "{}", *why);
   } catch (const Error& e) {
     if (e.kind() == ErrorKind::bad_input) {
       if (!first) return Exit::kBadInput;
@@ -286,14 +289,14 @@ int run(const RunCommandOptions& options) {
     }
     device = job->open_device(point.device, point.memory_limit, point.precision);
     plan.precision.turned_fp8 = device->multiplies_turned_fp8();
-    World& devices = job->world_of(*device);
+    comm::World& devices = job->world_of(*device);
     RunOptions run_options;
     run_options.progress = [&](const Progress& p) { print_progress(options, p); };
     set_peak(point, *device, run_options);
     set_soak(options, point, run_options);
     run_options.open_energy = [&] { return job->open_energy(); };
     if (point.device == "cuda") run_options.watch_faults = [&] { return job->watch_faults(); };
-    std::optional<Turns> turns;
+    std::optional<process::Turns> turns;
     if (options.turns) {
       turns.emplace(options.turns->folder, options.turns->number);
       run_options.turns = {options.turns->steps, [&] { turns->pass(); }, [&] { turns->wait(); }};

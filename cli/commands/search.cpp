@@ -90,7 +90,7 @@ class Line {
 };
 
 // How many of the best layouts a simulation cannot tell from the best: their intervals meet.
-std::string ties_of(const search::SearchEnd& end, const Machine& machine) {
+std::string ties_of(const search::SearchEnd& end, const sim::Machine& machine) {
   std::vector<TimeInterval> all;
   for (const search::Tried& t : end.best) {
     PointResult r = t.result;
@@ -111,7 +111,7 @@ std::string ties_of(const search::SearchEnd& end, const Machine& machine) {
 
 // The front, and the anatomy of the best, in the folder "plots"; the markdown that shows them.
 std::string draw(const search::Space& space, const search::SearchEnd& end, const ResultFile& file,
-                 const std::string& out, Interrupt& interrupt) {
+                 const std::string& out, process::Interrupt& interrupt) {
   ResultFile best{file.spec, file.environment, {}};
   for (const search::Tried& t : end.best) best.points.push_back(t.result);
   std::vector<reports::Plot> plots;
@@ -173,7 +173,7 @@ bool is_written(const fs::path& file, const std::function<void(const std::string
 ResultFile found_file(const api::PreparedSearch& prepared, const search::SearchOptions& how,
                       const search::SearchEnd& end) {
   const search::Space& space = prepared.space;
-  const Machine& machine = prepared.place.machine;
+  const sim::Machine& machine = prepared.place.machine;
   const Framework& framework = *framework_of(space.base.framework);
   ResultFile file = api::result_file_of(space, end, machine);
   file.environment = describe_environment(space.base.device);
@@ -222,7 +222,7 @@ std::string own_layout_text(const search::SpaceOptions& options, const api::Free
       if (const std::string value = set.substr(set.find('=') + 1); value != "any" && !value.starts_with("["))
         spec.set.push_back(set);
     const Point point = sweeps::read_spec(spec).points.at(0).point;
-    if (const int devices = parse_simulated(options.device, "--on").count; point.world() != devices)
+    if (const int devices = sim::parse_simulated(options.device, "--on").count; point.world() != devices)
       return begin + fmt::format("it is of {} devices, not of {}.\n", point.world(), devices);
     simulator.check(point);
     const PointResult result = simulator.run(point);
@@ -236,7 +236,7 @@ std::string own_layout_text(const search::SpaceOptions& options, const api::Free
 }
 
 // The options that the library's search has too.
-search::SearchOptions search_options(const SearchCommandOptions& options, Interrupt& interrupt, Line& line) {
+search::SearchOptions search_options(const SearchCommandOptions& options, process::Interrupt& interrupt, Line& line) {
   search::SearchOptions how;
   how.objective = search::read_objective(options.objective, "--objective");
   how.rate = options.rate;
@@ -280,7 +280,7 @@ int run(SearchCommandOptions options) {
   search::check_objective(objective, place.machine, "--objective");
   const std::string out = options.out.empty() ? take_free_folder(space.name + "-search") : options.out;
   const FolderLock lock = take_folder(out);
-  Interrupt& interrupt = *new Interrupt;  // to the end of the process, as a sweep's
+  process::Interrupt& interrupt = *new process::Interrupt;  // to the end of the process, as a sweep's
   std::signal(SIGPIPE, SIG_IGN);
   Line line(!options.quiet);
   const search::SearchOptions how = search_options(options, interrupt, line);

@@ -90,12 +90,12 @@ std::string default_device(sweeps::SpecOptions spec, const sweeps::Launcher& lau
 void check_device(const std::string& on) {
   if (on == "cpu") return;
   if (on == "cuda") {
-    if (const auto why = why_not_built(on))
+    if (const auto why = platform::why_not_built(on))
       fail(ErrorKind::unsupported, "--on", "{}, got cuda, need cpu or sim:<N>x<MACHINE>", *why);
     return;
   }
   if (on.starts_with("sim:")) {
-    parse_simulated(on, "--on");
+    sim::parse_simulated(on, "--on");
     return;
   }
   fail(ErrorKind::bad_input, "--on", "no such device, got \"{}\", need cpu, cuda or sim:<N>x<MACHINE>", on);
@@ -103,15 +103,16 @@ void check_device(const std::string& on) {
 
 // Where the ranks will run on this machine, it must have a GPU.
 void check_gpus(const std::string& on, const sweeps::Launcher& launcher) {
-  if (on == "cuda" && !launcher.allocated && gpus().empty())
-    fail(ErrorKind::unsupported, "--on", "no GPU here: {}; got cuda, need cpu or sim:<N>x<MACHINE>", why_no_gpu());
+  if (on == "cuda" && !launcher.allocated && platform::gpus().empty())
+    fail(ErrorKind::unsupported, "--on", "no GPU here: {}; got cuda, need cpu or sim:<N>x<MACHINE>",
+         platform::why_no_gpu());
 }
 
 // What a rank would find wrong with the data, found before any is started: the file, and the tokens that the first samples
 // draw from it.
 void check_data(const sweeps::SpecPoint& p) {
   const Point& point = p.point;
-  const auto source = open_data(p.data, point.model.vocab, point.seq, point.seed);
+  const auto source = train::open_data(p.data, point.model.vocab, point.seq, point.seed);
   constexpr std::int64_t kMostTokens = 1 << 22;  // some tens of milliseconds
   std::vector<std::int64_t> sample(static_cast<std::size_t>(point.seq) + 1);
   std::int64_t left = kMostTokens;
@@ -166,7 +167,7 @@ int terminal_columns() {
 }
 
 // The plots beside the tables, when all points are there; a sweep without them is none the worse.
-void add_plots(const ResultFile& file, const std::string& out, Interrupt& interrupt) {
+void add_plots(const ResultFile& file, const std::string& out, process::Interrupt& interrupt) {
   try {
     std::vector<std::string> notes;
     const std::string lines = reports::plots_next_to(out, file, notes, &interrupt);
@@ -231,11 +232,11 @@ Request read_request(SweepOptions& options) {
   if (!options.turns.empty()) request.turns = sweeps::read_take_turns(options.turns);
   check_turns(request, "");
   request.launcher = find_launcher(options.launch);
-  request.launcher.gpus = static_cast<int>(gpus().size());
+  request.launcher.gpus = static_cast<int>(platform::gpus().size());
   // Ranks that may be on other hosts say themselves what these have; a simulation has none.
   if (request.launcher.allocated && !options.dry_run && !options.on.starts_with("sim:")) {
     request.hosts = sweeps::probe_hosts(request.launcher, this_program(),
-                                        options.on == "cpu" || why_not_built("cuda") ? "cpu" : "cuda");
+                                        options.on == "cpu" || platform::why_not_built("cuda") ? "cpu" : "cuda");
     request.launcher = sweeps::on_hosts(std::move(request.launcher), request.hosts->hosts);
   }
   if (options.on.empty()) options.on = default_device(options.spec, request.launcher);
@@ -272,7 +273,7 @@ nlohmann::ordered_json environment_of(const SweepOptions& options, const Request
   if (request.soak_s > 0) environment["soak"] = options.soak;
   const Point& first = request.spec.points.front().point;
   if (first.simulated()) {
-    const Machine& machine = simulator.machine_of(first);
+    const sim::Machine& machine = simulator.machine_of(first);
     environment["machine"] = machine.description;
     environment["devices_per_node"] = machine.node.devices;
     environment["device_memory_mib"] = machine.device.memory_bytes >> 20;
@@ -344,10 +345,10 @@ int run(SweepOptions options) {
   // A reader of our output that has gone (`| head`) must not end the sweep.
   std::signal(SIGPIPE, SIG_IGN);
   if (!options.metrics.empty()) check_writable(options.metrics);
-  if (request.turns) Turns::make_folder(request.turns->folder);
+  if (request.turns) process::Turns::make_folder(request.turns->folder);
   if (!options.trace.empty()) check_writable(trace_path(options.trace, spec, spec.points.front().point));
   // From here to the end of the process, which must not end by a signal that comes late: never destroyed.
-  Interrupt& interrupt = *new Interrupt;
+  process::Interrupt& interrupt = *new process::Interrupt;
   runner.interrupt = &interrupt;
   if (options.out.empty()) {  // it is ours from here on, if another sweep begins in the same second
     runner.out = take_free_folder(spec.name);

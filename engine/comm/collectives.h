@@ -12,11 +12,9 @@
 
 #include "engine/device/tensor.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 enum class ReduceOp { sum, max };
-
-namespace comm {
 
 // A rank of a group, for what is checked there and named in messages.
 struct Member {
@@ -149,5 +147,4 @@ using Collective = std::variant<AllReduce, AllGather, ReduceScatter, AllToAll, F
 
 const char* name_of(const Collective& c);
 
-}  // namespace comm
-}  // namespace mbench
+}  // namespace mbench::comm

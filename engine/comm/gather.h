@@ -5,7 +5,7 @@
 
 #include "engine/comm/group.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 // Every rank's values, as many as it has.
 template <class T>
@@ -40,4 +40,4 @@ inline std::vector<std::string> gather_text(Group& group, std::string_view mine,
   return all;
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

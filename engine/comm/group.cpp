@@ -4,7 +4,7 @@
 
 #include <optional>
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 // What a call's time is added to: one of the meter's, and a part of the step where the device has nothing to do meanwhile
@@ -114,17 +114,17 @@ class AllPending final : public Pending {
 };
 
 // In a group of one: what it brings is copied.
-void run_alone(Device& device, const comm::Collective& c) {
+void run_alone(Device& device, const Collective& c) {
   const auto copy = [&](const auto& each) {
     if constexpr (requires { each.parcels; })
-      for (const comm::Parcel& p : each.parcels) device.copy(p.in, p.out);
+      for (const Parcel& p : each.parcels) device.copy(p.in, p.out);
     else if constexpr (requires { each.in; })
       device.copy(each.in, each.out);
   };
   std::visit(copy, c);
 }
 
-std::unique_ptr<Pending> start_alone(Device& device, const comm::Collective& c, std::unique_ptr<Pending> after) {
+std::unique_ptr<Pending> start_alone(Device& device, const Collective& c, std::unique_ptr<Pending> after) {
   const bool copies = std::visit(
       [](const auto& e) {
         return requires {
@@ -141,26 +141,26 @@ std::unique_ptr<Pending> start_alone(Device& device, const comm::Collective& c, 
   return std::make_unique<NothingPending>();
 }
 
-void check_fits(const comm::Collective& c, const comm::Member& me) {
+void check_fits(const Collective& c, const Member& me) {
   std::visit([&](const auto& each) { each.check(me); }, c);
 }
 
-void charge_bytes(Meter& meter, TimePart part, const comm::Collective& c) {
+void charge_bytes(Meter& meter, TimePart part, const Collective& c) {
   const std::size_t bytes = std::visit([](const auto& each) { return each.bytes(); }, c);
   at(meter.communication_bytes, part) += static_cast<double>(bytes);
 }
 
 // A call is communication, and counts for `part`. A wait for a message is a bubble. `exposed`: the device has nothing to do
 // meanwhile.
-Charged charged_for_call(const comm::Collective& c, TimePart part, bool exposed) {
-  const bool receives = std::holds_alternative<comm::Receive>(c);
+Charged charged_for_call(const Collective& c, TimePart part, bool exposed) {
+  const bool receives = std::holds_alternative<Receive>(c);
   return {receives ? &Meter::bubble_seconds : &Meter::communication_seconds,
           exposed ? std::optional(receives ? TimePart::bubble : part) : std::nullopt};
 }
 
-Charged charged_for_wait(const comm::Collective& c, TimePart part, bool exposed) {
-  if (std::holds_alternative<comm::Receive>(c)) return {&Meter::bubble_seconds, TimePart::bubble};
-  if (std::holds_alternative<comm::Send>(c))
+Charged charged_for_wait(const Collective& c, TimePart part, bool exposed) {
+  if (std::holds_alternative<Receive>(c)) return {&Meter::bubble_seconds, TimePart::bubble};
+  if (std::holds_alternative<Send>(c))
     return {&Meter::bubble_seconds, exposed ? std::optional(TimePart::bubble) : std::nullopt};
   return charged_for_call(c, part, exposed);
 }
@@ -172,7 +172,7 @@ std::unique_ptr<Pending> all_of(std::vector<std::unique_ptr<Pending>> each) {
 }
 
 // What is enqueued holds the collective: a step that is recorded does it again.
-void Group::run(const comm::Collective& c) {
+void Group::run(const Collective& c) {
   check_fits(c, member());
   if (size_ == 1) return run_alone(device_, c);
   enqueue(device_, [this, c] {
@@ -182,7 +182,7 @@ void Group::run(const comm::Collective& c) {
   });
 }
 
-std::unique_ptr<Pending> Group::start(const comm::Collective& c, std::unique_ptr<Pending> after) {
+std::unique_ptr<Pending> Group::start(const Collective& c, std::unique_ptr<Pending> after) {
   check_fits(c, member());
   if (size_ == 1) return start_alone(device_, c, std::move(after));
   const Cell cell = after ? cell_of(std::move(after)) : nullptr;
@@ -197,12 +197,12 @@ std::unique_ptr<Pending> Group::start(const comm::Collective& c, std::unique_ptr
   });
 }
 
-std::unique_ptr<Pending> Group::do_start(const comm::Collective& c) {
+std::unique_ptr<Pending> Group::do_start(const Collective& c) {
   do_run(c);
   return std::make_unique<NothingPending>();
 }
 
-std::unique_ptr<Pending> Group::do_start_after(Pending& before, const comm::Collective& c) {
+std::unique_ptr<Pending> Group::do_start_after(Pending& before, const Collective& c) {
   before.made().wait();  // as a part of this call, which is timed
   return do_start(c);
 }
@@ -223,4 +223,4 @@ std::vector<Group::Bytes> Group::host_gather(std::span<const std::byte> mine, in
   return all;
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

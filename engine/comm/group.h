@@ -21,7 +21,7 @@
 #include "engine/comm/collectives.h"
 #include "engine/device/device.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 // Communication in flight. wait() completes it in stream order and is called once; the tensors it works on must live
 // until then.
@@ -58,15 +58,15 @@ class Group {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  comm::Member member() const { return {name_.text, rank_, size_}; }
+  Member member() const { return {name_.text, rank_, size_}; }
   const std::string& name() const { return name_.text; }
   const GroupName& named() const { return name_; }
   Axes axes() const { return name_.axes; }
 
-  void run(const comm::Collective& c);
+  void run(const Collective& c);
   // The same without waiting: it overlaps with what is enqueued until wait(). It begins when `after` has ended, if that is
   // given, which need not be waited for any more. A backend that cannot order the two by itself waits for `after` here.
-  std::unique_ptr<Pending> start(const comm::Collective& c, std::unique_ptr<Pending> after = nullptr);
+  std::unique_ptr<Pending> start(const Collective& c, std::unique_ptr<Pending> after = nullptr);
   // How many ranks of the group, one after the other, are on a node; all, where the backend does not know.
   virtual int ranks_on_node() const { return size_; }
   void barrier();
@@ -83,11 +83,11 @@ class Group {
   // Whether the device is idle while the host is in a call of the group, so that the call's time is the step's. Where a
   // stream waits, its events measure the time.
   virtual bool device_waits() const { return device_.immediate(); }
-  virtual void do_run(const comm::Collective& c) = 0;
+  virtual void do_run(const Collective& c) = 0;
   // Where nothing can overlap, this may be the whole collective.
-  virtual std::unique_ptr<Pending> do_start(const comm::Collective& c);
+  virtual std::unique_ptr<Pending> do_start(const Collective& c);
   // `before` need not be waited for. Unless a backend has a better way, it is, as a part of this call.
-  virtual std::unique_ptr<Pending> do_start_after(Pending& before, const comm::Collective& c);
+  virtual std::unique_ptr<Pending> do_start_after(Pending& before, const Collective& c);
   virtual void do_barrier() = 0;
   virtual double do_host_max(double value) = 0;
   virtual std::vector<Bytes> do_host_gather(std::span<const std::byte> mine, int to) = 0;
@@ -114,4 +114,4 @@ class World {
   virtual std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) = 0;
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

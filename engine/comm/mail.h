@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace mbench {
+namespace mbench::comm {
 
 class Mail {
  public:
@@ -17,4 +17,4 @@ class Mail {
   virtual std::optional<std::vector<std::byte>> collect(int from, int kind) = 0;
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace mbench {
+namespace mbench::comm {
 
 int Pulse::number_of(const std::string& group) {
   const std::scoped_lock lock(mutex_);
@@ -30,4 +30,4 @@ Pulse::Sight Pulse::look() const {
   return sight;
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-namespace mbench {
+namespace mbench::comm {
 
 class Pulse {
  public:
@@ -59,4 +59,4 @@ class Pulse {
   std::deque<std::string> groups_;  // names, under the mutex
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

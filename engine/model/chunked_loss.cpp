@@ -9,11 +9,11 @@
 #include "engine/ops/scale.h"
 #include "engine/ops/softcap.h"
 
-namespace mbench {
+namespace mbench::model {
 namespace {
 
-CrossEntropy::Targets rows_of(const CrossEntropy::Targets& words, std::int64_t first, std::int64_t count) {
-  CrossEntropy::Targets some = words;
+nn::CrossEntropy::Targets rows_of(const nn::CrossEntropy::Targets& words, std::int64_t first, std::int64_t count) {
+  nn::CrossEntropy::Targets some = words;
   some.labels = words.labels.slice(first, count);
   if (words.weights) some.weights = words.weights.slice(first, count);
   return some;
@@ -27,7 +27,7 @@ std::int64_t ChunkedLoss::rows_of_chunk(std::int64_t rows, std::int64_t hidden, 
   return std::min(rows, static_cast<std::int64_t>(std::bit_ceil(even)));
 }
 
-void ChunkedLoss::forward(Context& c, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
+void ChunkedLoss::forward(nn::Context& c, const nn::CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
                           Saved& saved) const {
   const std::int64_t rows = x.shape().rows(), hidden = x.shape().cols();
   saved.dx = c.activation(x.shape(), "gradient of the head's input");
@@ -45,7 +45,7 @@ void ChunkedLoss::forward(Context& c, const CrossEntropy::Targets& words, const 
   }
 }
 
-void ChunkedLoss::chunk(Context& c, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
+void ChunkedLoss::chunk(nn::Context& c, const nn::CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
                         const Tensor& dx, const Tensor& dweight, bool first) const {
   Tensor logits = logits_.rows_forward(c, x), uncapped;
   if (scale_ != 1) run(c.device, ops::Scale{logits, logits, scale_});
@@ -54,7 +54,7 @@ void ChunkedLoss::chunk(Context& c, const CrossEntropy::Targets& words, const Te
     logits = c.activation(uncapped.shape(), "capped logits");
     run(c.device, ops::Softcap{uncapped, logits, cap_});
   }
-  CrossEntropy::Saved saved;
+  nn::CrossEntropy::Saved saved;
   loss_.forward(c, std::move(logits), words, loss, saved);
   const Tensor dlogits = loss_.backward(c, words, saved);
   if (cap_ != 0) run(c.device, ops::SoftcapGrad{dlogits, std::exchange(uncapped, Tensor()), dlogits, cap_});
@@ -62,9 +62,9 @@ void ChunkedLoss::chunk(Context& c, const CrossEntropy::Targets& words, const Te
   logits_.rows_backward(c, dlogits, x, dx, dweight, first);
 }
 
-Tensor ChunkedLoss::backward(Context& c, Saved& saved) const {
+Tensor ChunkedLoss::backward(nn::Context& c, Saved& saved) const {
   if (saved.dweight) logits_.add_gradient(c, std::exchange(saved.dweight, Tensor()));
   return std::exchange(saved.dx, Tensor());
 }
 
-}  // namespace mbench
+}  // namespace mbench::model

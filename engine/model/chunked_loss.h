@@ -5,7 +5,7 @@
 #include "engine/nn/layers/cross_entropy.h"
 #include "engine/nn/linear/linear.h"
 
-namespace mbench {
+namespace mbench::model {
 
 class ChunkedLoss {
  public:
@@ -13,7 +13,7 @@ class ChunkedLoss {
     Tensor dx, dweight;  // the latter empty where the weight is frozen
   };
   // Logits are multiplied by `scale`, and capped unless `cap` is 0.
-  ChunkedLoss(const Linear& logits, const CrossEntropy& loss, float scale, float cap)
+  ChunkedLoss(const nn::Linear& logits, const nn::CrossEntropy& loss, float scale, float cap)
       : logits_(logits), loss_(loss), scale_(scale), cap_(cap) {}
 
   // How many of `rows` positions are in a chunk: a power of two, with which logits take about as much memory as the input (Liger-Kernel,
@@ -21,18 +21,18 @@ class ChunkedLoss {
   static std::int64_t rows_of_chunk(std::int64_t rows, std::int64_t hidden, std::int64_t columns);
 
   // x: [seq, batch, hidden]. Writes the loss.
-  void forward(Context& context, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
+  void forward(nn::Context& context, const nn::CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
                Saved& saved) const;
   // The gradient of x; adds the gradient of the weight.
-  Tensor backward(Context& context, Saved& saved) const;
+  Tensor backward(nn::Context& context, Saved& saved) const;
 
  private:
-  void chunk(Context& context, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
+  void chunk(nn::Context& context, const nn::CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
              const Tensor& dx, const Tensor& dweight, bool first) const;
 
-  const Linear& logits_;
-  const CrossEntropy& loss_;
+  const nn::Linear& logits_;
+  const nn::CrossEntropy& loss_;
   float scale_, cap_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::model

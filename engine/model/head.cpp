@@ -11,39 +11,39 @@
 #include "engine/ops/softcap.h"
 #include "engine/ops/tanh.h"
 
-namespace mbench {
+namespace mbench::model {
 namespace {
 
-CrossEntropy::Targets word_targets(const MicroBatch& b) {
+nn::CrossEntropy::Targets word_targets(const nn::MicroBatch& b) {
   const std::int64_t rows = b.labels.numel();
   return {b.labels.view({rows}), b.weights.view({rows}), b.inv_weight_sum, b.gradient_scale, b.factors_of(0)};
 }
 
-CrossEntropy::Targets order_targets(const MicroBatch& b) {
+nn::CrossEntropy::Targets order_targets(const nn::MicroBatch& b) {
   return {b.order_labels, Tensor(), b.order_inv_weight_sum, b.gradient_scale,
           b.factors_of(static_cast<std::int64_t>(b.ahead.size()) + 1)};
 }
 
 // The table that a tied head takes: the embedding's, or a copy of it.
-Parameter* tied_table(ParameterStore& store, const Plan& plan, Parameter* word) {
+nn::Parameter* tied_table(nn::ParameterStore& store, const Plan& plan, nn::Parameter* word) {
   if (word) return word;
-  return add_word_table_copy(store, plan, embedding_of(plan.model, plan.vocab).word);
+  return nn::add_word_table_copy(store, plan, embedding_of(plan.model, plan.vocab).word);
 }
 
 }  // namespace
 
-WordHead::WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word)
-    : transform_(spec.transform ? std::optional<Transform>(Transform{Linear(store, plan, spec.transform->dense),
-                                                                     ActivationFunction(spec.transform->activation),
-                                                                     Norm(store, plan, spec.transform->norm)})
+WordHead::WordHead(nn::ParameterStore& store, const Plan& plan, const HeadSpec& spec, nn::Parameter* word)
+    : transform_(spec.transform ? std::optional<Transform>(Transform{nn::Linear(store, plan, spec.transform->dense),
+                                                                     nn::ActivationFunction(spec.transform->activation),
+                                                                     nn::Norm(store, plan, spec.transform->norm)})
                                 : std::nullopt),
       table_(spec.logits.tied ? tied_table(store, plan, word) : nullptr),
-      logits_(spec.logits.tied ? Linear(store, plan, spec.logits, table_) : Linear(store, plan, spec.logits)),
+      logits_(spec.logits.tied ? nn::Linear(store, plan, spec.logits, table_) : nn::Linear(store, plan, spec.logits)),
       loss_(plan.model.vocab, plan.role(spec.logits.role).output.value, plan.mesh),
       scale_(spec.logit_scale),
       cap_(spec.logit_softcap) {}
 
-void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
+void WordHead::forward(nn::Context& c, const nn::CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
                        Saved& saved) const {
   if (c.keeps().chunked_loss)
     return ChunkedLoss(logits_, loss_, scale_, cap_).forward(c, words, loss, x, saved.chunked);
@@ -64,7 +64,7 @@ void WordHead::forward(Context& c, const CrossEntropy::Targets& words, const Ten
   loss_.forward(c, std::move(logits), words, loss, saved.loss);
 }
 
-Tensor WordHead::backward(Context& c, const CrossEntropy::Targets& words, Saved& saved) const {
+Tensor WordHead::backward(nn::Context& c, const nn::CrossEntropy::Targets& words, Saved& saved) const {
   if (saved.chunked.dx) return ChunkedLoss(logits_, loss_, scale_, cap_).backward(c, saved.chunked);
   const Tensor dlogits = loss_.backward(c, words, saved.loss);
   if (cap_ != 0) run(c.device, ops::SoftcapGrad{dlogits, std::exchange(saved.uncapped, Tensor()), dlogits, cap_});
@@ -78,21 +78,22 @@ Tensor WordHead::backward(Context& c, const CrossEntropy::Targets& words, Saved&
                                     saved.dense);
 }
 
-OrderHead::OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec)
+OrderHead::OrderHead(nn::ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec)
     : gather_(Transition::between(plan.hidden, plan.whole_share(), plan.mesh)),
       pooler_(store, plan, spec.pooler, Plan::whole_on(plan.whole_share())),
       classifier_(store, plan, spec.classifier, Plan::whole_on(plan.whole_share())),
       loss_(spec.classifier.out, Spread(), plan.mesh) {}
 
-void OrderHead::forward(Context& c, const MicroBatch& batch, const Tensor& x, const Tensor& loss, Saved& saved) const {
-  const Tensor first = communicate(c, gather_.forward, x).slice(0, 1);
+void OrderHead::forward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& x, const Tensor& loss,
+                        Saved& saved) const {
+  const Tensor first = nn::communicate(c, gather_.forward, x).slice(0, 1);
   saved.pooled = pooler_.forward_with_bias(c, first, saved.pooler);
   run(c.device, ops::Tanh{saved.pooled, saved.pooled});
   Tensor logits = classifier_.forward_with_bias(c, saved.pooled, saved.classifier);
   loss_.forward(c, std::move(logits), order_targets(batch), loss, saved.loss);
 }
 
-void OrderHead::backward(Context& c, const MicroBatch& batch, const Tensor& dx, Saved& saved) const {
+void OrderHead::backward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& dx, Saved& saved) const {
   const Tensor dpooled = classifier_.backward(c, loss_.backward(c, order_targets(batch), saved.loss), saved.classifier);
   run(c.device, ops::TanhGrad{dpooled, saved.pooled, dpooled});
   saved.pooled.reset();
@@ -102,21 +103,21 @@ void OrderHead::backward(Context& c, const MicroBatch& batch, const Tensor& dx, 
   run(c.device, ops::Add{target, dfirst, target});
 }
 
-Head::Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word, std::int64_t ahead)
+Head::Head(nn::ParameterStore& store, const Plan& plan, const HeadSpec& spec, nn::Parameter* word, std::int64_t ahead)
     : ahead_(static_cast<std::size_t>(ahead)) {
   if (spec.norm) norm_.emplace(store, plan, *spec.norm);
   if (spec.order) order_.emplace(store, plan, *spec.order);
   words_.emplace(store, plan, spec, word);
 }
 
-CrossEntropy::Targets targets_ahead(const MicroBatch& batch, std::size_t depth) {
-  const MicroBatch::Ahead& own = batch.ahead[depth];
+nn::CrossEntropy::Targets targets_ahead(const nn::MicroBatch& batch, std::size_t depth) {
+  const nn::MicroBatch::Ahead& own = batch.ahead[depth];
   const std::int64_t rows = own.labels.numel();
   return {own.labels.view({rows}), own.weights.view({rows}), own.inv_weight_sum, own.gradient_scale,
           batch.factors_of(static_cast<std::int64_t>(depth) + 1)};
 }
 
-Tensor Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+Tensor Head::forward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& x, Saved& saved) const {
   if (ahead_ > 0) {  // behind the norm already
     const std::int64_t rows = c.hidden_shape()[0];
     words_->forward(c, word_targets(batch), batch.loss, x.slice(0, rows), saved.words);
@@ -137,7 +138,7 @@ Tensor Head::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved
   return normed;
 }
 
-Tensor Head::backward_ahead(Context& c, const MicroBatch& batch, Saved& saved) const {
+Tensor Head::backward_ahead(nn::Context& c, const nn::MicroBatch& batch, Saved& saved) const {
   const Shape one = c.hidden_shape();
   const std::int64_t rows = one[0];
   const Tensor dx = c.activation({(static_cast<std::int64_t>(ahead_) + 1) * rows, one[1], one[2]},
@@ -149,7 +150,7 @@ Tensor Head::backward_ahead(Context& c, const MicroBatch& batch, Saved& saved) c
   return dx;
 }
 
-Tensor Head::backward(Context& c, const MicroBatch& batch, const Tensor& dused, Saved& saved) const {
+Tensor Head::backward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& dused, Saved& saved) const {
   if (ahead_ > 0) return backward_ahead(c, batch, saved);
   const Tensor dnormed = words_->backward(c, word_targets(batch), saved.words);
   if (dused) run(c.device, ops::Add{dnormed, dused, dnormed});
@@ -157,4 +158,4 @@ Tensor Head::backward(Context& c, const MicroBatch& batch, const Tensor& dused, 
   return norm_ ? norm_->backward(c, dnormed, Tensor(), saved.norm) : dnormed;
 }
 
-}  // namespace mbench
+}  // namespace mbench::model

@@ -8,38 +8,38 @@
 #include "engine/nn/layers/cross_entropy.h"
 #include "engine/nn/layers/norm.h"
 
-namespace mbench {
+namespace mbench::model {
 
 // Logits over the vocabulary, scaled and capped where the model does so, and their cross entropy. In BERT dense, GELU
 // and norm come before them.
 class WordHead {
  public:
   struct Saved {
-    Linear::Saved dense, logits;
-    ActivationFunction::Saved activation;
-    Norm::Saved norm;
-    CrossEntropy::Saved loss;
+    nn::Linear::Saved dense, logits;
+    nn::ActivationFunction::Saved activation;
+    nn::Norm::Saved norm;
+    nn::CrossEntropy::Saved loss;
     Tensor uncapped;             // logits before their cap
     ChunkedLoss::Saved chunked;  // where the framework makes logits of some positions at a time (Keeps::chunked_loss)
   };
   // `word`: the embedding's table, which a tied head shares; null for one that has its own.
-  WordHead(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word);
+  WordHead(nn::ParameterStore& store, const Plan& plan, const HeadSpec& spec, nn::Parameter* word);
   // Writes the loss.
-  void forward(Context& context, const CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
+  void forward(nn::Context& context, const nn::CrossEntropy::Targets& words, const Tensor& loss, const Tensor& x,
                Saved& saved) const;
-  Tensor backward(Context& context, const CrossEntropy::Targets& words, Saved& saved) const;
-  Parameter* table() const { return table_; }  // that a tied head shares; else null
+  Tensor backward(nn::Context& context, const nn::CrossEntropy::Targets& words, Saved& saved) const;
+  nn::Parameter* table() const { return table_; }  // that a tied head shares; else null
 
  private:
   struct Transform {
-    Linear dense;
-    ActivationFunction activation;
-    Norm norm;
+    nn::Linear dense;
+    nn::ActivationFunction activation;
+    nn::Norm norm;
   };
   std::optional<Transform> transform_;
-  Parameter* table_;
-  Linear logits_;
-  CrossEntropy loss_;
+  nn::Parameter* table_;
+  nn::Linear logits_;
+  nn::CrossEntropy loss_;
   float scale_, cap_;  // of logits
 };
 
@@ -47,28 +47,29 @@ class WordHead {
 class OrderHead {
  public:
   struct Saved {
-    Linear::Saved pooler, classifier;
+    nn::Linear::Saved pooler, classifier;
     Tensor pooled;
-    CrossEntropy::Saved loss;
+    nn::CrossEntropy::Saved loss;
   };
-  OrderHead(ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec);
-  void forward(Context& context, const MicroBatch& batch, const Tensor& x, const Tensor& loss, Saved& saved) const;
+  OrderHead(nn::ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec);
+  void forward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& x, const Tensor& loss,
+               Saved& saved) const;
   // Adds the gradient of the first position to dx, the gradient of all positions.
-  void backward(Context& context, const MicroBatch& batch, const Tensor& dx, Saved& saved) const;
+  void backward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& dx, Saved& saved) const;
 
  private:
   Transition gather_;
-  Linear pooler_, classifier_;
-  CrossEntropy loss_;
+  nn::Linear pooler_, classifier_;
+  nn::CrossEntropy loss_;
 };
 
 // The targets of a depth of multi-token prediction, from 0.
-CrossEntropy::Targets targets_ahead(const MicroBatch& batch, std::size_t depth);
+nn::CrossEntropy::Targets targets_ahead(const nn::MicroBatch& batch, std::size_t depth);
 
 class Head {
  public:
   struct Saved {
-    Norm::Saved norm;
+    nn::Norm::Saved norm;
     WordHead::Saved words;
     OrderHead::Saved order;
     std::vector<WordHead::Saved> ahead;
@@ -76,20 +77,20 @@ class Head {
   // `word`: the embedding's table where this rank has it, else null. A tied head then makes a copy, whose gradient is
   // summed with the first stage's. `ahead`: how many depths of multi-token prediction an earlier chunk has. Their
   // hidden activations come after the model's along the first dim, and this head predicts their words.
-  Head(ParameterStore& store, const Plan& plan, const HeadSpec& spec, Parameter* word, std::int64_t ahead = 0);
+  Head(nn::ParameterStore& store, const Plan& plan, const HeadSpec& spec, nn::Parameter* word, std::int64_t ahead = 0);
   // Writes batch.loss. Returns x after the final norm.
-  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  Tensor forward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& x, Saved& saved) const;
   // The gradient of x; frees what was saved. `dused`: the gradient of forward's result, if it was used.
-  Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dused, Saved& saved) const;
+  Tensor backward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& dused, Saved& saved) const;
   const WordHead& words() const { return *words_; }
 
  private:
-  Tensor backward_ahead(Context& context, const MicroBatch& batch, Saved& saved) const;
+  Tensor backward_ahead(nn::Context& context, const nn::MicroBatch& batch, Saved& saved) const;
 
   std::size_t ahead_;
-  std::optional<Norm> norm_;
+  std::optional<nn::Norm> norm_;
   std::optional<OrderHead> order_;
   std::optional<WordHead> words_;  // always there; made last
 };
 
-}  // namespace mbench
+}  // namespace mbench::model

@@ -8,9 +8,9 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::model {
 
-ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word)
+ModelChunk::ModelChunk(nn::ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, nn::Parameter* word)
     : store_(store), offloaded_(plan.offloaded), min_offloaded_elements_(plan.min_offloaded_elements) {
   store.begin_chunk();
   if (chunk.first) {
@@ -33,7 +33,7 @@ ModelChunk::ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan&
 }
 
 // Behind the layers.
-void ModelChunk::add_end(const Plan& plan, const ChunkPlan& chunk, Parameter* word) {
+void ModelChunk::add_end(const Plan& plan, const ChunkPlan& chunk, nn::Parameter* word) {
   HeadSpec spec = head_of(plan.model, plan.vocab);
   if (!chunk.last && chunk.norm && spec.norm) {
     norm_.emplace(store_, plan, *spec.norm);
@@ -51,7 +51,8 @@ void ModelChunk::add_end(const Plan& plan, const ChunkPlan& chunk, Parameter* wo
     head_ = std::make_unique<Head>(store_, plan, spec, word, plan.model.mtp_layers - chunk.depths);
     if (!word && tied) word = head_->words().table();
   }
-  if (chunk.depths > 0 && !word) word = add_word_table_copy(store_, plan, embedding_of(plan.model, plan.vocab).word);
+  if (chunk.depths > 0 && !word)
+    word = nn::add_word_table_copy(store_, plan, embedding_of(plan.model, plan.vocab).word);
   if (chunk.last) {
     head = store_.close_unit();
     parts_.push_back({*head});
@@ -71,28 +72,28 @@ namespace {
 
 // Of an empty chunk what it sends is a tensor of its own (Megatron-Core: TransformerBlock clones there), so that a message in and one
 // out each have theirs.
-Tensor passed_on(Context& c, const Tensor& x) {
+Tensor passed_on(nn::Context& c, const Tensor& x) {
   const Tensor y = c.activation(x.shape(), "passed on by an empty stage");
   run(c.device, ops::Copy{x, y});
   return y;
 }
 
 // Of hidden activations one behind the other, the model's (0) or a depth's (from 1).
-Tensor part_of(Context& c, const Tensor& all, std::size_t index) {
+Tensor part_of(nn::Context& c, const Tensor& all, std::size_t index) {
   const std::int64_t rows = c.hidden_shape()[0];
   return all.slice(static_cast<std::int64_t>(index) * rows, rows);
 }
 
 }  // namespace
 
-Tensor ModelChunk::depths_forward(Context& c, const MicroBatch& batch, Tensor hidden, Saved& saved) const {
+Tensor ModelChunk::depths_forward(nn::Context& c, const nn::MicroBatch& batch, Tensor hidden, Saved& saved) const {
   const Shape one = c.hidden_shape();
   const Tensor all = c.activation({(static_cast<std::int64_t>(depths_.size()) + 1) * one[0], one[1], one[2]},
                                   "the model's output and its depths'");
   run(c.device, ops::Copy{hidden, part_of(c, all, 0)});
   const std::size_t before = parts_.size() - depths_.size();
   for (std::size_t i = 0; i < depths_.size(); ++i) {
-    const auto used = use(before + i, ParameterStore::Gradients::no, before + i + 1);
+    const auto used = use(before + i, nn::ParameterStore::Gradients::no, before + i + 1);
     const InPart here(c.device.memory(), names_[before + i]);
     hidden = depths_[i].forward(c, batch, hidden, saved.depths[i]);
     run(c.device, ops::Copy{hidden, part_of(c, all, i + 1)});
@@ -102,7 +103,7 @@ Tensor ModelChunk::depths_forward(Context& c, const MicroBatch& batch, Tensor hi
 
 // The gradient of what the depth read, to which that of what the head read of it is added: of the first a tensor of its own, of the
 // others the place in dy.
-Tensor ModelChunk::depth_backward(Context& c, const MicroBatch& batch, const Tensor& dy, std::size_t depth,
+Tensor ModelChunk::depth_backward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& dy, std::size_t depth,
                                   Saved& saved) const {
   const Tensor d = depths_[depth].backward(c, batch, part_of(c, dy, depth + 1), saved.depths[depth]);
   const Tensor read = part_of(c, dy, depth);
@@ -111,7 +112,8 @@ Tensor ModelChunk::depth_backward(Context& c, const MicroBatch& batch, const Ten
   return depth > 0 ? dy : sum;
 }
 
-ParameterStore::Use ModelChunk::use(std::size_t i, ParameterStore::Gradients gradients, std::size_t next) const {
+nn::ParameterStore::Use ModelChunk::use(std::size_t i, nn::ParameterStore::Gradients gradients,
+                                        std::size_t next) const {
   const auto units = [&](std::size_t part) { return part < parts_.size() ? parts_[part] : std::vector<int>(); };
   return store_.use(parts_[i], gradients, units(next), units(next + (next - i)));
 }
@@ -121,13 +123,13 @@ bool ModelChunk::moves_whole(std::size_t layer) const {
   return static_cast<std::int64_t>(layer) < offloaded_.layers && !(head_ && layer + 1 == layers_.size());
 }
 
-Tensor ModelChunk::layers_forward(Context& c, const MicroBatch& batch, Tensor hidden, Saved& saved,
+Tensor ModelChunk::layers_forward(nn::Context& c, const nn::MicroBatch& batch, Tensor hidden, Saved& saved,
                                   std::size_t part) const {
   saved.layers.resize(layers_.size());
   saved.layer_groups.assign(layers_.size(), -1);
   if (offloaded_.any()) c.offload.begin_forward(saved.offloaded);
   for (std::size_t i = 0; i < layers_.size(); ++i, ++part) {
-    const auto used = use(part, ParameterStore::Gradients::no, part + 1);
+    const auto used = use(part, nn::ParameterStore::Gradients::no, part + 1);
     const InPart here(c.device.memory(), names_[part]);
     c.offload.of_layer(offloaded_.parts.any() && !(head_ && i + 1 == layers_.size()));
     const bool whole = moves_whole(i);
@@ -135,14 +137,14 @@ Tensor ModelChunk::layers_forward(Context& c, const MicroBatch& batch, Tensor hi
     if (whole) c.offload.add(hidden);
     hidden = layers_[i].forward(c, batch, hidden, saved.layers[i]);
     if (whole)
-      saved.layer_groups[i] = c.offload.leave(c.device, ActivationOffload::kLayer, min_offloaded_elements_, hidden);
+      saved.layer_groups[i] = c.offload.leave(c.device, nn::ActivationOffload::kLayer, min_offloaded_elements_, hidden);
   }
   if (offloaded_.any()) c.offload.end_forward(c.device);
   return hidden;
 }
 
-Tensor ModelChunk::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
-  constexpr auto kNone = ParameterStore::Gradients::no;
+Tensor ModelChunk::forward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  constexpr auto kNone = nn::ParameterStore::Gradients::no;
   std::size_t part = 0;
   Tensor hidden = x;
   if (embedding_) {
@@ -182,19 +184,20 @@ void ModelChunk::join(std::vector<std::function<void()>>& left, std::size_t firs
   std::vector<std::function<void()>> gemms(std::make_move_iterator(begin), std::make_move_iterator(left.end()));
   left.erase(begin, left.end());
   left.push_back([this, part, gemms = std::move(gemms)]() mutable {
-    const auto used = store_.use(parts_[part], ParameterStore::Gradients::rest);
+    const auto used = store_.use(parts_[part], nn::ParameterStore::Gradients::rest);
     for (std::function<void()>& gemm : gemms) std::exchange(gemm, {})();  // what it held goes with it
   });
 }
 
-Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const {
+Tensor ModelChunk::backward(nn::Context& c, const nn::MicroBatch& batch, Tensor dy, Saved& saved,
+                            const Ready& ready) const {
   // Through the parts from the last to the first; before the first there is none.
   std::size_t part = parts_.size();
   const auto through = [&](const auto& run) {
     --part;
     {
       const auto used =
-          use(part, c.later ? ParameterStore::Gradients::partly : ParameterStore::Gradients::yes, part - 1);
+          use(part, c.later ? nn::ParameterStore::Gradients::partly : nn::ParameterStore::Gradients::yes, part - 1);
       const InPart here(c.device.memory(), names_[part]);
       if (c.later) c.first_of_part = c.later->size();
       run();
@@ -221,11 +224,11 @@ Tensor ModelChunk::backward(Context& c, const MicroBatch& batch, Tensor dy, Save
   return Tensor();
 }
 
-void ModelChunk::make_deferred(Context& c) const {
+void ModelChunk::make_deferred(nn::Context& c) const {
   if (!head_ || c.deferred.empty()) return;
   const std::size_t head = parts_.size() - 1 - depths_.size();
-  const auto used = use(head, ParameterStore::Gradients::yes, parts_.size());
-  Linear::make_deferred(c, std::exchange(c.deferred, {}));
+  const auto used = use(head, nn::ParameterStore::Gradients::yes, parts_.size());
+  nn::Linear::make_deferred(c, std::exchange(c.deferred, {}));
 }
 
-}  // namespace mbench
+}  // namespace mbench::model

@@ -12,17 +12,17 @@
 #include "engine/nn/layers/embedding.h"
 #include "engine/nn/layers/layer.h"
 
-namespace mbench {
+namespace mbench::model {
 
 class ModelChunk {
  public:
   // What one micro batch's forward keeps for its backward.
   struct Saved {
-    InputEmbedding::Saved embedding;
-    std::vector<Layer::Saved> layers;
-    OffloadGroups offloaded;        // of what the layers keep
+    nn::InputEmbedding::Saved embedding;
+    std::vector<nn::Layer::Saved> layers;
+    nn::OffloadGroups offloaded;    // of what the layers keep
     std::vector<int> layer_groups;  // of each layer, where whole ones are offloaded
-    Norm::Saved norm;
+    nn::Norm::Saved norm;
     Head::Saved head;
     std::vector<PredictionDepth::Saved> depths;
   };
@@ -30,47 +30,48 @@ class ModelChunk {
   using Ready = std::function<void(int unit)>;
 
   // `word`: the word table if an earlier chunk of this rank has it.
-  ModelChunk(ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, Parameter* word);
+  ModelChunk(nn::ParameterStore& store, const Plan& plan, const ChunkPlan& chunk, nn::Parameter* word);
 
   // `x` is the activation received, empty for the first chunk. Returns the output to send, empty for the
   // last.
-  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  Tensor forward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& x, Saved& saved) const;
   // `dy` is the gradient received, empty for the last chunk. Returns the one to send, empty for the first.
-  Tensor backward(Context& context, const MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const;
+  Tensor backward(nn::Context& context, const nn::MicroBatch& batch, Tensor dy, Saved& saved, const Ready& ready) const;
 
   // After the last backward of a step: the gradients of weights that it left (Context::deferred), of the head.
-  void make_deferred(Context& context) const;
+  void make_deferred(nn::Context& context) const;
 
   // After an optimizer step.
-  void after_step(Context& context) const {
-    for (const Layer& layer : layers_) layer.after_step(context);
+  void after_step(nn::Context& context) const {
+    for (const nn::Layer& layer : layers_) layer.after_step(context);
     for (const PredictionDepth& depth : depths_) depth.after_step(context);
   }
 
-  Parameter* word() const { return embedding_ ? embedding_->word() : nullptr; }
+  nn::Parameter* word() const { return embedding_ ? embedding_->word() : nullptr; }
 
  private:
-  Tensor layers_forward(Context& context, const MicroBatch& batch, Tensor hidden, Saved& saved, std::size_t part) const;
+  Tensor layers_forward(nn::Context& context, const nn::MicroBatch& batch, Tensor hidden, Saved& saved,
+                        std::size_t part) const;
   // Whether the plan moves all that a layer of the chunk keeps.
   bool moves_whole(std::size_t layer) const;
   void join(std::vector<std::function<void()>>& left, std::size_t first, std::size_t part) const;
-  void add_end(const Plan& plan, const ChunkPlan& chunk, Parameter* word);
+  void add_end(const Plan& plan, const ChunkPlan& chunk, nn::Parameter* word);
   // Depths whose head is elsewhere. depths_forward() returns the hidden activations of the model and of each depth, one
   // after the other along the first dim. depth_backward() takes the gradient back through one depth; the last call
   // returns the model's.
-  Tensor depths_forward(Context& context, const MicroBatch& batch, Tensor hidden, Saved& saved) const;
-  Tensor depth_backward(Context& context, const MicroBatch& batch, const Tensor& dy, std::size_t depth,
+  Tensor depths_forward(nn::Context& context, const nn::MicroBatch& batch, Tensor hidden, Saved& saved) const;
+  Tensor depth_backward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& dy, std::size_t depth,
                         Saved& saved) const;
 
-  std::optional<InputEmbedding> embedding_;
-  std::vector<Layer> layers_;
-  std::optional<Norm> norm_;    // behind the last layer, where the head is elsewhere
-  std::unique_ptr<Head> head_;  // which the depths refer to
+  std::optional<nn::InputEmbedding> embedding_;
+  std::vector<nn::Layer> layers_;
+  std::optional<nn::Norm> norm_;  // behind the last layer, where the head is elsewhere
+  std::unique_ptr<Head> head_;    // which the depths refer to
   std::vector<PredictionDepth> depths_;
   // For the units of parts_[i], while that part of the chunk runs; meanwhile the units of parts_[next] may be fetched.
-  ParameterStore::Use use(std::size_t i, ParameterStore::Gradients gradients, std::size_t next) const;
+  nn::ParameterStore::Use use(std::size_t i, nn::ParameterStore::Gradients gradients, std::size_t next) const;
 
-  ParameterStore& store_;
+  nn::ParameterStore& store_;
   OffloadedActivations offloaded_;
   std::int64_t min_offloaded_elements_;
   // In the order of a forward: the embedding, each layer, the norm, the head, each depth. Each has its own units, and
@@ -79,4 +80,4 @@ class ModelChunk {
   std::vector<ModelPart> names_;  // of each
 };
 
-}  // namespace mbench
+}  // namespace mbench::model

@@ -4,7 +4,7 @@
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::model {
 namespace {
 
 // The projection's outputs are cut as a column's are, and are hidden activations at once.
@@ -26,12 +26,12 @@ ops::Matrix all_of(const Tensor& t) {
 
 }  // namespace
 
-PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, Parameter* word,
+PredictionDepth::PredictionDepth(nn::ParameterStore& store, const Plan& plan, std::int64_t depth, nn::Parameter* word,
                                  const WordHead* head)
     : PredictionDepth(store, plan, depth, depth_of(plan.model, depth, plan.vocab), word, head) {}
 
-PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec,
-                                 Parameter* word, const WordHead* head)
+PredictionDepth::PredictionDepth(nn::ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec,
+                                 nn::Parameter* word, const WordHead* head)
     : depth_(static_cast<std::size_t>(depth)),
       lookup_(plan, word, embedding_of(plan.model, plan.vocab).scale),
       head_(head),
@@ -41,11 +41,11 @@ PredictionDepth::PredictionDepth(ParameterStore& store, const Plan& plan, std::i
       layer_(store, plan, spec.layer, plan.recompute.at(static_cast<std::size_t>(plan.model.layers + depth))),
       norm_(store, plan, spec.norm) {}
 
-const Tensor& PredictionDepth::words_of(const MicroBatch& batch) const {
+const Tensor& PredictionDepth::words_of(const nn::MicroBatch& batch) const {
   return depth_ == 0 ? batch.labels : batch.ahead[depth_ - 1].labels;
 }
 
-Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tensor& hidden, Saved& saved) const {
+Tensor PredictionDepth::forward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& hidden, Saved& saved) const {
   const Shape shape = hidden.shape();
   const Tensor joined = c.activation({shape[0], shape[1], 2 * shape[2]}, "words and hidden activations, joined");
   {
@@ -59,7 +59,7 @@ Tensor PredictionDepth::forward(Context& c, const MicroBatch& batch, const Tenso
   return normed;
 }
 
-Tensor PredictionDepth::backward(Context& c, const MicroBatch& batch, const Tensor& dused, Saved& saved) const {
+Tensor PredictionDepth::backward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& dused, Saved& saved) const {
   Tensor d = dused;
   if (head_) {
     d = head_->backward(c, targets_ahead(batch, depth_), saved.head);
@@ -76,4 +76,4 @@ Tensor PredictionDepth::backward(Context& c, const MicroBatch& batch, const Tens
   return hidden_norm_.backward(c, half(1), Tensor(), saved.hidden);
 }
 
-}  // namespace mbench
+}  // namespace mbench::model

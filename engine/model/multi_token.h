@@ -7,37 +7,38 @@
 #include "engine/nn/layers/embedding.h"
 #include "engine/nn/layers/layer.h"
 
-namespace mbench {
+namespace mbench::model {
 
 class PredictionDepth {
  public:
   struct Saved {
-    Norm::Saved words, hidden, norm;
-    Linear::Saved join;
-    Layer::Saved layer;
+    nn::Norm::Saved words, hidden, norm;
+    nn::Linear::Saved join;
+    nn::Layer::Saved layer;
     WordHead::Saved head;
   };
   // `depth`: from 0. `word`: the word table on this rank; `head`: the model's, null where it is on another rank.
-  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, Parameter* word, const WordHead* head);
+  PredictionDepth(nn::ParameterStore& store, const Plan& plan, std::int64_t depth, nn::Parameter* word,
+                  const WordHead* head);
   // Writes the depth's loss, where the head is. `hidden` and the result lie as hidden activations do, after a norm.
-  Tensor forward(Context& context, const MicroBatch& batch, const Tensor& hidden, Saved& saved) const;
+  Tensor forward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& hidden, Saved& saved) const;
   // The gradient of hidden; frees what was saved. `dused`: the gradient of forward's result, if a further depth or
   // another chunk used it.
-  Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dused, Saved& saved) const;
-  void after_step(Context& context) const { layer_.after_step(context); }
+  Tensor backward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& dused, Saved& saved) const;
+  void after_step(nn::Context& context) const { layer_.after_step(context); }
 
  private:
-  PredictionDepth(ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec, Parameter* word,
-                  const WordHead* head);
-  const Tensor& words_of(const MicroBatch& batch) const;
+  PredictionDepth(nn::ParameterStore& store, const Plan& plan, std::int64_t depth, const DepthSpec& spec,
+                  nn::Parameter* word, const WordHead* head);
+  const Tensor& words_of(const nn::MicroBatch& batch) const;
 
   std::size_t depth_;
-  WordLookup lookup_;
+  nn::WordLookup lookup_;
   const WordHead* head_;
-  Norm word_norm_, hidden_norm_;
-  Linear join_;
-  Layer layer_;
-  Norm norm_;
+  nn::Norm word_norm_, hidden_norm_;
+  nn::Linear join_;
+  nn::Layer layer_;
+  nn::Norm norm_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::model

@@ -15,7 +15,7 @@
 #include "engine/ops/run.h"
 #include "engine/platform/registry.h"
 
-namespace mbench {
+namespace mbench::platform {
 namespace {
 
 using nlohmann::ordered_json;
@@ -269,4 +269,4 @@ ordered_json calibrate_gpu(const CalibrationOptions& options,
   return m;
 }
 
-}  // namespace mbench
+}  // namespace mbench::platform

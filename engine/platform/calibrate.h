@@ -9,7 +9,7 @@
 
 #include "engine/point/choices.h"
 
-namespace mbench {
+namespace mbench::platform {
 
 struct CalibrationOptions {
   double seconds = 3;       // to spend measuring, about
@@ -26,4 +26,4 @@ nlohmann::ordered_json calibrate_cpu(const CalibrationOptions& options);
 nlohmann::ordered_json calibrate_gpu(const CalibrationOptions& options,
                                      const std::function<double(const std::string& name, Precision)>& peak);
 
-}  // namespace mbench
+}  // namespace mbench::platform

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-namespace mbench {
+namespace mbench::platform {
 namespace {
 
 constexpr std::chrono::seconds kPeriod{1};
@@ -100,4 +100,4 @@ std::unique_ptr<Gauge> open_cpu_clock(const std::string& root) {
   return std::make_unique<CpuClock>(root, cores);
 }
 
-}  // namespace mbench
+}  // namespace mbench::platform

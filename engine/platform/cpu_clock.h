@@ -8,7 +8,7 @@
 
 #include "engine/device/gauge.h"
 
-namespace mbench {
+namespace mbench::platform {
 
 // MHz, the mean over those of `cores` that report a clock; nothing if none does. `root` replaces / as the root of paths.
 std::optional<double> cpu_mhz(const std::vector<int>& cores, const std::string& root = "/");
@@ -16,4 +16,4 @@ std::optional<double> cpu_mhz(const std::vector<int>& cores, const std::string& 
 // Reads them once a second in a thread that otherwise sleeps; null where no core reports a clock.
 std::unique_ptr<Gauge> open_cpu_clock(const std::string& root = "/");
 
-}  // namespace mbench
+}  // namespace mbench::platform

@@ -16,7 +16,7 @@
 
 #include "engine/platform/host_name.h"
 
-namespace mbench {
+namespace mbench::platform {
 namespace {
 
 namespace fs = std::filesystem;
@@ -169,4 +169,4 @@ std::unique_ptr<EnergyMeter> open_cpu_energy(const std::string& root) {
   return std::make_unique<CpuEnergy>(root);
 }
 
-}  // namespace mbench
+}  // namespace mbench::platform

@@ -6,10 +6,10 @@
 
 #include "engine/device/energy.h"
 
-namespace mbench {
+namespace mbench::platform {
 
 // Where nothing counts, or a counter cannot be read, its reading says so. A thread that otherwise sleeps reads often enough that no counter
 // wraps unseen. `root` replaces / as the root of paths.
 std::unique_ptr<EnergyMeter> open_cpu_energy(const std::string& root = "/");
 
-}  // namespace mbench
+}  // namespace mbench::platform

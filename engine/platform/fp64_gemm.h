@@ -4,10 +4,10 @@
 
 #include "engine/device/fp64_gemm.h"
 
-namespace mbench {
+namespace mbench::platform {
 
 // What makes them on a kind of device; null where there is nothing: a simulated one. On "cuda" the GPU is the one that the calling
 // thread has opened.
 MakeFp64Gemm fp64_gemm_on(const std::string& kind);
 
-}  // namespace mbench
+}  // namespace mbench::platform

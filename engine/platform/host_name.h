@@ -4,11 +4,11 @@
 
 #include <string>
 
-namespace mbench {
+namespace mbench::platform {
 
 inline std::string host_name() {
   char name[256] = "";
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
-}  // namespace mbench
+}  // namespace mbench::platform

@@ -28,7 +28,7 @@
 #include "engine/platform/nvml/signature.h"
 #include "engine/point/point.h"
 
-namespace mbench {
+namespace mbench::platform {
 namespace {
 
 // Whether whoever started the job has chosen a number of threads. A text that is none counts as not there: GNU's OpenMP takes it so,
@@ -62,22 +62,23 @@ void add_host(cuda::DeviceOptions& options) {
 }
 
 // Groups of GPUs: NCCL where each rank of the job has one of its own, else through host memory.
-class CudaWorld final : public World {
+class CudaWorld final : public comm::World {
  public:
-  CudaWorld(MpiWorld& host, Device& host_device, StreamDevice& device, bool shared, double collective_timeout)
+  CudaWorld(comm::MpiWorld& host, Device& host_device, StreamDevice& device, bool shared, double collective_timeout)
       : host_(host), staged_(host, host_device) {
-    if (!shared && host.size() > 1) nccl_ = open_nccl_world(host, host, host_device, device, collective_timeout);
+    if (!shared && host.size() > 1) nccl_ = comm::open_nccl_world(host, host, host_device, device, collective_timeout);
   }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
-  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override {
+  std::unique_ptr<comm::Group> group(Device& device, const comm::GroupName& name,
+                                     const std::vector<int>& members) override {
     return nccl_ ? nccl_->group(device, name, members) : staged_.group(device, name, members);
   }
 
  private:
-  World& host_;
-  StagedWorld staged_;
-  std::unique_ptr<World> nccl_;
+  comm::World& host_;
+  comm::StagedWorld staged_;
+  std::unique_ptr<comm::World> nccl_;
 };
 
 class MpiJob final : public Job {
@@ -88,19 +89,20 @@ class MpiJob final : public Job {
   }
   // Until the session has ended, which all ranks do together.
   ~MpiJob() override { ending_.emplace(pulse_.get(), "the end", pulse_->number_of("the job")); }
-  World& world() override { return world_; }
+  comm::World& world() override { return world_; }
   std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit, Precision precision) override {
-    return kind == "cuda" ? open_gpu(memory_limit, precision) : mbench::open_device(kind, memory_limit, precision);
+    return kind == "cuda" ? open_gpu(memory_limit, precision)
+                          : mbench::platform::open_device(kind, memory_limit, precision);
   }
-  World& world_of(const Device& device) override {
-    return cuda_world_ && &device == gpu_ ? static_cast<World&>(*cuda_world_) : world_;
+  comm::World& world_of(const Device& device) override {
+    return cuda_world_ && &device == gpu_ ? static_cast<comm::World&>(*cuda_world_) : world_;
   }
   std::unique_ptr<EnergyMeter> open_energy() override {
     return gpu_ ? nvml::count_energy(gpu_address_) : open_cpu_energy();
   }
   std::unique_ptr<DeviceWatch> watch_faults() override { return gpu_ ? nvml::watch_faults(gpu_address_) : nullptr; }
-  std::shared_ptr<const Pulse> pulse() const override { return pulse_; }
-  [[noreturn]] void abort(int exit_code) override { MpiSession::abort(exit_code); }
+  std::shared_ptr<const comm::Pulse> pulse() const override { return pulse_; }
+  [[noreturn]] void abort(int exit_code) override { comm::MpiSession::abort(exit_code); }
 
  private:
   std::unique_ptr<Device> open_gpu(std::size_t memory_limit, Precision precision) {
@@ -112,7 +114,7 @@ class MpiJob final : public Job {
     host_device_ = std::make_unique<cpu::CpuDevice>(0);
     std::vector<int> everyone(static_cast<std::size_t>(world_.size()));
     std::iota(everyone.begin(), everyone.end(), 0);
-    const auto uuids = gather_all(*world_.group(*host_device_, "hosts", everyone), mine.uuid);
+    const auto uuids = comm::gather_all(*world_.group(*host_device_, "hosts", everyone), mine.uuid);
     const auto sharing = std::count(uuids.begin(), uuids.end(), mine.uuid);
     const bool any_shared = std::set(uuids.begin(), uuids.end()).size() < uuids.size();
     cuda::DeviceOptions options;
@@ -133,10 +135,10 @@ class MpiJob final : public Job {
   }
 
   double collective_timeout_;
-  std::shared_ptr<Pulse> pulse_ = std::make_shared<Pulse>();
-  std::optional<Pulse::In> ending_;
-  MpiSession session_;
-  MpiWorld world_;
+  std::shared_ptr<comm::Pulse> pulse_ = std::make_shared<comm::Pulse>();
+  std::optional<comm::Pulse::In> ending_;
+  comm::MpiSession session_;
+  comm::MpiWorld world_;
   std::unique_ptr<Device> host_device_;
   std::unique_ptr<CudaWorld> cuda_world_;
   const Device* gpu_ = nullptr;
@@ -168,9 +170,9 @@ std::unique_ptr<TimedDevice> open_timed_device(Device& cpu) {
   return TimedDevice::open(cpu, cpu::open_host_memory());
 }
 
-void run_replicas(int ranks, const std::function<void(World&)>& rank) {
+void run_replicas(int ranks, const std::function<void(comm::World&)>& rank) {
   const int cores = omp_get_max_threads();
-  run_on_threads(ranks, [&](World& world) {
+  comm::run_on_threads(ranks, [&](comm::World& world) {
     omp_set_num_threads(std::max(1, cores / ranks));  // of this thread's loops
     rank(world);
   });
@@ -294,12 +296,12 @@ nlohmann::ordered_json gpu_environment() {
 
 std::string cuda_libraries() {
   if (!cuda::built_in()) return "";
-  const std::string nccl = nccl_library();
+  const std::string nccl = comm::nccl_library();
   return fmt::format("{}, {}", cuda::libraries(), nccl.empty() ? "no NCCL" : nccl);
 }
 
 std::string mpi_library() {
-  return MpiSession::library();
+  return comm::MpiSession::library();
 }
 
 std::string blas_library() {
@@ -321,4 +323,4 @@ std::string bf16_arithmetic() {
   return fmt::format("{}, by {}", instructions, library);
 }
 
-}  // namespace mbench
+}  // namespace mbench::platform

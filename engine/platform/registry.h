@@ -16,27 +16,29 @@
 #include "engine/point/choices.h"
 
 namespace mbench {
-
 struct Point;
+}
+
+namespace mbench::platform {
 
 // This process's part of the job that a launcher started (MPI).
 class Job {
  public:
   virtual ~Job() = default;
   // All its ranks, communicating through their hosts.
-  virtual World& world() = 0;
+  virtual comm::World& world() = 0;
   // This rank's device of that kind, as open_device(). Of several GPUs it is the one at this rank's place among the ranks of its host. All
   // ranks call it, once.
   virtual std::unique_ptr<Device> open_device(const std::string& kind, std::size_t memory_limit,
                                               Precision precision) = 0;
   // All ranks, to make groups for tensors of that device. This job must have opened it.
-  virtual World& world_of(const Device& device) = 0;
+  virtual comm::World& world_of(const Device& device) = 0;
   // The energy counter of what this rank computes on, once its device is open.
   virtual std::unique_ptr<EnergyMeter> open_energy() = 0;
   // The faults of the GPU that it opened; null where there is none or no NVML.
   virtual std::unique_ptr<DeviceWatch> watch_faults() = 0;
   // Whether this rank's communication through its host makes progress. It may outlive the job.
-  virtual std::shared_ptr<const Pulse> pulse() const = 0;
+  virtual std::shared_ptr<const comm::Pulse> pulse() const = 0;
   // Ends every rank at once: for an error of this rank that the others cannot see.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 };
@@ -53,7 +55,7 @@ std::unique_ptr<TimedDevice> open_timed_device(Device& cpu);
 
 // Runs `rank` on `ranks` threads of this process, which share its cores, each with its world. These are the ranks of a point whose replicas
 // belong to one process. Throws the first error of any of them.
-void run_replicas(int ranks, const std::function<void(World&)>& rank);
+void run_replicas(int ranks, const std::function<void(comm::World&)>& rank);
 
 // FLOP/s that this process's threads reach on a large GEMM in that precision: the denominator of a CPU run's MFU.
 double measured_peak_flops(Precision precision, double seconds);
@@ -78,4 +80,4 @@ std::string blas_library();
 // How this CPU computes bf16 GEMMs: "AMX, by oneDNN 2.6.3", or f32 and why.
 std::string bf16_arithmetic();
 
-}  // namespace mbench
+}  // namespace mbench::platform

@@ -3,7 +3,7 @@
 #include "engine/ops/ops.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::platform {
 namespace {
 
 class Clocked final : public TimedDevice {
@@ -52,4 +52,4 @@ std::unique_ptr<TimedDevice> TimedDevice::open(Device& cpu, std::unique_ptr<RawM
   return std::make_unique<Clocked>(cpu, std::move(memory));
 }
 
-}  // namespace mbench
+}  // namespace mbench::platform

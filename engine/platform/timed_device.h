@@ -8,7 +8,7 @@
 
 #include "engine/device/device.h"
 
-namespace mbench {
+namespace mbench::platform {
 
 struct TimedOp {
   std::string_view name;
@@ -27,4 +27,4 @@ class TimedDevice : public Device {
   using Device::Device;
 };
 
-}  // namespace mbench
+}  // namespace mbench::platform

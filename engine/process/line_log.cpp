@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace mbench {
+namespace mbench::process {
 namespace {
 constexpr std::size_t kMaxBytes = 16u << 20;
 constexpr std::size_t kTailLines = 40;
@@ -47,4 +47,4 @@ void LineLog::write(std::string_view text) {
   }
 }
 
-}  // namespace mbench
+}  // namespace mbench::process

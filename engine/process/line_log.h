@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace mbench {
+namespace mbench::process {
 
 class LineLog {
  public:
@@ -50,4 +50,4 @@ class LineSplitter {
   std::string pending_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::process

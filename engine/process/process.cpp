@@ -20,7 +20,7 @@
 
 extern char** environ;
 
-namespace mbench {
+namespace mbench::process {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -244,4 +244,4 @@ ProcessEnd run_process(const ProcessRequest& request) {
   return end;
 }
 
-}  // namespace mbench
+}  // namespace mbench::process

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace mbench {
+namespace mbench::process {
 
 // While it lives, SIGINT, SIGTERM and SIGHUP do not end this process; it notes them.
 class Interrupt {
@@ -61,4 +61,4 @@ struct ProcessEnd {
 
 ProcessEnd run_process(const ProcessRequest& request);
 
-}  // namespace mbench
+}  // namespace mbench::process

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace mbench {
+namespace mbench::process {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -93,4 +93,4 @@ std::size_t end_descendants(const std::set<pid_t>& spare, pid_t keep, double gra
   }
 }
 
-}  // namespace mbench
+}  // namespace mbench::process

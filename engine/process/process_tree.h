@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace mbench {
+namespace mbench::process {
 
 // From now on, orphans below this process become its children.
 void adopt_orphans();
@@ -17,4 +17,4 @@ std::set<pid_t> live_descendants(pid_t keep);
 // `keep`.
 std::size_t end_descendants(const std::set<pid_t>& spare, pid_t keep, double grace_s);
 
-}  // namespace mbench
+}  // namespace mbench::process

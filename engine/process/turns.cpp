@@ -12,7 +12,7 @@
 
 #include "engine/base/error.h"
 
-namespace mbench {
+namespace mbench::process {
 namespace {
 
 // Short against a step that is worth measuring, and a hundredth of a percent of a core.
@@ -108,4 +108,4 @@ bool Turns::other_is_here() const {
   return held;
 }
 
-}  // namespace mbench
+}  // namespace mbench::process

@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-namespace mbench {
+namespace mbench::process {
 
 class Turns {
  public:
@@ -39,4 +39,4 @@ class Turns {
   int lock_ = -1;  // of a sweep
 };
 
-}  // namespace mbench
+}  // namespace mbench::process

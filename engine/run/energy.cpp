@@ -19,7 +19,7 @@ void add_joules(double joules, PointResult& r) {
 
 }  // namespace
 
-std::vector<EnergyReading> gather_energy(Group& all, const EnergyReading& mine) {
+std::vector<EnergyReading> gather_energy(comm::Group& all, const EnergyReading& mine) {
   // Its numbers, then its texts, the first ended by a zero.
   const double numbers[] = {mine.joules.value_or(-1), mine.seconds};
   std::vector<char> bytes(sizeof numbers);
@@ -28,7 +28,7 @@ std::vector<EnergyReading> gather_energy(Group& all, const EnergyReading& mine) 
   bytes.push_back('\0');
   bytes.insert(bytes.end(), mine.source.begin(), mine.source.end());
   std::vector<EnergyReading> ranks;
-  for (const std::vector<char>& theirs : gather_all(all, bytes)) {
+  for (const std::vector<char>& theirs : comm::gather_all(all, bytes)) {
     double read[2];
     std::memcpy(read, theirs.data(), sizeof read);
     const auto text = theirs.begin() + sizeof read, end = std::find(text, theirs.end(), '\0');

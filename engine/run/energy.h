@@ -16,7 +16,7 @@ namespace mbench {
 void add_counted_energy(const std::vector<EnergyReading>& ranks, PointResult& record);
 
 // Every rank's reading.
-std::vector<EnergyReading> gather_energy(Group& all, const EnergyReading& mine);
+std::vector<EnergyReading> gather_energy(comm::Group& all, const EnergyReading& mine);
 
 // Joules of one device over a step of `seconds`. In the time that `parts` does not cover, the device waits.
 double joules_of(const TimeByPart& parts, double seconds, const PowerCurve& watts);

@@ -23,13 +23,13 @@ void FaultLog::look(double seconds) {
   last_ = std::move(now);
 }
 
-std::string FaultLog::of_all(Group& all) const {
+std::string FaultLog::of_all(comm::Group& all) const {
   std::string mine;
   for (const Fault& fault : faults_)
     mine += fmt::format("{} on rank {} after {}\n", fault.what, all.rank(), format_duration(fault.seconds));
   std::string text;
   std::size_t count = 0;
-  for (const std::vector<char>& theirs : gather_all(all, std::vector<char>(mine.begin(), mine.end()))) {
+  for (const std::vector<char>& theirs : comm::gather_all(all, std::vector<char>(mine.begin(), mine.end()))) {
     std::size_t begin = 0;
     for (std::size_t i = 0; i < theirs.size(); ++i) {
       if (theirs[i] != '\n') continue;

@@ -16,7 +16,7 @@ class FaultLog {
   // Reads the device; `seconds`: since the first measured step began, by which a fault's time is known.
   void look(double seconds);
   // "Xid 79 on rank 3 after 1 h 20 min", over all ranks; empty where there was none. All ranks of `all` call it.
-  std::string of_all(Group& all) const;
+  std::string of_all(comm::Group& all) const;
 
  private:
   struct Fault {

@@ -36,7 +36,7 @@ struct MeasuredSteps {
   Meter meter;                       // over them
   TimeByPart parts{};                // of the step that was looked into, by what it was spent on
   double looked_into = 0;            // its seconds; 0: none was
-  RouterLoad router_load;            // of all steps before it
+  nn::RouterLoad router_load;        // of all steps before it
   Readings readings;                 // during them
   EnergyReading energy;              // of them and what lies between them
 };
@@ -72,7 +72,7 @@ class Pace {
 
 // A trace changes what it looks at: it gets a step of its own, which is in no record. So does what a step of a stream is spent on, which
 // events around every op tell.
-void look_into_a_step(Device& device, Trainer& trainer, bool by_part, Timeline* timeline, MeasuredSteps& m) {
+void look_into_a_step(Device& device, train::Trainer& trainer, bool by_part, Timeline* timeline, MeasuredSteps& m) {
   if (!timeline && !by_part) return;
   Timeline own;
   trainer.all_ranks().barrier();
@@ -88,13 +88,13 @@ void look_into_a_step(Device& device, Trainer& trainer, bool by_part, Timeline* 
 }
 
 // Steps of a simulated device, in no sample, until its memory repeats on every rank. `steady` knows of the one that was measured.
-void go_on_to_steady_state(Trainer& trainer, SteadyState& steady) {
+void go_on_to_steady_state(train::Trainer& trainer, train::SteadyState& steady) {
   while (trainer.all_ranks().host_max(steady.reached() ? 0 : 1) > 0) trainer.step();
 }
 
 // Lets the other run train for a while. Every rank is between two steps before rank 0 passes, and looks only when it has. The seconds
 // that it took.
-double take_turns(const RunOptions::Turns& turns, Device& device, Trainer& trainer, bool leads) {
+double take_turns(const RunOptions::Turns& turns, Device& device, train::Trainer& trainer, bool leads) {
   trainer.all_ranks().barrier();
   const double start = device.synchronize();
   if (leads) turns.pass();
@@ -105,7 +105,7 @@ double take_turns(const RunOptions::Turns& turns, Device& device, Trainer& train
 
 // Runs warm-up and measured steps on this rank; fills losses and norms, stops at max_seconds after at least
 // one measured step on all ranks alike, or as a soak when its time is over.
-MeasuredSteps measure(const Point& p, Device& device, Trainer& trainer, bool chatty, const RunOptions& options,
+MeasuredSteps measure(const Point& p, Device& device, train::Trainer& trainer, bool chatty, const RunOptions& options,
                       PointResult& result) {
   // A simulated step is the same every time.
   const std::int64_t warmups = device.real() ? p.warmup : 0, iterations = device.real() ? p.iterations : 1;
@@ -113,7 +113,7 @@ MeasuredSteps measure(const Point& p, Device& device, Trainer& trainer, bool cha
   std::int64_t skipped = 0;
   std::unique_ptr<Gauge> gauge;
   std::unique_ptr<EnergyMeter> energy;
-  SteadyState steady(device);
+  train::SteadyState steady(device);
   double begin = device.synchronize();
   const bool soaks = options.soak_s > 0 && device.real();
   double soaking = 0;  // when the first measured step began
@@ -140,7 +140,7 @@ MeasuredSteps measure(const Point& p, Device& device, Trainer& trainer, bool cha
     const double start = device.synchronize();
     if (i == warmups) soaking = start;
     const double cpu_start = cpu_seconds(), waited = waited_seconds(device);
-    const StepResult step = trainer.step();
+    const train::StepResult step = trainer.step();
     const double now = device.synchronize(), seconds = now - start;
     const double computed = std::max(0.0, seconds - (waited_seconds(device) - waited));
     if (!warmup) {
@@ -255,9 +255,9 @@ std::vector<double> of_ranks(const std::vector<T>& ranks, const Figure& figure) 
 }
 
 // What the sensors of all ranks' devices told.
-void add_readings(const Readings& mine, Group& all, PointResult& r) {
+void add_readings(const Readings& mine, comm::Group& all, PointResult& r) {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<Readings> ranks = gather_all(all, mine);
+  const std::vector<Readings> ranks = comm::gather_all(all, mine);
   const auto merged = [&](const char* metric, std::optional<double> Readings::*figure) {
     return merge_ranks(metric, of_ranks(ranks, [&](const Readings& r) { return (r.*figure).value_or(unknown); }));
   };
@@ -328,8 +328,8 @@ void add_communication(const std::vector<RankFigures>& ranks, PointResult& r) {
 }
 
 // Of each measured step the mean of the ranks' main threads.
-void add_turns(const MeasuredSteps& mine, std::int64_t steps, Group& all, PointResult& r) {
-  const std::vector<std::vector<double>> ranks = gather_all(all, mine.cpu_of_steps);
+void add_turns(const MeasuredSteps& mine, std::int64_t steps, comm::Group& all, PointResult& r) {
+  const std::vector<std::vector<double>> ranks = comm::gather_all(all, mine.cpu_of_steps);
   r.turn_steps = steps;
   r.turn_cpu_ms.assign(mine.cpu_of_steps.size(), 0);
   for (const std::vector<double>& rank : ranks)
@@ -337,24 +337,24 @@ void add_turns(const MeasuredSteps& mine, std::int64_t steps, Group& all, PointR
 }
 
 // What each rank's steps took, all of them and outside collectives; `told`: its meters tell these apart.
-void add_ranks(const MeasuredSteps& mine, bool reported, Group& all, PointResult& r) {
+void add_ranks(const MeasuredSteps& mine, bool reported, comm::Group& all, PointResult& r) {
   const auto to_ms = [](std::vector<double> seconds) {
     for (double& s : seconds) s *= 1e3;
     return seconds;
   };
-  for (const std::vector<double>& steps : gather_all(all, mine.step_seconds))
+  for (const std::vector<double>& steps : comm::gather_all(all, mine.step_seconds))
     if (!steps.empty()) r.step_ms_by_rank.push_back(statistics_of(to_ms(steps)).median);
   if (!reported) return;
   // Each rank tells the parts of its steps and not every step: median, spread, parts.
   const StepParts parts = parts_of(to_ms(mine.compute_seconds));
   std::vector<double> figures = {parts.median, parts.spread};
   figures.insert(figures.end(), parts.parts.begin(), parts.parts.end());
-  for (const std::vector<double>& rank : gather_all(all, figures))
+  for (const std::vector<double>& rank : comm::gather_all(all, figures))
     r.compute_ms_by_rank.push_back({rank.at(0), rank.at(1), {rank.begin() + 2, rank.end()}});
 }
 
 // What the counters of all ranks say of the mean step.
-void add_counted(const RunOptions& options, const EnergyReading& mine, Group& all, PointResult& r) {
+void add_counted(const RunOptions& options, const EnergyReading& mine, comm::Group& all, PointResult& r) {
   if (!options.open_energy) return;
   if (options.turns)
     r.energy_source = "unknown: two runs took turns, and the counters hold both";
@@ -411,7 +411,7 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
   add_utilisation(p, executed, slowest_peak, peak_source, r);
 }
 
-PointResult run_point(const Point& p, const Plan& plan, Device& device, World& world, const RunOptions& options) {
+PointResult run_point(const Point& p, const Plan& plan, Device& device, comm::World& world, const RunOptions& options) {
   check(world.size() == plan.mesh.world(), "run", "{} ranks, the plan needs {}", world.size(), plan.mesh.world());
   PointResult r;
   r.point = p;
@@ -420,10 +420,10 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   r.device = device.name();
   r.simulated = !device.real();
 
-  std::unique_ptr<TokenSource> data;
-  if (device.real()) data = open_data(p.data, p.model.vocab, p.seq, p.seed);
-  Trainer trainer(plan, device, world, data.get());
-  Group& all = trainer.all_ranks();
+  std::unique_ptr<train::TokenSource> data;
+  if (device.real()) data = train::open_data(p.data, p.model.vocab, p.seq, p.seed);
+  train::Trainer trainer(plan, device, world, data.get());
+  comm::Group& all = trainer.all_ranks();
   const MeasuredSteps mine = measure(p, device, trainer, world.rank() == 0, options, r);
   add_readings(mine.readings, all, r);
   if (mine.faults) r.device_faults = mine.faults->of_all(all);
@@ -461,10 +461,10 @@ PointResult run_point(const Point& p, const Plan& plan, Device& device, World& w
   figures.dispatches = static_cast<double>(mine.router_load.count);
   figures.largest_imbalance = mine.router_load.largest;
   figures.reruns = static_cast<double>(mine.router_load.reruns);
-  const std::vector<RankFigures> ranks = gather_all(all, figures);
+  const std::vector<RankFigures> ranks = comm::gather_all(all, figures);
 
   std::vector<double> slowest(mine.step_seconds.size(), 0);
-  for (const std::vector<double>& times : gather_all(all, mine.step_seconds)) {
+  for (const std::vector<double>& times : comm::gather_all(all, mine.step_seconds)) {
     check(times.size() == slowest.size(), "run", "{} steps on a rank, need {} as on this one", times.size(),
           slowest.size());
     for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i]);

@@ -80,6 +80,7 @@ void sum_up(const Point& point, const std::vector<RankFigures>& ranks, const std
 
 // The record is complete on rank 0. A loss that is not finite (except for skipped fp16 steps) is outcome `wrong`. Throws OutOfMemory and
 // Error on the rank where they happen. The caller must then end the job, since other ranks wait.
-PointResult run_point(const Point& point, const Plan& plan, Device& device, World& world, const RunOptions& options);
+PointResult run_point(const Point& point, const Plan& plan, Device& device, comm::World& world,
+                      const RunOptions& options);
 
 }  // namespace mbench

@@ -62,7 +62,7 @@ double Histogram::quantile(double q) const {
   return kLeast * std::exp((static_cast<double>(bin) + 0.5) * kWidth);
 }
 
-SoakLog::SoakLog(Group& all, double seconds, std::int64_t global_batch,
+SoakLog::SoakLog(comm::Group& all, double seconds, std::int64_t global_batch,
                  std::function<std::unique_ptr<Gauge>()> open_gauge)
     : all_(all),
       seconds_(seconds),
@@ -85,7 +85,7 @@ const SoakWindow* SoakLog::finish(double elapsed) {
 
 const SoakWindow* SoakLog::end_window(double elapsed) {
   std::vector<double> slowest(steps_.size(), 0);  // ms
-  for (const std::vector<double>& times : gather_all(all_, steps_)) {
+  for (const std::vector<double>& times : comm::gather_all(all_, steps_)) {
     check(times.size() == slowest.size(), "soak", "{} steps on a rank, need {} as on this one", times.size(),
           slowest.size());
     for (std::size_t i = 0; i < times.size(); ++i) slowest[i] = std::max(slowest[i], times[i] * 1e3);
@@ -111,7 +111,7 @@ const SoakWindow* SoakLog::end_window(double elapsed) {
   if (gauge_) mine = gauge_->read();
   gauge_ = open_gauge_();
   const auto gathered = [&](std::optional<double> figure) {
-    return gather_all(all_, figure.value_or(SoakWindow::unknown));
+    return comm::gather_all(all_, figure.value_or(SoakWindow::unknown));
   };
   const std::vector<double> clocks = gathered(mine.clock_mhz);
   window.clock_mhz = mean_of(clocks);
@@ -120,7 +120,7 @@ const SoakWindow* SoakLog::end_window(double elapsed) {
   window.power_w = mean_of(gathered(mine.power_w));
   const std::vector<double> heat = gathered(mine.temperature_c);
   window.hottest_c = std::isnan(mean_of(heat)) ? SoakWindow::unknown : *std::max_element(heat.begin(), heat.end());
-  window.throttle = throttled(gather_all(all_, throttle_of(mine)));
+  window.throttle = throttled(comm::gather_all(all_, throttle_of(mine)));
   own_steps_.push_back(median(std::move(steps_)));
   own_compute_.push_back(median(std::move(compute_)));
   steps_ = {};

@@ -27,7 +27,8 @@ class Histogram {
 class SoakLog {
  public:
   // `open_gauge` opens sensors of this rank's device for each window, and may return null. All ranks of `all` make the same calls.
-  SoakLog(Group& all, double seconds, std::int64_t global_batch, std::function<std::unique_ptr<Gauge>()> open_gauge);
+  SoakLog(comm::Group& all, double seconds, std::int64_t global_batch,
+          std::function<std::unique_ptr<Gauge>()> open_gauge);
   // Adds a step of this rank and the time of it that was computation. `elapsed`: seconds since the first step began, the same on every
   // rank. Returns the window that this step ended, if any.
   const SoakWindow* add(double step_s, double compute_s, double elapsed);
@@ -44,7 +45,7 @@ class SoakLog {
 
  private:
   const SoakWindow* end_window(double elapsed);
-  Group& all_;
+  comm::Group& all_;
   double seconds_, window_s_, window_end_;
   std::int64_t global_batch_;
   std::function<std::unique_ptr<Gauge>()> open_gauge_;

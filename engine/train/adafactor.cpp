@@ -8,13 +8,13 @@
 #include "engine/plan/optimizer_plan.h"
 #include "engine/point/architecture.h"
 
-namespace mbench {
+namespace mbench::train {
 namespace {
 
 // beta2 = 1 - step^-0.8: the paper's section 7.2, and what transformers has by default.
 constexpr double kDecayRate = -0.8;
 
-Axes that_cut(const Parameter& p, int dim, const Mesh& mesh) {
+Axes that_cut(const nn::Parameter& p, int dim, const Mesh& mesh) {
   Axes axes;
   for (int i = 0; i < kAxes; ++i)
     if (const Axis axis = static_cast<Axis>(i); p.placement[axis].sharded(dim)) axes.add(axis);
@@ -34,7 +34,7 @@ std::int64_t counted_rows(const WeightSpec& w, const Plan& plan) {
 // Places among tensors of sums, one for each set of axes that they go over.
 class Sums {
  public:
-  Sums(Device& device, const Groups& groups) : device_(device), groups_(groups) {}
+  Sums(Device& device, const nn::Groups& groups) : device_(device), groups_(groups) {}
   std::int64_t add(Axes over, std::int64_t count) { return std::exchange(sizes_[over], sizes_[over] + count); }
   void allocate(std::string_view what) {
     for (const auto& [over, size] : sizes_) {
@@ -50,7 +50,7 @@ class Sums {
 
  private:
   Device& device_;
-  const Groups& groups_;
+  const nn::Groups& groups_;
   std::map<Axes, std::int64_t> sizes_;
   std::map<Axes, Tensor> sums_;
 };
@@ -60,7 +60,7 @@ class Sums {
 std::vector<Adafactor::Matrix> Adafactor::matrices_of_step(const std::vector<Item>& items, float weight_decay) const {
   std::vector<Matrix> all;
   for (const Item& item : items) {
-    const Parameter& p = *item.parameter;
+    const nn::Parameter& p = *item.parameter;
     const Matrices here = matrices_of(p.local), whole = matrices_of(p.spec.shape);
     const int row_dim = p.local.rank() == 1 ? 0 : p.local.rank() - 2, column_dim = row_dim + 1;
     const auto part = [](const Tensor& t, std::int64_t i, const Shape& shape) {
@@ -129,4 +129,4 @@ void Adafactor::step(const std::vector<Item>& items, const Step& step) {
   }
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -8,15 +8,16 @@
 #include "engine/nn/runtime/groups.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::train {
 
 class Adafactor {
  public:
-  Adafactor(Device& device, const Plan& plan, const Groups& groups) : device_(device), plan_(plan), groups_(groups) {}
+  Adafactor(Device& device, const Plan& plan, const nn::Groups& groups)
+      : device_(device), plan_(plan), groups_(groups) {}
 
   // One parameter: flat tensors of its elements, and its moments.
   struct Item {
-    const Parameter* parameter;
+    const nn::Parameter* parameter;
     Tensor main, gradients, model, row, column;
   };
   struct Step {
@@ -39,7 +40,7 @@ class Adafactor {
 
   Device& device_;
   const Plan& plan_;
-  const Groups& groups_;
+  const nn::Groups& groups_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -6,7 +6,7 @@
 #include "engine/base/text.h"
 #include "engine/train/token_file.h"
 
-namespace mbench {
+namespace mbench::train {
 namespace {
 
 // Words of one kind of draw in one step.
@@ -156,4 +156,4 @@ HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uin
   return out;
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -32,7 +32,7 @@
 #include "engine/base/philox.h"
 #include "engine/point/model_spec.h"
 
-namespace mbench {
+namespace mbench::train {
 
 // One micro batch on the host: [batch, seq] samples stored position-major ([seq, batch]), as the engine uses them. Only
 // keep is [batch, seq].
@@ -75,4 +75,4 @@ HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uin
                      std::int64_t first_sample, std::int64_t batch, std::int64_t seq,
                      const Documents* documents = nullptr);
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -9,14 +9,14 @@
 #include "engine/ops/run.h"
 #include "engine/plan/framework.h"
 
-namespace mbench {
+namespace mbench::train {
 namespace {
 
 constexpr Axes kModelAxes{Axis::tp, Axis::etp, Axis::ep};
 
 }  // namespace
 
-GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& store, const Groups& groups)
+GradientSync::GradientSync(Device& device, const Plan& plan, nn::ParameterStore& store, const nn::Groups& groups)
     : device_(device),
       store_(store),
       groups_(groups),
@@ -31,10 +31,10 @@ GradientSync::GradientSync(Device& device, const Plan& plan, ParameterStore& sto
         device.empty(store.gradients().shape(), plan.precision.gradients, Category::gradients, "gradients in buckets");
   if (buckets.whole && store.state().weights.sharded() && std::ranges::any_of(store.all(), travels))
     room_ = device.empty({bucket_elements_}, plan.precision.gradients, Category::gradients, "bucket of gradients");
-  for (const StateLayout::Bucket& b : store.layout().buckets()) units_left_.push_back(b.units.size());
+  for (const nn::StateLayout::Bucket& b : store.layout().buckets()) units_left_.push_back(b.units.size());
   if (store.state().gradients_at == Residence::device) return;
   std::int64_t largest = 0;
-  for (const StateLayout::Own& own : store.layout().own()) largest = std::max(largest, own.size());
+  for (const nn::StateLayout::Own& own : store.layout().own()) largest = std::max(largest, own.size());
   landing_ = device.host().empty({largest}, plan.precision.gradients, Category::gradients, "gradients that have come");
 }
 
@@ -55,7 +55,7 @@ void GradientSync::reduce(int unit, bool last) {
   }
 }
 
-void GradientSync::flush(StateLayout::Run& bucket) {
+void GradientSync::flush(nn::StateLayout::Run& bucket) {
   if (bucket.begin == bucket.end) return;
   const Tensor gradients = store_.gradients().part(bucket.begin, {bucket.size()});
   pending_.push_back(groups_.over(bucket.data).start(comm::AllReduce{in_bucket(gradients, bucket.begin)}));
@@ -78,7 +78,7 @@ void GradientSync::add_runs(int unit) {
   const auto& runs = store_.layout().runs(unit);
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     if (run->data.empty()) continue;
-    StateLayout::Run& bucket = run->begin < store_.layout().fp8_begin() ? bucket_ : fp8_bucket_;
+    nn::StateLayout::Run& bucket = run->begin < store_.layout().fp8_begin() ? bucket_ : fp8_bucket_;
     // Of another chunk, or reduced over other ranks: not one piece with what waits.
     if (bucket.begin != bucket.end && (run->end != bucket.begin || run->data != bucket.data)) flush(bucket);
     if (bucket.begin == bucket.end) bucket = {{run->end, run->end}, run->data};
@@ -109,12 +109,12 @@ bool GradientSync::in_fp8(int bucket) const {
 }
 
 void GradientSync::start(int bucket, bool last) {
-  const StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(bucket)];
+  const nn::StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(bucket)];
   const Tensor gradients = store_.bucket_gradients(bucket);
-  Group& peers = groups_.over(all.sharers());
+  comm::Group& peers = groups_.over(all.sharers());
   Travelling& travelling = travelling_.emplace_back(Travelling{bucket, last, {}});
   if (store_.alone(bucket)) return;
-  const auto within = [&](const StateLayout::Range& range) {
+  const auto within = [&](const nn::StateLayout::Range& range) {
     return gradients.part(range.begin - all.begin, {range.size()});
   };
   if (all.parts.empty()) {
@@ -126,7 +126,7 @@ void GradientSync::start(int bucket, bool last) {
   } else if (!store_.state().gradients.sharded())
     travelling.parts.push_back(groups_.over(all.data).start(comm::AllReduce{in_bucket(gradients, all.begin)}));
   else
-    for (const StateLayout::Part& part : all.parts)
+    for (const nn::StateLayout::Part& part : all.parts)
       travelling.parts.push_back(peers.start(comm::Reduce{within(part), part.owner}));
 }
 
@@ -134,13 +134,13 @@ void GradientSync::settle_oldest() {
   const Travelling oldest = std::move(travelling_.front());
   travelling_.pop_front();
   for (const auto& part : oldest.parts) part->wait();
-  const StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(oldest.bucket)];
+  const nn::StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(oldest.bucket)];
   const Tensor gradients = store_.bucket_gradients(oldest.bucket);
   if (!store_.state().gradients.sharded()) {
     if (!all.parts.empty()) out_of_bucket(gradients, all.begin);
     return;
   }
-  for (const StateLayout::Own& own : store_.layout().own_of(oldest.bucket)) {
+  for (const nn::StateLayout::Own& own : store_.layout().own_of(oldest.bucket)) {
     const Tensor sum = store_.own_gradients(own), part = gradients.part(own.begin - all.begin, {own.size()});
     if (store_.state().gradients_at == Residence::host)
       send_to_host(own, part);
@@ -151,7 +151,7 @@ void GradientSync::settle_oldest() {
   if (oldest.last) reduce_between_copies(oldest.bucket);
 }
 
-void GradientSync::send_to_host(const StateLayout::Own& own, const Tensor& part) {
+void GradientSync::send_to_host(const nn::StateLayout::Own& own, const Tensor& part) {
   add_on_host();
   Sent sent{store_.own_gradients(own),
             device_.empty(part.shape(), part.dtype(), Category::gradients, "gradients that go to the host"),
@@ -169,8 +169,8 @@ void GradientSync::add_on_host() {
 }
 
 void GradientSync::reduce_between_copies(int bucket) {
-  Group& copies = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(bucket)].copies());
-  for (const StateLayout::Own& own : store_.layout().own_of(bucket))
+  comm::Group& copies = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(bucket)].copies());
+  for (const nn::StateLayout::Own& own : store_.layout().own_of(bucket))
     pending_.push_back(copies.start(comm::AllReduce{store_.own_gradients(own)}));
 }
 
@@ -179,7 +179,7 @@ void GradientSync::reduce_to_first() {
   bool first = true;
   for (int b = static_cast<int>(store_.layout().buckets().size()); b-- > 0;) {
     if (store_.alone(b)) continue;
-    Group& peers = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(b)].sharers());
+    comm::Group& peers = groups_.over(store_.layout().buckets()[static_cast<std::size_t>(b)].sharers());
     first = peers.rank() == 0;
     peers.run(comm::Reduce{store_.bucket_gradients(b), 0});
   }
@@ -227,16 +227,16 @@ void GradientSync::finish() {
   add_on_host();
   for (auto& p : pending_) p->wait();
   pending_.clear();
-  for (const StateLayout::Range& range : std::exchange(copied_, {}))
+  for (const nn::StateLayout::Range& range : std::exchange(copied_, {}))
     out_of_bucket(store_.gradients().part(range.begin, {range.size()}), range.begin);
   std::set<Axes> sets;
   for (const auto& p : store_.all())
     if (const Axes axes = p->reduce_over & kModelAxes; !axes.empty()) sets.insert(axes);
   for (const Axes axes : sets) reduce_packed(axes);
-  if (Group* ends = groups_.embedding())
+  if (comm::Group* ends = groups_.embedding())
     for (const auto& p : store_.all())
       if (p->shared_by_ends)
         if (const Tensor gradient = store_.own_gradient(*p)) ends->run(comm::AllReduce{gradient});
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -25,11 +25,11 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::train {
 
 class GradientSync {
  public:
-  GradientSync(Device& device, const Plan& plan, ParameterStore& store, const Groups& groups);
+  GradientSync(Device& device, const Plan& plan, nn::ParameterStore& store, const nn::Groups& groups);
 
   // The gradients of a unit are complete: of this micro batch or, with `last`, of the step, in which none will be
   // added. Within a chunk units become ready from the last to the first.
@@ -46,7 +46,7 @@ class GradientSync {
   // Where frameworks copy gradients to buckets: their place there, once they are, and back. The gradients themselves elsewhere.
   Tensor in_bucket(const Tensor& gradients, std::int64_t begin);
   void out_of_bucket(const Tensor& gradients, std::int64_t begin);
-  void flush(StateLayout::Run& bucket);
+  void flush(nn::StateLayout::Run& bucket);
   bool in_fp8(int bucket) const;  // of weights that live only in FP8
   // Sharded gradients.
   void fill(int bucket, bool last);
@@ -58,29 +58,29 @@ class GradientSync {
   void reduce_to_first();
 
   // What is reduced and this rank's goes to the host, where it is added once the next is in flight, or the micro batch ends.
-  void send_to_host(const StateLayout::Own& own, const Tensor& part);
+  void send_to_host(const nn::StateLayout::Own& own, const Tensor& part);
   void add_on_host();
 
   void reduce_packed(Axes axes);
 
   Device& device_;
-  ParameterStore& store_;
-  const Groups& groups_;
+  nn::ParameterStore& store_;
+  const nn::Groups& groups_;
   std::int64_t bucket_elements_;
   bool overlap_;
   int most_travelling_ = 1;  // sharded gradients: buckets that are under way while the next is filled
   std::vector<int> later_;   // units that are ready, where communication overlaps with no backward
   // Being filled, empty when begin is end: of what lies before weights that live only in FP8, and of these.
-  StateLayout::Run bucket_, fp8_bucket_;
-  std::vector<std::unique_ptr<Pending>> pending_;
-  Tensor buckets_;                          // of all gradients, where they are copied there
-  std::vector<StateLayout::Range> copied_;  // and these come back when all have been reduced
+  nn::StateLayout::Run bucket_, fp8_bucket_;
+  std::vector<std::unique_ptr<comm::Pending>> pending_;
+  Tensor buckets_;                              // of all gradients, where they are copied there
+  std::vector<nn::StateLayout::Range> copied_;  // and these come back when all have been reduced
   Tensor room_;  // for a bucket, where a framework keeps it though weights travel by unit: nobody reads it
 
   struct Travelling {
     int bucket;
     bool last;
-    std::vector<std::unique_ptr<Pending>> parts;
+    std::vector<std::unique_ptr<comm::Pending>> parts;
   };
   struct Sent {
     Tensor there, part, arrived;  // sum on the host; on the device, and its copy on the host
@@ -92,4 +92,4 @@ class GradientSync {
   std::deque<Travelling> travelling_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::train

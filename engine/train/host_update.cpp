@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace mbench {
+namespace mbench::train {
 
 HostUpdate::HostUpdate(Device& device, std::int64_t largest, std::optional<DType> gradients,
                        std::optional<DType> converted, std::int64_t chunk)
@@ -47,4 +47,4 @@ void HostUpdate::run(const std::vector<Piece>& pieces, const Update& update) {
     if (copy) copy->wait();
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -12,7 +12,7 @@
 
 #include "engine/device/device.h"
 
-namespace mbench {
+namespace mbench::train {
 
 class HostUpdate {
  public:
@@ -46,4 +46,4 @@ class HostUpdate {
   std::array<Tensor, 2> gradients_, converted_;  // on the host
 };
 
-}  // namespace mbench
+}  // namespace mbench::train

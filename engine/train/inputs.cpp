@@ -4,7 +4,7 @@
 #include "engine/ops/attention_mask.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::train {
 namespace {
 
 template <class T>
@@ -40,7 +40,7 @@ std::vector<std::uint8_t> chunk_by_chunk(const std::vector<std::uint8_t>& all, s
 
 }  // namespace
 
-StepInputs::StepInputs(Context& context, int stage, int dp_rank, const Tensor& losses, const TokenSource* data)
+StepInputs::StepInputs(nn::Context& context, int stage, int dp_rank, const Tensor& losses, const TokenSource* data)
     : plan_(context.plan), device_(context.device), context_(context), dp_rank_(dp_rank), losses_(losses) {
   open_loader(data, stage);
 }
@@ -58,7 +58,7 @@ void StepInputs::write_kept(float loss_scale) {
 
 // Steps take batches as their forwards come, or all before they are replayed.
 void StepInputs::open_loader(const TokenSource* data, int stage) {
-  const bool replicated = is_replicated(context_);
+  const bool replicated = nn::is_replicated(context_);
   if (!data || (replicated && dp_rank_ > 0)) return;  // the first replica has the samples of all
   const TrainingPlan& p = plan_.training;
   std::vector<int> order;
@@ -86,26 +86,26 @@ std::int64_t StepInputs::first_sample(int micro) const {
   return (static_cast<std::int64_t>(micro) * plan_.mesh.size(kBatchAxes) + dp_rank_) * plan_.training.micro_batch;
 }
 
-MicroBatch StepInputs::allocate(int micro) {
+nn::MicroBatch StepInputs::allocate(int micro) {
   const TrainingPlan& p = plan_.training;
   const ModelParts& parts = plan_.model.parts();
   const SequenceShare share = context_.share();
   const std::int64_t b = p.micro_batch;
-  MicroBatch batch;
+  nn::MicroBatch batch;
   batch.sample0 = first_sample(micro);
   const auto make = [&](const Shape& shape, DType dtype, const char* what) {
     return device_.empty(shape, dtype, Category::activations, what);
   };
   const Shape rows{share.rows(), b};
   // What the loss is computed of: of replicas of one process the first has that of all.
-  const bool replicated = is_replicated(context_), has_loss = !replicated || dp_rank_ == 0;
+  const bool replicated = nn::is_replicated(context_), has_loss = !replicated || dp_rank_ == 0;
   const std::int64_t losses = replicated ? plan_.mesh.size(kBatchAxes) : 1;
   batch.tokens = make(rows, DType::i64, "tokens");
   if (has_loss) batch.labels = make({losses * rows[0], b}, DType::i64, "labels");
   batch.positions = make(rows, DType::i64, "positions");
   if (has_loss) batch.weights = make({losses * rows[0], b}, DType::f32, "loss weights");
   for (std::int64_t d = 0; d < plan_.model.mtp_layers; ++d) {
-    MicroBatch::Ahead& ahead = batch.ahead.emplace_back();
+    nn::MicroBatch::Ahead& ahead = batch.ahead.emplace_back();
     ahead.labels = make(rows, DType::i64, "labels further on");
     ahead.weights = make(rows, DType::f32, "their loss weights");
     ahead.loss = losses_.slice((d + 1) * p.micro_batches + micro, 1);
@@ -122,7 +122,7 @@ MicroBatch StepInputs::allocate(int micro) {
   return batch;
 }
 
-void StepInputs::write(MicroBatch& batch, int micro, float loss_scale) {
+void StepInputs::write(nn::MicroBatch& batch, int micro, float loss_scale) {
   const TrainingPlan& p = plan_.training;
   const SequenceShare share = context_.share();
   const std::int64_t b = p.micro_batch;
@@ -130,9 +130,9 @@ void StepInputs::write(MicroBatch& batch, int micro, float loss_scale) {
   // The loss is of the first position alone: along cp it is a sum to which the other ranks add nothing.
   if (batch.order_labels) batch.order_inv_weight_sum = share.position(0) == 0 ? 1.0f / static_cast<float>(b) : 0.0f;
   const double depth_share = plan_.model.parts().mtp_loss_scaling_factor / static_cast<double>(batch.ahead.size());
-  for (MicroBatch::Ahead& ahead : batch.ahead)
+  for (nn::MicroBatch::Ahead& ahead : batch.ahead)
     ahead.gradient_scale = batch.gradient_scale * static_cast<float>(depth_share);
-  if (is_replicated(context_)) return write_of_all(batch, micro);
+  if (nn::is_replicated(context_)) return write_of_all(batch, micro);
   if (!loader_) return;
   HostBatch host = context_.rerun ? loader_->again(context_.step, micro) : loader_->take(context_.step, micro);
   const auto put = [&](const Tensor& t, const auto& values) { device_.write(t, bytes_of(values)); };
@@ -157,7 +157,7 @@ void StepInputs::write(MicroBatch& batch, int micro, float loss_scale) {
 }
 
 // The first replica writes what all of them read, and scatters it; what the loss needs stays with it.
-void StepInputs::write_of_all(MicroBatch& batch, int micro) {
+void StepInputs::write_of_all(nn::MicroBatch& batch, int micro) {
   const std::int64_t replicas = plan_.mesh.size(kBatchAxes);
   HostBatch host;
   if (loader_) host = loader_->take(context_.step, micro);
@@ -168,7 +168,7 @@ void StepInputs::write_of_all(MicroBatch& batch, int micro) {
       all = device_.empty({replicas, mine.numel()}, mine.dtype(), Category::activations, what);
       if (loader_) device_.write(all, bytes_of(values));
     }
-    scatter_from_first(context_, all, mine);
+    nn::scatter_from_first(context_, all, mine);
   };
   share_out(batch.tokens, host.tokens, "tokens of all replicas");
   share_out(batch.positions, host.positions, "positions of all replicas");
@@ -181,14 +181,14 @@ void StepInputs::write_of_all(MicroBatch& batch, int micro) {
   if (batch.order_labels) device_.write(batch.order_labels, bytes_of(host.order_labels));
 }
 
-void StepInputs::write_factors(const MicroBatch& batch) {
+void StepInputs::write_factors(const nn::MicroBatch& batch) {
   std::vector<float> factors;
   const auto add = [&](float inv_weight_sum, float gradient_scale) {
     factors.push_back(inv_weight_sum);
     factors.push_back(gradient_scale * inv_weight_sum);
   };
   add(batch.inv_weight_sum, batch.gradient_scale);
-  for (const MicroBatch::Ahead& ahead : batch.ahead) add(ahead.inv_weight_sum, ahead.gradient_scale);
+  for (const nn::MicroBatch::Ahead& ahead : batch.ahead) add(ahead.inv_weight_sum, ahead.gradient_scale);
   add(batch.order_inv_weight_sum, batch.gradient_scale);
   device_.write(batch.factors, bytes_of(factors));
 }
@@ -203,8 +203,8 @@ Tensor StepInputs::document_bounds() {
 }
 
 // What a forward reads: fetched for it, or there since before the step.
-MicroBatch StepInputs::of(int micro, float loss_scale) {
-  MicroBatch batch;
+nn::MicroBatch StepInputs::of(int micro, float loss_scale) {
+  nn::MicroBatch batch;
   if (plan_.capture) {
     batch = kept_[static_cast<std::size_t>(micro)];
   } else {
@@ -216,7 +216,7 @@ MicroBatch StepInputs::of(int micro, float loss_scale) {
     const TrainingPlan& p = plan_.training;
     batch.attention_mask = device_.empty({batch.keep ? p.micro_batch : 1, p.seq, p.seq}, DType::u8,
                                          Category::activations, "attention mask");
-    run(device_, ops::AttentionMask{keys_of(batch), batch.attention_mask, document_bounds()});
+    run(device_, ops::AttentionMask{nn::keys_of(batch), batch.attention_mask, document_bounds()});
   }
   if (brings_mask()) {
     const TrainingPlan& p = plan_.training;
@@ -227,4 +227,4 @@ MicroBatch StepInputs::of(int micro, float loss_scale) {
   return batch;
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -5,7 +5,7 @@
 
 #include "engine/base/error.h"
 
-namespace mbench {
+namespace mbench::train {
 
 Loader::Loader(Make make, std::vector<int> order, int workers)
     : make_(std::move(make)), order_(std::move(order)), limit_(kAhead * static_cast<std::uint64_t>(workers)) {
@@ -72,4 +72,4 @@ HostBatch Loader::take(std::int64_t step, int micro) {
   return std::move(made.batch);
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

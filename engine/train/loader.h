@@ -13,7 +13,7 @@
 
 #include "engine/train/data.h"
 
-namespace mbench {
+namespace mbench::train {
 
 class Loader {
  public:
@@ -51,4 +51,4 @@ class Loader {
   std::vector<std::thread> workers_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -12,7 +12,7 @@
 #include "engine/ops/sum_squares.h"
 #include "engine/plan/optimizer_plan.h"
 
-namespace mbench {
+namespace mbench::train {
 namespace {
 
 // x becomes a x + (b s + c s s) x, s = x x^T, so often (Jordan et al. 2024).
@@ -22,7 +22,7 @@ constexpr double kUpdateRms = 0.2;  // AdamW's usual one
 
 }  // namespace
 
-Muon::Muon(Device& device, const Plan& plan, const Groups& groups)
+Muon::Muon(Device& device, const Plan& plan, const nn::Groups& groups)
     : device_(device),
       plan_(plan),
       groups_(groups),
@@ -32,7 +32,7 @@ Tensor Muon::room(const Shape& shape, std::string_view what) const {
   return device_.empty(shape, type_, Category::workspace, what);
 }
 
-Muon::Cut Muon::cut_of(const Parameter& p) const {
+Muon::Cut Muon::cut_of(const nn::Parameter& p) const {
   Cut cut;
   const int row_dim = p.local.rank() - 2;
   for (int i = 0; i < kAxes; ++i)
@@ -47,7 +47,7 @@ Muon::Cut Muon::cut_of(const Parameter& p) const {
 
 Tensor Muon::whole(const Tensor& part, const Cut& cut) const {
   if (cut.axes.empty()) return part;
-  Group& ranks = groups_.over(cut.axes);
+  comm::Group& ranks = groups_.over(cut.axes);
   const std::int64_t n = ranks.size(), rows = part.shape()[0], cols = part.shape()[1];
   const Tensor parts = room({n * rows, cols}, "parts of a matrix");
   ranks.run(comm::AllGather{part, parts});
@@ -107,7 +107,7 @@ void Muon::update(const Item& matrix, const Cut& cut, const Step& step) {
 
 void Muon::step(const std::vector<Item>& items, const Step& step) {
   for (const Item& item : items) {
-    const Parameter& p = *item.parameter;
+    const nn::Parameter& p = *item.parameter;
     const Cut cut = cut_of(p);
     const Matrices m = matrices_of(p.local);
     const Shape shape{m.rows, m.cols};
@@ -120,4 +120,4 @@ void Muon::step(const std::vector<Item>& items, const Step& step) {
   }
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

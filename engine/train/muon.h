@@ -11,15 +11,15 @@
 #include "engine/nn/runtime/groups.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::train {
 
 class Muon {
  public:
-  Muon(Device& device, const Plan& plan, const Groups& groups);
+  Muon(Device& device, const Plan& plan, const nn::Groups& groups);
 
   // One parameter: flat tensors of its elements, and its momentum.
   struct Item {
-    const Parameter* parameter;
+    const nn::Parameter* parameter;
     Tensor main, gradients, model, momentum;
   };
   struct Step {
@@ -34,7 +34,7 @@ class Muon {
     Axes axes;
     int dim = 0;
   };
-  Cut cut_of(const Parameter& parameter) const;
+  Cut cut_of(const nn::Parameter& parameter) const;
   void update(const Item& matrix, const Cut& cut, const Step& step);
   Tensor whole(const Tensor& part, const Cut& cut) const;
   Tensor own(const Tensor& whole, const Shape& shape, const Cut& cut) const;
@@ -44,8 +44,8 @@ class Muon {
 
   Device& device_;
   const Plan& plan_;
-  const Groups& groups_;
+  const nn::Groups& groups_;
   DType type_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::train

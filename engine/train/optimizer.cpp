@@ -14,7 +14,7 @@
 #include "engine/train/adafactor.h"
 #include "engine/train/muon.h"
 
-namespace mbench {
+namespace mbench::train {
 namespace {
 
 constexpr Axes kModelParallel{Axis::tp, Axis::pp};
@@ -39,7 +39,7 @@ void LossScaler::update(bool overflow) {
   }
 }
 
-Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& store, const Groups& groups)
+Optimizer::Optimizer(Device& device, const Plan& plan, const nn::ParameterStore& store, const nn::Groups& groups)
     : device_(device),
       plan_(plan),
       store_(store),
@@ -59,7 +59,7 @@ Optimizer::Optimizer(Device& device, const Plan& plan, const ParameterStore& sto
 }
 
 // Where experts lie in one tensor, [experts, out, in], they are as many weight tensors of the model's.
-std::int64_t Optimizer::own_tensors(const Parameter& p) const {
+std::int64_t Optimizer::own_tensors(const nn::Parameter& p) const {
   const Tensor own = store_.own_gradient(p);
   if (!own) return 0;
   const std::int64_t one = p.local.rank() == 3 ? p.local.numel() / p.local[0] : p.local.numel();
@@ -123,9 +123,9 @@ void Optimizer::keep_beside(Piece& piece, std::int64_t at, std::int64_t size) co
 }
 
 // What this rank owns; a range of which the host has the state in part is two.
-std::vector<StateLayout::Own> Optimizer::owned_ranges() const {
-  std::vector<StateLayout::Own> all;
-  for (const StateLayout::Own& own : store_.layout().own()) {
+std::vector<nn::StateLayout::Own> Optimizer::owned_ranges() const {
+  std::vector<nn::StateLayout::Own> all;
+  for (const nn::StateLayout::Own& own : store_.layout().own()) {
     const std::int64_t on_host = store_.host_elements() - own.at;
     if (store_.host_elements() == 0 || on_host <= 0 || on_host >= own.size()) {
       all.push_back(own);
@@ -138,7 +138,7 @@ std::vector<StateLayout::Own> Optimizer::owned_ranges() const {
 }
 
 void Optimizer::make_pieces() {
-  const std::vector<StateLayout::Own> all = owned_ranges();
+  const std::vector<nn::StateLayout::Own> all = owned_ranges();
   const StatePlan& state = store_.state();
   const bool everywhere_sharded = state.weights.sharded() && state.gradients.sharded();
   for (std::size_t i = 0; i < all.size();) {
@@ -149,7 +149,7 @@ void Optimizer::make_pieces() {
            (all[next].begin >= store_.layout().fp8_begin()) == in_fp8 &&
            beside_host(all[next].at) == beside_host(all[i].at))
       ++next;
-    const StateLayout::Own &first = all[i], &last = all[next - 1];
+    const nn::StateLayout::Own &first = all[i], &last = all[next - 1];
     Piece piece = piece_at(first.at, first.begin, last.at + last.size() - first.at);
     for (; i < next; ++i) mark(all[i], piece, all[i].at - piece.at);
     pieces_.push_back(std::move(piece));
@@ -159,7 +159,7 @@ void Optimizer::make_pieces() {
 // Of each parameter what this rank owns of it, without the alignment behind it.
 void Optimizer::make_pieces_of_parameters() {
   std::vector<std::int64_t> used(states_.size(), 0);  // of states by rows and columns
-  for (const StateLayout::Own& own : owned_ranges())
+  for (const nn::StateLayout::Own& own : owned_ranges())
     for (const auto& p : store_.all()) {
       const std::int64_t begin = std::max(own.begin, p->offset), end = std::min(own.end, p->offset + p->local.numel());
       if (begin >= end) continue;
@@ -181,7 +181,7 @@ void Optimizer::make_pieces_of_parameters() {
 }
 
 // What a state of one parameter takes among those of others: rows and columns lie close, and elements begin where vectors fit.
-std::int64_t Optimizer::room_of(const OptimizerState& state, const Parameter& p) const {
+std::int64_t Optimizer::room_of(const OptimizerState& state, const nn::Parameter& p) const {
   if (!state.holds(p.spec)) return 0;
   const std::int64_t count = elements_of(state.extent, p.local), unit = plan_.optimizer.alignment();
   return state.extent == StateExtent::element ? (count + unit - 1) / unit * unit : count;
@@ -189,15 +189,15 @@ std::int64_t Optimizer::room_of(const OptimizerState& state, const Parameter& p)
 
 // Of the parameters that a rank owns; where whole ones have owners, of the rank with most, so that all have as much memory.
 std::int64_t Optimizer::most_owned(const OptimizerState& state) const {
-  const StateLayout& layout = store_.layout();
+  const nn::StateLayout& layout = store_.layout();
   if (!store_.state().sharded()) {
     std::int64_t all = 0;
     for (const auto& p : store_.all()) all += room_of(state, *p);
     return all;
   }
   std::map<Axes, std::map<int, std::int64_t>> by_owner;
-  for (const StateLayout::Bucket& bucket : layout.buckets())
-    for (const StateLayout::Part& part : bucket.parts)
+  for (const nn::StateLayout::Bucket& bucket : layout.buckets())
+    for (const nn::StateLayout::Part& part : bucket.parts)
       for (const auto& p : store_.all())
         if (p->offset >= part.begin && p->offset < part.end) by_owner[bucket.data][part.owner] += room_of(state, *p);
   std::int64_t most = 0;
@@ -210,7 +210,7 @@ std::int64_t Optimizer::most_owned(const OptimizerState& state) const {
 }
 
 // Whether this rank counts what it owns of a parameter: of the ranks that own the same, the first does.
-bool Optimizer::counts(const Parameter& p) const {
+bool Optimizer::counts(const nn::Parameter& p) const {
   if (!p.counted) return false;
   constexpr Axes kDense = kDenseAxes - Axes{Axis::pp}, kExperts = kExpertAxes - Axes{Axis::pp};
   Axes copies = !everyone_ ? Axes{Axis::tp} : is_expert(p.spec.role) ? kExperts : kDense;
@@ -222,9 +222,9 @@ bool Optimizer::counts(const Parameter& p) const {
 
 // Which elements of an own part, that begins there in the piece, count in the norm and which are not decayed. The alignment gaps between parameters have zero gradients
 // and weights and so may be part of any range.
-void Optimizer::mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const {
+void Optimizer::mark(const nn::StateLayout::Own& own, Piece& piece, std::int64_t begin) const {
   for (const auto& p : store_.all()) {
-    const StateLayout::Range& all = store_.layout().range(p->index);
+    const nn::StateLayout::Range& all = store_.layout().range(p->index);
     const std::int64_t from = std::max(all.begin, own.begin), to = std::min(all.end, own.end);
     if (from >= to) continue;
     const ops::ElementRange range{begin + from - own.begin, begin + to - own.begin};
@@ -401,4 +401,4 @@ void Optimizer::update_matrices(const std::vector<Tensor>& gradients, const Upda
   Adafactor(device_, plan_, groups_).step(items, {how.lr, how.weight_decay, how.gradient_scale, how.step});
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -10,7 +10,7 @@
 #include "engine/ops/ranges.h"
 #include "engine/train/host_update.h"
 
-namespace mbench {
+namespace mbench::train {
 
 // Megatron's rule: halve after an overflow, double after a run of steps without one.
 class LossScaler {
@@ -32,7 +32,7 @@ class Optimizer {
     float gradient_norm = 0;  // of the whole model, before clipping
     bool skipped = false;     // fp16 overflow: no weight was changed
   };
-  Optimizer(Device& device, const Plan& plan, const ParameterStore& store, const Groups& groups);
+  Optimizer(Device& device, const Plan& plan, const nn::ParameterStore& store, const nn::Groups& groups);
   float loss_scale() const { return scaler_.scale(); }
   Outcome step();
 
@@ -53,7 +53,7 @@ class Optimizer {
     std::int64_t at = 0;                       // where it begins in the tensors of what is owned
     std::vector<ops::ElementRange> counted;    // what this rank counts in the norm
     std::vector<ops::ElementRange> undecayed;  // by weight decay
-    const Parameter* parameter = nullptr;      // the one parameter, if it is of one
+    const nn::Parameter* parameter = nullptr;  // the one parameter, if it is of one
     bool on_host = true;                       // is updated there, where the host updates any
   };
   // How a step updates every piece.
@@ -63,33 +63,33 @@ class Optimizer {
   };
   void allocate_states();
   std::int64_t most_owned(const OptimizerState& state) const;
-  std::int64_t room_of(const OptimizerState& state, const Parameter& p) const;
+  std::int64_t room_of(const OptimizerState& state, const nn::Parameter& p) const;
   void make_pieces();
   void make_pieces_of_parameters();
   // Whether the device has the state of what is owned there, though the host has some too.
   bool beside_host(std::int64_t at) const { return store_.host_elements() > 0 && at >= store_.host_elements(); }
   void keep_beside(Piece& piece, std::int64_t at, std::int64_t size) const;
-  std::vector<StateLayout::Own> owned_ranges() const;
+  std::vector<nn::StateLayout::Own> owned_ranges() const;
   Piece piece_at(std::int64_t at, std::int64_t begin, std::int64_t size) const;
-  bool counts(const Parameter& p) const;
-  void mark(const StateLayout::Own& own, Piece& piece, std::int64_t begin) const;
+  bool counts(const nn::Parameter& p) const;
+  void mark(const nn::StateLayout::Own& own, Piece& piece, std::int64_t begin) const;
   void open_host_update();
   void update_on_host(const std::vector<Tensor>& gradients, const Update& how);  // [piece]
   void sum_squares(const std::vector<Tensor>& gradients);                        // [piece], of the whole model
   bool copies_gradients() const;                                                 // in_f32() comes before an update
   std::vector<Tensor> in_f32(float scale);  // the gradients times that: of each piece
   float learning_rate() const;
-  std::int64_t own_tensors(const Parameter& p) const;
+  std::int64_t own_tensors(const nn::Parameter& p) const;
   void update(const Piece& piece, const Tensor& gradients, const Update& how);
   void update_matrices(const std::vector<Tensor>& gradients, const Update& how);  // [piece]
   void update_by_muon(const std::vector<Tensor>& gradients, const Update& how);   // likewise
 
   Device& device_;
   const Plan& plan_;
-  const ParameterStore& store_;
-  const Groups& groups_;
-  bool everyone_;      // whether any rank may own what no other does: state is sharded, or there are experts
-  Group& norm_group_;  // the ranks that together own every gradient once
+  const nn::ParameterStore& store_;
+  const nn::Groups& groups_;
+  bool everyone_;            // whether any rank may own what no other does: state is sharded, or there are experts
+  comm::Group& norm_group_;  // the ranks that together own every gradient once
   LossScaler scaler_;
   std::vector<Tensor> states_, states_beside_;  // the latter on the device, of what follows the host's part
   Tensor norm_, norm_on_host_;                  // the latter where gradients are there
@@ -100,4 +100,4 @@ class Optimizer {
   std::int64_t steps_taken_ = 0, steps_seen_ = 0;
 };
 
-}  // namespace mbench
+}  // namespace mbench::train

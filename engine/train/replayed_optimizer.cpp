@@ -8,7 +8,7 @@
 #include "engine/ops/run.h"
 #include "engine/train/optimizer.h"
 
-namespace mbench {
+namespace mbench::train {
 
 void Optimizer::prepare() {
   if (!device_.real()) return;
@@ -52,4 +52,4 @@ Optimizer::Outcome Optimizer::settle() {
   return outcome;
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

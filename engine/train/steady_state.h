@@ -5,7 +5,7 @@
 
 #include "engine/device/device.h"
 
-namespace mbench {
+namespace mbench::train {
 
 class SteadyState {
  public:
@@ -38,4 +38,4 @@ class SteadyState {
   int steps_ = 0;
 };
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -10,7 +10,7 @@
 
 #include "engine/base/error.h"
 
-namespace mbench {
+namespace mbench::train {
 namespace {
 
 // llm.c's header: 256 little-endian int32 - magic, version, tokens, zeros.
@@ -128,4 +128,4 @@ std::int64_t TokenFile::operator[](std::int64_t i) const {
   return -1;
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-namespace mbench {
+namespace mbench::train {
 
 // A regular file mapped read-only; it must not shrink while it is. Missing, unreadable, not a regular file or
 // empty is bad_input naming it.
@@ -49,4 +49,4 @@ class TokenFile {
   std::int64_t size_ = 0;
 };
 
-}  // namespace mbench
+}  // namespace mbench::train

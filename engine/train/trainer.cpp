@@ -8,7 +8,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::train {
 namespace {
 
 // The memory of a recorded step is its own even while no tensor holds it.
@@ -22,7 +22,7 @@ class NothingMore final : public AllocationObserver {
 
 }  // namespace
 
-Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data)
+Trainer::Trainer(const Plan& plan, Device& device, comm::World& world, const TokenSource* data)
     : plan_(plan),
       device_(device),
       groups_(device, world, plan.mesh, plan.model.experts > 0, plan.stages_with_words()),
@@ -32,7 +32,7 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
       context_{device, plan, groups_, {}, 0},
       store_(device, plan, groups_),
       splits_backward_(plan.splits_backward()) {
-  Parameter* word = nullptr;
+  nn::Parameter* word = nullptr;
   for (const ChunkPlan& chunk : plan.chunks[stage_]) {
     chunks_.emplace_back(store_, plan, chunk, word);
     if (!word) word = chunks_.back().word();
@@ -61,7 +61,7 @@ Trainer::Trainer(const Plan& plan, Device& device, World& world, const TokenSour
 void Trainer::make_stash() {
   const ExpertRoom& room = plan_.expert_room;
   if (room.stash > 0)
-    context_.stash.make(device_, room, room.waiting[static_cast<std::size_t>(stage_)], stashed_row_bytes(plan_));
+    context_.stash.make(device_, room, room.waiting[static_cast<std::size_t>(stage_)], nn::stashed_row_bytes(plan_));
 }
 
 void Trainer::find_neighbours() {
@@ -158,11 +158,11 @@ void Trainer::weight_gradient(Slot& slot) {
   sync_->end_of_micro_batch();
 }
 
-void Trainer::go_on(const Action& a, Slot& slot, Context::Way way) {
+void Trainer::go_on(const Action& a, Slot& slot, nn::Context::Way way) {
   Allocator& memory = device_.memory();
   if (a.part == 0)
     slot.fiber = std::make_unique<Fiber>([this, a, &slot, way](Fiber&) {
-      if (way == Context::Way::forward)
+      if (way == nn::Context::Way::forward)
         forward(a, slot);
       else
         backward(a, slot);
@@ -170,7 +170,7 @@ void Trainer::go_on(const Action& a, Slot& slot, Context::Way way) {
   const ModelPart before = memory.part();
   memory.part(slot.stopped_in);
   context_.way = way, context_.fiber = slot.fiber.get();
-  context_.later = way == Context::Way::backward && (splits_backward_ || plan_.delay_wgrad) ? &slot.later : nullptr;
+  context_.later = way == nn::Context::Way::backward && (splits_backward_ || plan_.delay_wgrad) ? &slot.later : nullptr;
   const auto leave = [&] {
     context_.fiber = nullptr, context_.later = nullptr;
     slot.stopped_in = memory.part();
@@ -203,7 +203,7 @@ void Trainer::perform(const Action& a) {
       break;
     case Action::Kind::forward:
       if (chunk.pauses > 0)
-        go_on(a, slot, Context::Way::forward);
+        go_on(a, slot, nn::Context::Way::forward);
       else
         forward(a, slot);
       break;
@@ -215,7 +215,7 @@ void Trainer::perform(const Action& a) {
       break;
     case Action::Kind::backward:
       if (chunk.pauses > 0)
-        go_on(a, slot, Context::Way::backward);
+        go_on(a, slot, nn::Context::Way::backward);
       else
         backward(a, slot);
       break;
@@ -239,7 +239,7 @@ float Trainer::mean_loss(std::int64_t depth) {
     for (const float v : values) sum += v;
   }
   double total = 0;
-  for (const double v : gather_all(groups_.all(), sum)) total += v;
+  for (const double v : comm::gather_all(groups_.all(), sum)) total += v;
   return static_cast<float>(total / static_cast<double>(plan_.training.micro_batches * plan_.mesh.size(kBatchAxes)));
 }
 
@@ -253,10 +253,10 @@ std::optional<float> Trainer::auxiliary_loss() {
   float own = 0;
   device_.read(context_.router_losses, std::as_writable_bytes(std::span(&own, 1)));
   double total = 0;
-  for (const double v : gather_all(groups_.all(), static_cast<double>(own))) total += v;
+  for (const double v : comm::gather_all(groups_.all(), static_cast<double>(own))) total += v;
   // Ranks that the sequence is split over have parts of a sum, others of a stage the same.
   const Mesh& mesh = plan_.mesh;
-  const int split = mesh.size(sequence_axes(plan_.hidden.value, mesh));
+  const int split = mesh.size(nn::sequence_axes(plan_.hidden.value, mesh));
   const double same = mesh.size(Axis::tp) * mesh.size(Axis::cp) / split;
   return static_cast<float>(loss +
                             total / same / static_cast<double>(plan_.training.micro_batches * mesh.size(kBatchAxes)));
@@ -302,7 +302,7 @@ void Trainer::pass(const Watcher& before, bool again) {
   }
   if (before) before(nullptr);
   if (plan_.deferred_gemms > 0) {
-    for (const ModelChunk& chunk : chunks_) chunk.make_deferred(context_);
+    for (const model::ModelChunk& chunk : chunks_) chunk.make_deferred(context_);
     if (before) before(nullptr);
   }
   for (const int unit : std::exchange(wait_for_deferred_, {})) sync_->ready(unit, true);
@@ -337,7 +337,7 @@ Optimizer::Outcome Trainer::replay(const Watcher& before) {
 }
 
 void Trainer::after_update() {
-  for (const ModelChunk& chunk : chunks_) chunk.after_step(context_);
+  for (const model::ModelChunk& chunk : chunks_) chunk.after_step(context_);
   store_.scales().end_step(device_, groups_, context_.step, context_.step_on_device);
 }
 
@@ -364,4 +364,4 @@ Trainer::~Trainer() {
   if (guard_) device_.memory().observe(nullptr);
 }
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -17,7 +17,7 @@
 #include "engine/train/inputs.h"
 #include "engine/train/optimizer.h"
 
-namespace mbench {
+namespace mbench::train {
 
 struct StepResult {
   float gradient_norm = 0;  // before clipping
@@ -27,7 +27,7 @@ struct StepResult {
 class Trainer {
  public:
   // `data` may be null on a simulated device.
-  Trainer(const Plan& plan, Device& device, World& world, const TokenSource* data);
+  Trainer(const Plan& plan, Device& device, comm::World& world, const TokenSource* data);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -46,17 +46,17 @@ class Trainer {
 
   // How many captured parts were replayed.
   std::int64_t replayed_parts() const { return context_.graphs.replays(); }
-  const RouterLoad& router_load() const { return context_.router_load; }
-  Group& all_ranks() { return groups_.all(); }
-  const ParameterStore& parameters() const { return store_; }
+  const nn::RouterLoad& router_load() const { return context_.router_load; }
+  comm::Group& all_ranks() { return groups_.all(); }
+  const nn::ParameterStore& parameters() const { return store_; }
 
  private:
   struct Slot {  // one micro batch in one chunk
-    MicroBatch batch;
-    ModelChunk::Saved saved;
-    StashedGroups stashed;   // of what its experts keep, where that is in pages
-    Tensor input, output;    // activations in and out, until consumed or sent
-    Tensor dinput, doutput;  // gradients likewise
+    nn::MicroBatch batch;
+    model::ModelChunk::Saved saved;
+    nn::StashedGroups stashed;  // of what its experts keep, where that is in pages
+    Tensor input, output;       // activations in and out, until consumed or sent
+    Tensor dinput, doutput;     // gradients likewise
     // Gradients of weights that backward leaves, and what is ready with them.
     std::vector<std::function<void()>> later;
     // A forward or a backward that takes turns with another, and the part of the model that it stopped in.
@@ -64,7 +64,7 @@ class Trainer {
     ModelPart stopped_in;
   };
   struct Sending {
-    std::unique_ptr<Pending> pending;
+    std::unique_ptr<comm::Pending> pending;
     Tensor tensor;
   };
   struct Neighbour {  // nobody's at the ends of the model
@@ -78,7 +78,7 @@ class Trainer {
   void backward(const Action& action, Slot& slot);
   void weight_gradient(Slot& slot);
   // From where it stopped to where it stops next.
-  void go_on(const Action& action, Slot& slot, Context::Way way);
+  void go_on(const Action& action, Slot& slot, nn::Context::Way way);
   // To the neighbour's rank, or, where the neighbour is a chunk of this one, to `place` in its slot.
   void send(const Action& action, int to, int tag_chunk, Tensor& tensor);
   void hand_over(const Neighbour& to, int micro, Tensor Slot::*place, Tensor& tensor);
@@ -95,12 +95,12 @@ class Trainer {
 
   const Plan& plan_;
   Device& device_;
-  Groups groups_;
-  Group& pipeline_;
+  nn::Groups groups_;
+  comm::Group& pipeline_;
   int stage_, dp_rank_;
-  Context context_;
-  ParameterStore store_;
-  std::vector<ModelChunk> chunks_;
+  nn::Context context_;
+  nn::ParameterStore store_;
+  std::vector<model::ModelChunk> chunks_;
   std::unique_ptr<GradientSync> sync_;
   std::unique_ptr<Optimizer> optimizer_;
   Tensor losses_;    // [next token and depths, micro batches] f32, written on the last stage
@@ -118,4 +118,4 @@ class Trainer {
   std::unique_ptr<RecordedStep> recorded_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::train

@@ -11,12 +11,11 @@
 #include "formats/table/reading.h"
 #include "formats/table/writing.h"
 
-namespace mbench {
-namespace deepspeed_files {
+namespace mbench::deepspeed_files {
 const EmbeddedFiles& files();
 }
 
-namespace formats {
+namespace mbench::formats {
 namespace {
 
 // "zero_optimization.stage" for an object within; a list is a value.
@@ -78,5 +77,4 @@ ordered_json write_deepspeed(const Point& point) {
   return config;
 }
 
-}  // namespace formats
-}  // namespace mbench
+}  // namespace mbench::formats

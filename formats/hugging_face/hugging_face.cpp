@@ -12,12 +12,11 @@
 #include "formats/table/reading.h"
 #include "formats/table/writing.h"
 
-namespace mbench {
-namespace hugging_face_files {
+namespace mbench::hugging_face_files {
 const EmbeddedFiles& files();
 }
 
-namespace formats {
+namespace mbench::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -150,5 +149,4 @@ ordered_json write_hugging_face(const Point& point) {
        point.model.name, fmt::join(nearest, "; "), near->types.front());
 }
 
-}  // namespace formats
-}  // namespace mbench
+}  // namespace mbench::formats

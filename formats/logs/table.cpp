@@ -8,12 +8,11 @@
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
 
-namespace mbench {
-namespace log_files {
+namespace mbench::log_files {
 const EmbeddedFiles& files();
 }
 
-namespace formats {
+namespace mbench::formats {
 namespace {
 
 using nlohmann::json;
@@ -132,5 +131,4 @@ bool number_behind(std::string_view text, std::string_view label, bool whole, do
   return false;
 }
 
-}  // namespace formats
-}  // namespace mbench
+}  // namespace mbench::formats

@@ -16,12 +16,11 @@
 #include "formats/table/writing.h"
 #include "formats/yaml/yaml.h"
 
-namespace mbench {
-namespace megatron_files {
+namespace mbench::megatron_files {
 const EmbeddedFiles& files();
 }
 
-namespace formats {
+namespace mbench::formats {
 namespace {
 
 // A callable, or a value of an enum, as OmegaConf and Bridge's instantiate() write it.
@@ -150,5 +149,4 @@ std::string write_megatron_bridge(const Point& point) {
   return text;
 }
 
-}  // namespace formats
-}  // namespace mbench
+}  // namespace mbench::formats

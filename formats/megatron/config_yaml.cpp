@@ -13,12 +13,11 @@
 #include "formats/megatron/logged_arguments.h"
 #include "formats/megatron/megatron.h"
 
-namespace mbench {
-namespace megatron_files {
+namespace mbench::megatron_files {
 const EmbeddedFiles& files();
 }
 
-namespace formats {
+namespace mbench::formats {
 namespace {
 
 struct Attributes {
@@ -242,5 +241,4 @@ Imported read_megatron(const Yaml& yaml, const std::string& file, const ImportOp
   return read_megatron_arguments(std::move(arguments), file, options);
 }
 
-}  // namespace formats
-}  // namespace mbench
+}  // namespace mbench::formats

@@ -13,12 +13,11 @@
 #include "formats/table/reading.h"
 #include "formats/table/writing.h"
 
-namespace mbench {
-namespace megatron_files {
+namespace mbench::megatron_files {
 const EmbeddedFiles& files();
 }
 
-namespace formats {
+namespace mbench::formats {
 namespace {
 
 constexpr int kDevicesOfNode = 8;
@@ -136,5 +135,4 @@ std::string write_megatron(const Point& point) {
   return text;
 }
 
-}  // namespace formats
-}  // namespace mbench
+}  // namespace mbench::formats

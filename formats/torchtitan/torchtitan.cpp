@@ -12,12 +12,11 @@
 #include "formats/table/reading.h"
 #include "formats/table/writing.h"
 
-namespace mbench {
-namespace torchtitan_files {
+namespace mbench::torchtitan_files {
 const EmbeddedFiles& files();
 }
 
-namespace formats {
+namespace mbench::formats {
 namespace {
 
 constexpr std::size_t kMostTomlBytes = std::size_t{4} << 20;
@@ -130,5 +129,4 @@ std::string write_torchtitan(const Point& point) {
   return text;
 }
 
-}  // namespace formats
-}  // namespace mbench
+}  // namespace mbench::formats

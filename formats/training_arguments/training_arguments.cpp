@@ -8,12 +8,11 @@
 #include "formats/deepspeed/deepspeed.h"
 #include "formats/table/reading.h"
 
-namespace mbench {
-namespace training_argument_files {
+namespace mbench::training_argument_files {
 const EmbeddedFiles& files();
 }
 
-namespace formats {
+namespace mbench::formats {
 namespace {
 
 namespace fs = std::filesystem;
@@ -108,5 +107,4 @@ Imported read_training_arguments(const ordered_json& object, const std::map<std:
   return imported;
 }
 
-}  // namespace formats
-}  // namespace mbench
+}  // namespace mbench::formats

@@ -39,16 +39,16 @@ std::string first_complaint(const std::string& text) {
 }
 
 Ran run_gnuplot(const std::string& program, const std::string& script, const std::string& folder,
-                Interrupt* interrupt = nullptr) {
-  ProcessRequest request;
+                process::Interrupt* interrupt = nullptr) {
+  process::ProcessRequest request;
   request.argv = {program, "-d", "-"};  // without start-up files, the script from stdin
   request.input = script;
   request.folder = folder;
   request.timeout_s = kTimeoutSeconds;
   request.keep_output = true;
   request.interrupt = interrupt;
-  ProcessEnd end = run_process(request);
-  using How = ProcessEnd::How;
+  process::ProcessEnd end = process::run_process(request);
+  using How = process::ProcessEnd::How;
   if (end.how == How::not_started && end.code == ENOENT)
     return {"", fmt::format("No plots: there is no {} on this machine; install it (Debian and Ubuntu: apt "
                             "install gnuplot-nox) and draw again.",
@@ -80,7 +80,7 @@ std::vector<std::string> split_documents(std::string_view text) {
 }
 
 Drawing draw(const std::vector<Plot>& plots, PlotTarget target, const std::string& program,
-             Interrupt* interrupt = nullptr) {
+             process::Interrupt* interrupt = nullptr) {
   Drawing drawing;
   if (plots.empty()) return drawing;
   std::string script;
@@ -132,7 +132,7 @@ bool is_whole_png(const fs::path& file) {
 }  // namespace
 
 PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program,
-                      Interrupt* interrupt) {
+                      process::Interrupt* interrupt) {
   PlotFiles files;
   if (plots.empty()) return files;
   std::error_code error;

@@ -6,7 +6,7 @@
 
 #include "reports/plots/plot.h"
 
-namespace mbench {
+namespace mbench::process {
 class Interrupt;
 }
 
@@ -27,7 +27,7 @@ struct PlotFiles {
 
 // Makes the folder if it is not there. Throws bad_input if it cannot be written. An interrupt ends the drawing.
 PlotFiles write_plots(const std::vector<Plot>& plots, const std::string& folder, const std::string& program = "gnuplot",
-                      Interrupt* interrupt = nullptr);
+                      process::Interrupt* interrupt = nullptr);
 
 // Draws one plot into a file whose ending names the kind: svg, png or pdf. Throws bad_input at `where` for another ending and if it
 // could not be drawn.

@@ -32,7 +32,7 @@ TimelinePlot read_timeline(const std::string& path) {
 }
 
 std::string plots_next_to(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
-                          Interrupt* interrupt) {
+                          process::Interrupt* interrupt) {
   BuiltPlots built = report_plots(file, {});
   std::string left_out;
   if (built.plots.size() > kMostPlots) {

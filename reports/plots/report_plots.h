@@ -7,7 +7,7 @@
 #include "reports/plots/timeline.h"
 #include "reports/tables/report.h"
 
-namespace mbench {
+namespace mbench::process {
 class Interrupt;
 }
 
@@ -20,6 +20,6 @@ TimelinePlot read_timeline(const std::string& path);
 // The plots of a sweep, drawn into the folder "plots" next to its tables, and the lines of markdown that show them there. At most the
 // first hundred. Empty if there are none; `notes` says why something is missing or left out. An interrupt ends the drawing.
 std::string plots_next_to(const std::string& folder, const ResultFile& file, std::vector<std::string>& notes,
-                          Interrupt* interrupt = nullptr);
+                          process::Interrupt* interrupt = nullptr);
 
 }  // namespace mbench::reports

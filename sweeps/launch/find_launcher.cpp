@@ -32,7 +32,7 @@ struct Answer {
 };
 Answer ask(const std::vector<std::string>& argv) {
   Answer answer;
-  ProcessRequest request;
+  process::ProcessRequest request;
   request.argv = {"/bin/sh", "-c", "exec \"$@\" 2>&1", "sh"};
   request.argv.insert(request.argv.end(), argv.begin(), argv.end());
   request.timeout_s = 20;
@@ -40,8 +40,8 @@ Answer ask(const std::vector<std::string>& argv) {
     answer.text += std::string(line) + "\n";
     return true;
   };
-  const ProcessEnd end = run_process(request);
-  answer.ok = end.how == ProcessEnd::How::exited && end.code == 0;
+  const process::ProcessEnd end = process::run_process(request);
+  answer.ok = end.how == process::ProcessEnd::How::exited && end.code == 0;
   return answer;
 }
 

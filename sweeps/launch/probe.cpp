@@ -27,7 +27,7 @@ ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, 
                           double patience_s) {
   const Command command = command_on_nodes(launcher, {program, "hosts", "--json", "--on", device});
   std::optional<ReportedHosts> reported;
-  ProcessRequest request;
+  process::ProcessRequest request;
   request.argv = command.argv;
   request.env = command.env;
   request.timeout_s = patience_s;
@@ -37,8 +37,8 @@ ReportedHosts probe_hosts(const Launcher& launcher, const std::string& program, 
     if (taken) reported = std::move(hosts);
     return taken;
   };
-  const ProcessEnd end = run_process(request);
-  if (reported && end.how == ProcessEnd::How::exited && end.code == 0) {
+  const process::ProcessEnd end = process::run_process(request);
+  if (reported && end.how == process::ProcessEnd::How::exited && end.code == 0) {
     std::size_t ranks = 0;
     for (const Host& host : reported->hosts) ranks += host.ranks.size();
     if (ranks == static_cast<std::size_t>(launcher.nodes)) return *reported;

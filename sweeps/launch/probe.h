@@ -9,7 +9,7 @@
 #include "engine/point/hosts.h"
 #include "sweeps/launch/launcher.h"
 
-namespace mbench {
+namespace mbench::process {
 class Interrupt;
 }
 

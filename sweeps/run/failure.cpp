@@ -187,19 +187,19 @@ bool names_lost_host(const std::string& line) {
   return mentions(line, kHostLost);
 }
 
-Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress, double timeout_s,
-                        const std::vector<Host>& hosts) {
+Failure explain_failure(const process::ProcessEnd& end, const Launcher& launcher, const std::string& progress,
+                        double timeout_s, const std::vector<Host>& hosts) {
   const std::string reached = progress.empty() ? "before its first sign of life" : "after " + progress;
   switch (end.how) {
-    case ProcessEnd::How::not_started:
+    case process::ProcessEnd::How::not_started:
       return {Outcome::launch_failed,
               fmt::format("{} could not be started: {}", launcher.program.empty() ? "the program" : launcher.program,
                           std::strerror(end.code))};
-    case ProcessEnd::How::timed_out:
+    case process::ProcessEnd::How::timed_out:
       return {
           Outcome::timeout,
           with_words(fmt::format("killed by the time-out of {}, {}", format_duration(timeout_s), reached), end.tail)};
-    case ProcessEnd::How::given_up: {
+    case process::ProcessEnd::How::given_up: {
       // What the launcher has said of the host tells more than its silence.
       const auto lost = std::find_if(end.tail.begin(), end.tail.end(),
                                      [](const std::string& line) { return mentions(line, kHostLost); });
@@ -209,10 +209,10 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
       const Outcome outcome = mentions(end.why, kNotLaunched) ? Outcome::launch_failed : Outcome::timeout;
       return {outcome, progress.empty() && reported.empty() ? with_words(why, end.tail) : why};
     }
-    case ProcessEnd::How::interrupted:
+    case process::ProcessEnd::How::interrupted:
       return {Outcome::crashed, "interrupted"};
-    case ProcessEnd::How::signalled:
-    case ProcessEnd::How::exited:
+    case process::ProcessEnd::How::signalled:
+    case process::ProcessEnd::How::exited:
       break;
   }
   if (progress.empty()) {
@@ -243,7 +243,7 @@ Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const s
   if (how.empty())
     for (const std::string& line : end.tail)
       if (how.empty() && mentions(line, kHostLost)) how = "a host was lost: " + printable(line);
-  const bool signalled = end.how == ProcessEnd::How::signalled;
+  const bool signalled = end.how == process::ProcessEnd::How::signalled;
   if (how.empty() && signalled) how = signal_text(end.code);
   // The ranks may die by a signal and a shell between them and the launcher may say it as a code above 128.
   if (how.empty() && end.code > 128 && end.code < 128 + 65) how = signal_text(end.code - 128);

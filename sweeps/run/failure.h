@@ -17,8 +17,8 @@ struct Failure {
 
 // `progress`: what the ranks last reported ("iteration 3 of 10"); empty if they never did. `hosts`: the ranks' hosts, if they reported
 // them. A rank that is named then comes with its host.
-Failure explain_failure(const ProcessEnd& end, const Launcher& launcher, const std::string& progress, double timeout_s,
-                        const std::vector<Host>& hosts = {});
+Failure explain_failure(const process::ProcessEnd& end, const Launcher& launcher, const std::string& progress,
+                        double timeout_s, const std::vector<Host>& hosts = {});
 
 // Whether the line, of ssh or a launcher, says that a host cannot be reached or was lost.
 bool names_lost_host(const std::string& line);

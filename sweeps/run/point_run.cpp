@@ -258,7 +258,7 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   fs::remove(result_path, ignored);  // of an earlier attempt
 
   Reported reported(run);
-  ProcessRequest request;
+  process::ProcessRequest request;
   request.argv = command.argv;
   request.env = command.env;
   if (run.session) request.env.merge(session_variables(run.session->path(), p.point.env));
@@ -268,22 +268,23 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   request.on_line = [&](std::string_view line) { return reported.take(line); };
   request.on_error_line = [&](std::string_view line) { return reported.take_error(line); };
   request.give_up = [&] { return reported.give_up(); };
-  const ProcessEnd end = run_process(request);
+  const process::ProcessEnd end = process::run_process(request);
   if (run.session) run.session->clear();
   std::string trouble;
   std::optional<PointResult> result = read_result(result_path, trouble);
   const bool unwritten = !reported.unwritten().empty();
   if (reported.record()) result = reported.record()->result;
   // A batch system tells the ranks to end when it tells this program: what its end makes of them is no crash.
-  const bool cut_off = end.how == ProcessEnd::How::signalled || (end.how == ProcessEnd::How::exited && end.code != 0);
+  const bool cut_off =
+      end.how == process::ProcessEnd::How::signalled || (end.how == process::ProcessEnd::How::exited && end.code != 0);
   const bool interrupted =
-      end.how == ProcessEnd::How::interrupted || (cut_off && run.interrupt && run.interrupt->pending());
+      end.how == process::ProcessEnd::How::interrupted || (cut_off && run.interrupt && run.interrupt->pending());
   if (interrupted && (!result || !is_done(result->outcome))) {
     result = reported.interrupted(p.point);
     if (!result) return {};
   }
   constexpr int kSaidSo = 3;  // how `mbench run` ends after it has said what it could not write
-  const bool exited = end.how == ProcessEnd::How::exited;
+  const bool exited = end.how == process::ProcessEnd::How::exited;
   const bool clean = interrupted || (exited && (end.code == 0 || (unwritten && end.code == kSaidSo)));
   if (!result || (!clean && result->outcome == Outcome::ok)) {
     // A run that wrote "ok" and then failed to end is no success: its other ranks may never have got that
@@ -293,8 +294,9 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
     result = not_run(p.point, failure.outcome, failure.reason);
     if (had_result) result->reason += "; its result was written, but it did not end well";
     add_reason(*result, trouble);
-    if (reported.reached().empty() && (end.how == ProcessEnd::How::exited || end.how == ProcessEnd::How::not_started))
-      add_reason(*result, early_end(p.point, end.tail.empty() && end.how == ProcessEnd::How::exited));
+    if (reported.reached().empty() &&
+        (end.how == process::ProcessEnd::How::exited || end.how == process::ProcessEnd::How::not_started))
+      add_reason(*result, early_end(p.point, end.tail.empty() && end.how == process::ProcessEnd::How::exited));
   }
   reported.add_partial(*result);
   if (reported.where() && result->hosts.empty()) {
@@ -308,7 +310,8 @@ PointEnd run_point(const SpecPoint& p, const PointRun& run) {
   add_reason(*result, end.trouble);
   PointEnd done{std::move(result), unwritten, reported.where(), {}};
   if (is_failure(done.result->outcome)) {
-    done.lost_hosts = end.how == ProcessEnd::How::given_up ? reported.watch().lost_hosts() : std::vector<std::string>();
+    done.lost_hosts =
+        end.how == process::ProcessEnd::How::given_up ? reported.watch().lost_hosts() : std::vector<std::string>();
     for (const std::string& line : end.tail)
       if (names_lost_host(line)) done.lost_hosts.push_back(line);
   }

@@ -62,7 +62,7 @@ struct PointRun {
   std::optional<TakeTurns> turns;   // with another sweep
   double collective_timeout_s = 0;  // 0: 300, or half of the time-out where that is less
   std::string trace;                // file of the timeline; empty: none
-  Interrupt* interrupt = nullptr;
+  process::Interrupt* interrupt = nullptr;
   std::function<void(const ProgressMessage&)> on_progress;
   std::function<void(const SoakWindow&)> on_window;
   // Some ten times a second: of each rank the seconds since its last sign of life.

@@ -283,13 +283,13 @@ class Sweep {
   const RunnerOptions& options_;
   Launcher launcher_;              // with the hosts that still answer
   std::vector<std::string> lost_;  // those that do not
-  std::optional<Interrupt> own_interrupt_;
-  Interrupt& interrupt_;
+  std::optional<process::Interrupt> own_interrupt_;
+  process::Interrupt& interrupt_;
   ProgressLine progress_;
   ResultStore store_;
   MetricsFile metrics_;
   bool metrics_failed_ = false;
-  std::optional<Turns> turns_;
+  std::optional<process::Turns> turns_;
   std::optional<SessionFolder> session_;  // from the first point that is started on
   TimeLeft time_left_;
   std::vector<const SpecPoint*> todo_;

@@ -13,7 +13,7 @@
 #include "sweeps/run/take_turns.h"
 #include "sweeps/spec/spec.h"
 
-namespace mbench {
+namespace mbench::process {
 class Interrupt;
 }
 
@@ -38,9 +38,9 @@ struct RunnerOptions {
   std::function<PointResult(const Point&)> simulate;            // for points of a simulated machine: no process
   std::function<std::string(const ResultFile&)> render_tables;  // results.md, and the tables at the end
   std::function<std::string(const Point&)> trace;               // file of the point's timeline; unset or empty: none
-  Interrupt* interrupt = nullptr;    // whose signals end the sweep early; one of its own if null
-  std::ostream* progress = nullptr;  // stderr
-  std::ostream* tables = nullptr;    // stdout
+  process::Interrupt* interrupt = nullptr;  // whose signals end the sweep early; one of its own if null
+  std::ostream* progress = nullptr;         // stderr
+  std::ostream* tables = nullptr;           // stdout
 };
 
 struct SweepEnd {

@@ -16,6 +16,7 @@
 #include "test/support/temporary_folder.h"
 
 using namespace mbench;
+using namespace mbench::process;
 using namespace mbench::reports;
 namespace fs = std::filesystem;
 

@@ -12,6 +12,8 @@
 #include "test/cli/room.h"
 
 using namespace mbench;
+using namespace mbench::process;
+using namespace mbench::sim;
 using namespace mbench::test;
 using Catch::Contains;
 namespace fs = std::filesystem;

@@ -31,7 +31,7 @@ inline void hold(const Room& room, const std::vector<Fault>& faults) {
     CHECK(run.err.size() < 20000);
     for (const std::string control : {"\x1b", "\xC2\x9B"})
       CHECK((run.out + run.err).find(control) == std::string::npos);
-    CHECK(live_descendants(0).empty());
+    CHECK(process::live_descendants(0).empty());
   }
 }
 

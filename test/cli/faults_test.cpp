@@ -10,6 +10,7 @@
 #include "test/support/sanitizer.h"
 
 using namespace mbench;
+using namespace mbench::process;
 using namespace mbench::test;
 using Catch::Contains;
 namespace fs = std::filesystem;

@@ -7,6 +7,7 @@
 #include "test/cli/long_sweep.h"
 
 using namespace mbench;
+using namespace mbench::process;
 using namespace mbench::test;
 using Catch::Contains;
 

@@ -5,6 +5,7 @@
 #include "test/cli/room.h"
 
 using namespace mbench;
+using namespace mbench::process;
 using namespace mbench::test;
 using Catch::Contains;
 

@@ -15,6 +15,7 @@
 
 using Catch::Contains;
 using namespace mbench;
+using namespace mbench::sim;
 using namespace mbench::explain;
 
 namespace {

@@ -9,5 +9,5 @@ void mbench::fuzz::read(const std::string& text) {
   Point p = point_from_json(parse_json(text, "p.json"), "p.json: $");
   if (p.world() > 64 || p.micro_batches() > 64 || p.model.layers > 16 || p.seq * p.micro_batch > 4096) return;
   const Plan plan = strategies::make_plan(p);
-  forecast_memory(plan, std::size_t{256} << 20);
+  sim::forecast_memory(plan, std::size_t{256} << 20);
 }

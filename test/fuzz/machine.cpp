@@ -11,7 +11,7 @@ void mbench::fuzz::read(const std::string& text) {
     framework_from_json(json, "m.json");
     return;
   }
-  const Machine m = machine_from_json(json, "m.json");
+  const sim::Machine m = sim::machine_from_json(json, "m.json");
   require(m.usable_memory() > 0 && m.node.devices > 0, "a machine that reads has memory and devices");
   for (int ranks = 1; ranks <= m.node.devices; ++ranks) require(m.link(ranks).bandwidth > 0, "links of all devices");
 }

@@ -2,6 +2,7 @@
 #include "test/gpu/twin.h"
 
 using namespace mbench;
+using namespace mbench::platform;
 using namespace mbench::test;
 
 namespace {

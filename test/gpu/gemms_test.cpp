@@ -4,6 +4,7 @@
 #include "test/gpu/twin.h"
 
 using namespace mbench;
+using namespace mbench::platform;
 using namespace mbench::test;
 using ops::Matmul;
 using ops::Matrix;

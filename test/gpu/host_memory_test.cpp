@@ -9,6 +9,8 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::platform;
+using namespace mbench::train;
 
 namespace {
 

@@ -4,6 +4,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::platform;
 
 TEST_CASE("memory grows, runs out with a message, and can be read back") {
   const auto gpu = open_device("cuda", std::size_t{96} << 20);  // of which cuBLASLt's workspace has 32 MiB

@@ -14,6 +14,8 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::comm;
+using namespace mbench::platform;
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include "test/gpu/twin.h"
 
 using namespace mbench;
+using namespace mbench::platform;
 using namespace mbench::test;
 using ops::Fp8Blocks;
 

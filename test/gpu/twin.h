@@ -49,7 +49,7 @@ using Work = std::function<void(Tensors&, Device&)>;
 
 class Twin {
  public:
-  Twin() : cpu_(open_device("cpu", 0)), gpu_(open_device("cuda", 0)) {}
+  Twin() : cpu_(platform::open_device("cpu", 0)), gpu_(platform::open_device("cuda", 0)) {}
 
   Device& gpu() { return *gpu_; }
   void compare(const std::string& label, const Work& work, double looser = 1, const Tensors::Placing& placing = {}) {

@@ -14,6 +14,8 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::platform;
+using namespace mbench::sim;
 using namespace mbench::health;
 using Catch::Contains;
 
@@ -28,7 +30,7 @@ std::vector<int> first(int ranks) {
 // Wrong elements on all ranks.
 std::int64_t wrong_on(int ranks, const Collective& collective) {
   std::atomic<std::int64_t> wrong = 0;
-  run_replicas(ranks, [&](World& world) {
+  run_replicas(ranks, [&](comm::World& world) {
     const auto device = open_device("cpu", 0);
     const auto group = world.group(*device, "all", first(ranks));
     const Buffers buffers = make_buffers(*device, 210 * ranks, DType::f32, ranks);
@@ -89,7 +91,7 @@ TEST_CASE("check: bandwidths are counted as nccl-tests does") {
 TEST_CASE("check: what is measured has a figure of every rank and every group") {
   std::vector<Figure> figures;
   std::mutex mutex;
-  run_replicas(4, [&](World& world) {
+  run_replicas(4, [&](comm::World& world) {
     const auto device = open_device("cpu", 0);
     MeasureOptions options;
     options.seconds = 0;
@@ -115,7 +117,7 @@ TEST_CASE("check: what is measured has a figure of every rank and every group") 
 }
 
 TEST_CASE("check: an FP64 GEMM that is wrong is seen in every element") {
-  run_replicas(1, [&](World& world) {
+  run_replicas(1, [&](comm::World& world) {
     const auto device = open_device("cpu", 0);
     MeasureOptions options;
     options.seconds = 0;

@@ -8,6 +8,8 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::comm;
+using namespace mbench::platform;
 using namespace mbench::health;
 using Catch::Contains;
 

@@ -63,8 +63,8 @@ void append(std::vector<T>& all, const std::vector<T>& more) {
 }
 
 // Groups of every size, each once of neighbours and once of ranks far apart; that of all ranks first.
-std::vector<std::unique_ptr<Group>> groups_of(World& world, Device& device) {
-  std::vector<std::unique_ptr<Group>> groups;
+std::vector<std::unique_ptr<comm::Group>> groups_of(comm::World& world, Device& device) {
+  std::vector<std::unique_ptr<comm::Group>> groups;
   for (int size = world.size(); size >= 1; size /= 2)
     for (const bool near : {true, false}) {
       const int count = world.size() / size;
@@ -80,9 +80,9 @@ std::vector<std::unique_ptr<Group>> groups_of(World& world, Device& device) {
 // What the ranks of a group say to each other in all_gather and reduce_scatter: small whole numbers, whose
 // sums are exact.
 template <class T>
-void check_gather_and_scatter(Device& device, Group& group, bool start) {
+void check_gather_and_scatter(Device& device, comm::Group& group, bool start) {
   const int n = group.size(), me = group.rank();
-  const auto done = [&](std::unique_ptr<Pending> pending) { pending->wait(); };
+  const auto done = [&](std::unique_ptr<comm::Pending> pending) { pending->wait(); };
   constexpr std::int64_t rows = 2;
   const DType dtype = dtype_of<T>;
 
@@ -115,7 +115,7 @@ void check_gather_and_scatter(Device& device, Group& group, bool start) {
   CHECK(same(get<T>(device, own), sum));
 }
 
-void check_reductions(Device& device, Group& group) {
+void check_reductions(Device& device, comm::Group& group) {
   const int n = group.size(), me = group.rank();
   const Tensor x = empty(device, 1);
   const auto all = [](float v) { return std::vector<float>(kColumns, v); };
@@ -137,7 +137,7 @@ void check_reductions(Device& device, Group& group) {
         std::vector<float>(static_cast<std::size_t>(n * kColumns), static_cast<float>(n * (n + 1) / 2)));
   for (const bool start : {false, true}) {
     put(device, x, all(static_cast<float>(me + 1)));
-    const comm::AllReduce largest{x, ReduceOp::max};
+    const comm::AllReduce largest{x, comm::ReduceOp::max};
     start ? group.start(largest)->wait() : group.run(largest);
     CHECK(get<float>(device, x) == all(static_cast<float>(n)));
   }
@@ -167,7 +167,7 @@ struct Exchange {
   std::vector<float> in, out;
 };
 
-Exchange uneven_exchange(const Group& group, int kind) {
+Exchange uneven_exchange(const comm::Group& group, int kind) {
   Exchange e;
   const int me = group.rank();
   for (int r = 0; r < group.size(); ++r) {
@@ -184,7 +184,7 @@ std::int64_t total(const std::vector<std::int64_t>& rows) {
 }
 
 template <class T>
-void check_equal_parts(Device& device, Group& group) {
+void check_equal_parts(Device& device, comm::Group& group) {
   const int n = group.size(), me = group.rank();
   constexpr std::int64_t rows = 2;
   std::vector<T> said, heard;
@@ -206,11 +206,11 @@ void check_equal_parts(Device& device, Group& group) {
 
 // Each hears its neighbour, and two shifts may be on their way at once.
 template <class T>
-void check_shifts(Device& device, Group& group) {
+void check_shifts(Device& device, comm::Group& group) {
   const int n = group.size(), me = group.rank(), before = (me + n - 1) % n, after = (me + 1) % n;
   constexpr std::int64_t rows = 5;
   Tensor in[2], out[2];
-  std::unique_ptr<Pending> pending[2];
+  std::unique_ptr<comm::Pending> pending[2];
   const double charged = sum_of(device.meter().communication_bytes);
   for (int i = 0; i < 2; ++i) {
     in[i] = empty(device, rows + i, dtype_of<T>), out[i] = empty(device, rows + i, dtype_of<T>);
@@ -234,7 +234,7 @@ bool charged_none(const Meter& before, const Meter& now) {
 
 }  // namespace
 
-void check_collectives(World& world, Device& device) {
+void check_collectives(comm::World& world, Device& device) {
   for (const auto& group : groups_of(world, device)) {
     INFO(group->name() << ", rank " << group->rank());
     const Meter before = device.meter();
@@ -251,7 +251,7 @@ void check_collectives(World& world, Device& device) {
   }
 }
 
-void check_all_to_all(World& world, Device& device) {
+void check_all_to_all(comm::World& world, Device& device) {
   const auto groups = groups_of(world, device);
   for (const auto& group : groups) {
     INFO(group->name() << ", rank " << group->rank());
@@ -286,7 +286,7 @@ void check_all_to_all(World& world, Device& device) {
   struct UnderWay {
     Exchange e;
     Tensor in, out;
-    std::unique_ptr<Pending> pending;
+    std::unique_ptr<comm::Pending> pending;
   };
   std::vector<UnderWay> under_way;
   for (int kind = 0; kind < 3; ++kind)
@@ -303,7 +303,7 @@ void check_all_to_all(World& world, Device& device) {
   }
 }
 
-void check_messages(World& world, Device& device) {
+void check_messages(comm::World& world, Device& device) {
   const auto groups = groups_of(world, device);
   for (const bool receive_first : {true, false})
     for (const auto& group : groups) {
@@ -314,7 +314,7 @@ void check_messages(World& world, Device& device) {
       const int n = group->size(), me = group->rank(), next = (me + 1) % n, before = (me + n - 1) % n;
       constexpr int tags[] = {4, 5, 4};
       Tensor out[3], in[3];
-      std::unique_ptr<Pending> sends[3], receives[3];
+      std::unique_ptr<comm::Pending> sends[3], receives[3];
       for (int i = 0; i < 3; ++i) {
         out[i] = empty(device, i + 1), in[i] = empty(device, i + 1);
         put(device, out[i], rows_of<float>(me, i, i + 1));
@@ -340,7 +340,7 @@ void check_messages(World& world, Device& device) {
     }
 }
 
-void check_host_values(World& world, Device& device) {
+void check_host_values(comm::World& world, Device& device) {
   struct Figures {
     double seconds;
     std::int32_t rank;
@@ -352,14 +352,14 @@ void check_host_values(World& world, Device& device) {
     CHECK(group->host_max(-me) == 0);
     CHECK(group->host_max(me) == n - 1);
 
-    const std::vector<Figures> all = gather_all(*group, Figures{0.5 * me, me, me % 2 == 1});
+    const std::vector<Figures> all = comm::gather_all(*group, Figures{0.5 * me, me, me % 2 == 1});
     REQUIRE(all.size() == static_cast<std::size_t>(n));
     for (int r = 0; r < n; ++r) {
       const Figures& f = all[static_cast<std::size_t>(r)];
       CHECK((f.seconds == 0.5 * r && f.rank == r && f.odd == (r % 2 == 1)));
     }
     const auto lists =
-        gather_all(*group, std::vector<double>(static_cast<std::size_t>((me + n - 1) % n), me));  // one empty
+        comm::gather_all(*group, std::vector<double>(static_cast<std::size_t>((me + n - 1) % n), me));  // one empty
     for (int r = 0; r < n; ++r)
       CHECK(lists.at(static_cast<std::size_t>(r)) == std::vector<double>(static_cast<std::size_t>((r + n - 1) % n), r));
 
@@ -368,14 +368,14 @@ void check_host_values(World& world, Device& device) {
       return r == n - 1 ? std::string(std::size_t{5} << 20, 'x') + "end" : std::string();
     };
     for (const int to : {0, n - 1}) {
-      const std::vector<std::string> texts = gather_text(*group, text_of(me), to);
+      const std::vector<std::string> texts = comm::gather_text(*group, text_of(me), to);
       CHECK(texts.size() == static_cast<std::size_t>(me == to ? n : 0));
       for (std::size_t r = 0; r < texts.size(); ++r) CHECK((texts[r] == text_of(static_cast<int>(r))));
     }
   }
 }
 
-void check_refusals(World& world, Device& device) {
+void check_refusals(comm::World& world, Device& device) {
   for (const auto& group : groups_of(world, device)) {
     INFO(group->name());
     const auto n = static_cast<std::size_t>(group->size());

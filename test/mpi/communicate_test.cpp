@@ -8,6 +8,8 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::comm;
+using namespace mbench::nn;
 
 namespace {
 

@@ -78,7 +78,7 @@ class Expectations {
 
  private:
   std::size_t rank_ = static_cast<std::size_t>(rank_of_job());
-  Machine machine_ = find_machine("H100-SXM5-80GB", "test");
+  sim::Machine machine_ = sim::find_machine("H100-SXM5-80GB", "test");
   std::map<std::string, std::size_t> numbers_;
   std::vector<Trained> serial_;
   std::vector<Point> points_;

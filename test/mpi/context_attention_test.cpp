@@ -11,6 +11,9 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::comm;
+using namespace mbench::nn;
+using namespace mbench::sim;
 
 namespace {
 

@@ -25,6 +25,7 @@
 #include "test/mpi/random_layouts.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using namespace mbench::test;
 
 namespace {

@@ -29,18 +29,18 @@ inline void meet_asleep() {
 // empty one.
 inline PointResult run_layout(const Point& point, const Plan& plan) {
   meet_asleep();
-  MpiWorld world(static_cast<int>(processes_of(point)));
+  comm::MpiWorld world(static_cast<int>(processes_of(point)));
   if (!world.member()) return {};
   if (plan.single_process) {
     PointResult result;
-    run_replicas(static_cast<int>(point.world()), [&](World& threads) {
-      const auto device = open_device("cpu", 0);
+    platform::run_replicas(static_cast<int>(point.world()), [&](comm::World& threads) {
+      const auto device = platform::open_device("cpu", 0);
       const PointResult mine = run_point(point, plan, *device, threads, {});
       if (threads.rank() == 0) result = mine;
     });
     return result;
   }
-  const auto device = open_device("cpu", 0);
+  const auto device = platform::open_device("cpu", 0);
   return run_point(point, plan, *device, world, {});
 }
 

@@ -14,6 +14,7 @@
 #include "test/mpi/layouts.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using namespace mbench::test;
 
 namespace {

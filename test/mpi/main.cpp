@@ -54,7 +54,7 @@ CATCH_REGISTER_LISTENER(EndOfAll)
 }  // namespace
 
 int main(int argc, char** argv) {
-  mbench::MpiSession session;
+  mbench::comm::MpiSession session;
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank != 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;

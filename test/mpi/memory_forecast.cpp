@@ -17,7 +17,7 @@ namespace {
 
 // The ranks that stand for all others in a simulation. Others of their class may own other parts of sharded state, and then sum other
 // gradients of norms over tp. Where every op was run it is the first of each stage.
-std::vector<int> simulated_ranks(const Plan& plan, const Machine& machine, const Simulation& simulation) {
+std::vector<int> simulated_ranks(const Plan& plan, const sim::Machine& machine, const sim::Simulation& simulation) {
   std::vector<int> ranks;
   if (!simulation.compute_by_stage.empty()) {
     for (const auto& each : sim::rank_classes(plan, machine.node.devices).classes) ranks.push_back(each.rank);
@@ -36,17 +36,17 @@ bool sizes_follow_data(const Point& p) {
   return strategies::reads_rows(p) && p.ep > 1 && !room_for_all;
 }
 
-LayoutForecast forecast_layout(Point point, const Machine& machine, const std::string& framework_name) {
+LayoutForecast forecast_layout(Point point, const sim::Machine& machine, const std::string& framework_name) {
   Framework framework = find_framework(framework_name, "test");
   framework.memory.caching = false;  // of the allocator that the ranks have
   const Plan plan = plan_on(framework, point);
-  const std::uint64_t libraries = library_memory(plan);
+  const std::uint64_t libraries = sim::library_memory(plan);
   sim::Recordings recordings;
-  SimulateOptions options;
+  sim::SimulateOptions options;
   options.recordings = &recordings;
   const int world = plan.mesh.world();
-  const Simulation s = simulate_point(point, plan, machine, world, options);
-  const MemoryForecast f = forecast_memory(plan);
+  const sim::Simulation s = sim::simulate_point(point, plan, machine, world, options);
+  const sim::MemoryForecast f = sim::forecast_memory(plan);
   LayoutForecast out;
   const bool state_on_host = point.offload != Offload::none, activations_on_host = point.offload_activations.any();
   for (int rank = 0; rank < world; ++rank) {
@@ -66,7 +66,7 @@ LayoutForecast forecast_layout(Point point, const Machine& machine, const std::s
                           (point.zero == Zero::oss || point.zero == Zero::oss_sdp);
     out.stands_for.push_back(!own_sums || rank % (world / plan.mesh.size(Axis::pp)) == 0);
   }
-  out.outlined = outline_point(point, plan, machine, world, &recordings).peak.total - libraries;
+  out.outlined = sim::outline_point(point, plan, machine, world, &recordings).peak.total - libraries;
   if (!(strategies::reads_rows(point) && point.ep > 1) && s.result.communication_mib)
     out.sent = s.result.communication_mib->mib, out.senders = simulated_ranks(plan, machine, s);
   // A stage whose only layer is before the head has no activations to move.

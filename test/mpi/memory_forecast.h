@@ -23,7 +23,7 @@ struct LayoutForecast {
 // pages not all may fit.
 bool sizes_follow_data(const Point& point);
 
-LayoutForecast forecast_layout(Point point, const Machine& machine, const std::string& framework_name);
+LayoutForecast forecast_layout(Point point, const sim::Machine& machine, const std::string& framework_name);
 
 // Where they differ, a line each; empty if nowhere.
 std::string wrong_memory(const LayoutForecast& forecast, const Trained& real);

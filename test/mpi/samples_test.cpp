@@ -8,6 +8,8 @@
 #include "test/mpi/layouts.h"
 
 using namespace mbench;
+using namespace mbench::comm;
+using namespace mbench::platform;
 using namespace mbench::test;
 
 namespace {

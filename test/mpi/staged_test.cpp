@@ -7,6 +7,7 @@
 #include "test/mpi/layouts.h"
 
 using namespace mbench;
+using namespace mbench::comm;
 using namespace mbench::test;
 
 namespace {

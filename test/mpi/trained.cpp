@@ -22,11 +22,11 @@ struct OfRank {
   ByAxis sent{};
 };
 
-Trained train(const Point& point, World& world) {
+Trained train(const Point& point, comm::World& world) {
   const Plan plan = strategies::make_plan(point);
-  const auto data = open_data(point.data, point.model.vocab, point.seq, point.seed);
-  const auto device = open_device("cpu", 0);
-  Trainer trainer(plan, *device, world, data.get());
+  const auto data = train::open_data(point.data, point.model.vocab, point.seq, point.seed);
+  const auto device = platform::open_device("cpu", 0);
+  train::Trainer trainer(plan, *device, world, data.get());
   const Device* host = device->opened_host();
   const auto raw = [&] { return device->memory().raw_allocations() + (host ? host->memory().raw_allocations() : 0); };
   Trained trained;
@@ -37,7 +37,7 @@ Trained train(const Point& point, World& world) {
   for (std::size_t i = 0; i < trained.steps; ++i) {
     if (i == 2) raw_after_second = raw();
     const Meter before = device->total_meter();
-    const StepResult step = trainer.step();
+    const train::StepResult step = trainer.step();
     if (i == 2) mine.sent = device->total_meter().since(before).communication_bytes;
     trained.losses[i] = trainer.mean_loss();
     trained.norms[i] = step.gradient_norm;
@@ -47,7 +47,7 @@ Trained train(const Point& point, World& world) {
   mine.grew = raw() != raw_after_second;
   if (host) mine.memory.host = host->memory().peak(), mine.memory.host_reserved = host->memory().reserved();
   std::size_t rank = 0;
-  for (const OfRank& of : gather_all(trainer.all_ranks(), mine)) {
+  for (const OfRank& of : comm::gather_all(trainer.all_ranks(), mine)) {
     trained.memory[rank] = of.memory, trained.sent[rank++] = of.sent;
     trained.grew = trained.grew || of.grew;
   }
@@ -71,7 +71,7 @@ std::string str(const RankMemory& m) {
 
 Trained train_alone(const Point& point) {
   Trained trained;
-  run_replicas(1, [&](World& world) { trained = train(point, world); });
+  platform::run_replicas(1, [&](comm::World& world) { trained = train(point, world); });
   return trained;
 }
 
@@ -79,10 +79,10 @@ Trained train_together(const Point& point) {
   Trained trained;
   meet_asleep();
   {
-    MpiWorld processes(static_cast<int>(processes_of(point)));
+    comm::MpiWorld processes(static_cast<int>(processes_of(point)));
     if (processes.member()) {
       if (point.replicas == Replicas::single_process)
-        run_replicas(static_cast<int>(point.world()), [&](World& threads) {
+        platform::run_replicas(static_cast<int>(point.world()), [&](comm::World& threads) {
           const Trained mine = train(point, threads);
           if (threads.rank() == 0) trained = mine;
         });

@@ -11,6 +11,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using Catch::Contains;
 using nlohmann::json;
 

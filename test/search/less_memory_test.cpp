@@ -8,6 +8,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 
 namespace {
 

@@ -15,6 +15,7 @@
 #include "test/support/temporary_folder.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using namespace mbench::search;
 
 namespace {

@@ -7,6 +7,7 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::platform;
 using nlohmann::json;
 
 namespace {

@@ -6,8 +6,8 @@
 namespace mbench::test {
 
 // The machine of that name, or where it lacks the point's number format B200.
-inline const Machine& machine_for(const Point& point, const Machine& usual) {
-  static const Machine b200 = find_machine("B200-180GB", "test");
+inline const sim::Machine& machine_for(const Point& point, const sim::Machine& usual) {
+  static const sim::Machine b200 = sim::find_machine("B200-180GB", "test");
   const bool mxfp8 = point.precision == Precision::fp8 && point.fp8_recipe == Fp8Recipe::mxfp8;
   return mxfp8 || point.precision == Precision::nvfp4 ? b200 : usual;
 }

@@ -26,7 +26,7 @@ struct ShellRoom : TemporaryFolder {
   // Runs a line in the folder, by this shell; $ROOM is the folder.
   Run run_by(const std::string& shell, const std::string& line, double timeout_s) const {
     Run run;
-    ProcessRequest request;
+    process::ProcessRequest request;
     request.argv = {shell, "-c", "cd \"$ROOM\" || exit 99; " + line};
     // The GPUs that a machine may have are not for these tests: sweeps would run on them unasked.
     request.env = {{"ROOM", path.string()}, {"M", MBENCH_BINARY}, {"CUDA_VISIBLE_DEVICES", ""}};
@@ -36,8 +36,8 @@ struct ShellRoom : TemporaryFolder {
       run.out += std::string(text) + "\n";
       return true;
     };
-    const ProcessEnd end = run_process(request);
-    run.code = end.how == ProcessEnd::How::exited ? end.code : -1;
+    const process::ProcessEnd end = process::run_process(request);
+    run.code = end.how == process::ProcessEnd::How::exited ? end.code : -1;
     run.err = read_text_file(*this / "stderr");
     return run;
   }

@@ -7,6 +7,7 @@
 #include "test/sweeps/fixture.h"
 
 using namespace mbench;
+using namespace mbench::process;
 using namespace mbench::sweeps;
 using namespace sweeps_test;
 using Catch::Contains;

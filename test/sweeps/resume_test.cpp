@@ -3,6 +3,7 @@
 #include "test/sweeps/runner_fixture.h"
 
 using namespace mbench;
+using namespace mbench::process;
 using namespace mbench::sweeps;
 using namespace sweeps_test;
 using Catch::Contains;

@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 // Ranks of a host share memory by files, of 4 MiB each in Open MPI: where none may be as large, MPI_Init ends by a signal in some
@@ -72,4 +72,4 @@ std::string MpiSession::library() {
   return s.substr(0, s.find_first_of(",\n"));
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

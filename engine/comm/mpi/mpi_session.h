@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-namespace mbench {
+namespace mbench::comm {
 
 // Initialises MPI for as long as it lives; one per process, owned by whoever runs a point or a test.
 class MpiSession {
@@ -20,4 +20,4 @@ class MpiSession {
   int rank_here() const;
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

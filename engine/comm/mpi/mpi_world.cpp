@@ -7,7 +7,7 @@
 
 #include "engine/base/half.h"
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 // MPI_Allreduce over shared memory is fastest at a few MiB a call: with two ranks 5-8 GB/s at 4 MiB, 1.4
@@ -147,10 +147,10 @@ class MpiGroup final : public Group {
   ~MpiGroup() override { MPI_Comm_free(&comm_); }
 
  protected:
-  void do_run(const comm::Collective& c) override {
+  void do_run(const Collective& c) override {
     std::visit([this](const auto& each) { perform(each); }, c);
   }
-  std::unique_ptr<Pending> do_start(const comm::Collective& c) override {
+  std::unique_ptr<Pending> do_start(const Collective& c) override {
     return std::visit([this](const auto& each) { return started(each); }, c);
   }
   void do_barrier() override {
@@ -200,7 +200,7 @@ class MpiGroup final : public Group {
   }
 
  private:
-  void perform(const comm::AllReduce& c) {
+  void perform(const AllReduce& c) {
     const Pulse::In pulse = in("all_reduce");
     for_chunks(c.x, [&](std::byte* data, int n) {
       need(MPI_Allreduce(MPI_IN_PLACE, data, n, type_of(c.x.dtype()), mpi_op(c.x.dtype(), c.op), comm_), name(),
@@ -209,7 +209,7 @@ class MpiGroup final : public Group {
   }
   // Nothing moves a started reduction on while a rank computes, and on one host Open MPI's takes up to five times as long as the
   // one that blocks: two ranks reduced 13 MB of gradients in 14.5 ms and in 2.8 to 4.4.
-  std::unique_ptr<Pending> started(const comm::AllReduce& c) {
+  std::unique_ptr<Pending> started(const AllReduce& c) {
     auto pending = std::make_unique<Requests>(name(), pulse_, number_);
     if (on_one_host_) {
       perform(c);
@@ -223,7 +223,7 @@ class MpiGroup final : public Group {
     });
     return pending;
   }
-  void perform(const comm::AllGather& c) {
+  void perform(const AllGather& c) {
     const auto& [in, out] = c;
     const Pulse::In pulse = this->in("all_gather");
     const int n = count(in.numel());
@@ -231,7 +231,7 @@ class MpiGroup final : public Group {
     need(MPI_Allgather(mine, n, type_of(in.dtype()), out.data(), n, type_of(in.dtype()), comm_), name(),
          "MPI_Allgather");
   }
-  void perform(const comm::ReduceScatter& c) {
+  void perform(const ReduceScatter& c) {
     const auto& [in, out] = c;
     const Pulse::In pulse = this->in("reduce_scatter");
     if (adds(in.dtype()) && out.bytes() >= kSumFrom) return sum_parts(in.data(), out.data(), out.bytes(), in.dtype());
@@ -242,7 +242,7 @@ class MpiGroup final : public Group {
          name(), "MPI_Reduce_scatter_block");
     if (in_place && rank() > 0) std::memcpy(out.data(), in.data(), out.bytes());
   }
-  void perform(const comm::AllToAll& c) {
+  void perform(const AllToAll& c) {
     const auto& [in, out, send_rows, receive_rows] = c;
     const Pulse::In pulse = this->in("all_to_all");
     const MPI_Datatype type = type_of(in.dtype());
@@ -256,7 +256,7 @@ class MpiGroup final : public Group {
                        receive.begins.data(), type, comm_),
          name(), "MPI_Alltoallv");
   }
-  std::unique_ptr<Pending> started(const comm::AllToAll& c) {
+  std::unique_ptr<Pending> started(const AllToAll& c) {
     const auto& [in, out, send_rows, receive_rows] = c;
     const Pulse::In pulse = this->in("start all_to_all");
     const MPI_Datatype type = type_of(in.dtype());
@@ -273,11 +273,11 @@ class MpiGroup final : public Group {
          name(), "MPI_Ialltoallv");
     return pending;
   }
-  void perform(const comm::Broadcast& c) {
+  void perform(const Broadcast& c) {
     const Pulse::In pulse = in("broadcast");
     need(MPI_Bcast(c.x.data(), count(c.x.numel()), type_of(c.x.dtype()), c.root, comm_), name(), "MPI_Bcast");
   }
-  void perform(const comm::Reduce& c) {
+  void perform(const Reduce& c) {
     const Pulse::In pulse = in("reduce");
     for_chunks(c.x, [&](std::byte* data, int n) {
       need(MPI_Reduce(rank() == c.root ? MPI_IN_PLACE : data, data, n, type_of(c.x.dtype()),
@@ -285,14 +285,14 @@ class MpiGroup final : public Group {
            name(), "MPI_Reduce");
     });
   }
-  std::unique_ptr<Pending> started(const comm::Send& c) {
+  std::unique_ptr<Pending> started(const Send& c) {
     const Pulse::In pulse = in("start send");
     auto pending = std::make_unique<Requests>(name(), pulse_, number_);
     need(MPI_Isend(c.x.data(), count(c.x.numel()), type_of(c.x.dtype()), c.to, c.tag, comm_, pending->add()), name(),
          "MPI_Isend");
     return pending;
   }
-  std::unique_ptr<Pending> started(const comm::Receive& c) {
+  std::unique_ptr<Pending> started(const Receive& c) {
     const Pulse::In pulse = in("start receive");
     auto pending = std::make_unique<Requests>(name(), pulse_, number_);
     need(MPI_Irecv(c.x.data(), count(c.x.numel()), type_of(c.x.dtype()), c.from, c.tag, comm_, pending->add()), name(),
@@ -300,18 +300,18 @@ class MpiGroup final : public Group {
     return pending;
   }
   // Those that MPI has no call for, or whose own could not overlap.
-  void perform(const comm::ForwardedAllToAll& c) {
-    for (const comm::AllToAll& each : c.each()) perform(each);
+  void perform(const ForwardedAllToAll& c) {
+    for (const AllToAll& each : c.each()) perform(each);
   }
-  std::unique_ptr<Pending> started(const comm::ForwardedAllToAll& c) {
+  std::unique_ptr<Pending> started(const ForwardedAllToAll& c) {
     std::vector<std::unique_ptr<Pending>> all;
-    for (const comm::AllToAll& each : c.each()) all.push_back(started(each));
+    for (const AllToAll& each : c.each()) all.push_back(started(each));
     return all_of(std::move(all));
   }
-  void perform(const comm::Shift& c) { perform(c.exchange(member())); }
-  std::unique_ptr<Pending> started(const comm::Shift& c) { return started(c.exchange(member())); }
-  void perform(const comm::Send& c) { started(c)->wait(); }
-  void perform(const comm::Receive& c) { started(c)->wait(); }
+  void perform(const Shift& c) { perform(c.exchange(member())); }
+  std::unique_ptr<Pending> started(const Shift& c) { return started(c.exchange(member())); }
+  void perform(const Send& c) { started(c)->wait(); }
+  void perform(const Receive& c) { started(c)->wait(); }
   template <class Other>
   std::unique_ptr<Pending> started(const Other& c) {
     perform(c);
@@ -450,4 +450,4 @@ std::unique_ptr<Group> MpiWorld::group(Device& device, const GroupName& name, co
                                     static_cast<int>(members.size()), pulse_);
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

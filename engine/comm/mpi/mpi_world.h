@@ -9,7 +9,7 @@
 #include "engine/comm/mpi/mpi_session.h"
 #include "engine/comm/pulse.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 class MpiWorld final : public World, public Mail {
  public:
@@ -41,4 +41,4 @@ class MpiWorld final : public World, public Mail {
   int rank_ = 0, size_ = 0;
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <utility>
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 // How long the thread looks for the next call before it sleeps: waking it costs as much as the thread that it spares. Collectives of one
@@ -69,4 +69,4 @@ void Caller::serve(Shared& shared, int gpu) {
   }
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -10,7 +10,7 @@
 #include <memory>
 #include <thread>
 
-namespace mbench {
+namespace mbench::comm {
 
 class Caller {
  public:
@@ -43,4 +43,4 @@ class Caller {
   std::thread thread_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -4,7 +4,7 @@
 
 #include <exception>
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 // Blocks of a kernel of a line: it is one of many, and each has buffers for every block.
@@ -93,4 +93,4 @@ Channel::~Channel() {
   if (stream_) cudaStreamDestroy(stream_);
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -9,7 +9,7 @@
 #pragma once
 #include "engine/comm/nccl/watch.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 class Channel {
  public:
@@ -62,4 +62,4 @@ class Channel {
   bool first_ = true;          // operation
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -7,7 +7,7 @@
 
 #include "engine/base/error.h"
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 // How often the host looks at a message before it sleeps between looks.
@@ -103,4 +103,4 @@ bool Line::advance() {
   return true;
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -14,7 +14,7 @@
 #include "engine/comm/mail.h"
 #include "engine/comm/nccl/channel.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 // A message; NCCL gets it when its turn on the line comes.
 struct Message {
@@ -73,4 +73,4 @@ class Line {
   std::deque<std::shared_ptr<Message>> waiting_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

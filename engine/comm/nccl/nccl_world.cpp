@@ -13,7 +13,7 @@
 #include "engine/comm/gather.h"
 #include "engine/comm/nccl/line.h"
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 ncclDataType_t type_of(DType t) {
@@ -92,14 +92,14 @@ class NcclGroup final : public Group {
   }
 
  protected:
-  void do_run(const comm::Collective& c) override { do_start(c)->wait(); }
-  std::unique_ptr<Pending> do_start(const comm::Collective& c) override {
+  void do_run(const Collective& c) override { do_start(c)->wait(); }
+  std::unique_ptr<Pending> do_start(const Collective& c) override {
     return std::visit([this](const auto& each) { return started(each); }, c);
   }
   // The group's stream waits for the other's operation, and the compute stream for neither.
-  std::unique_ptr<Pending> do_start_after(Pending& before, const comm::Collective& c) override {
+  std::unique_ptr<Pending> do_start_after(Pending& before, const Collective& c) override {
     const auto* first = dynamic_cast<const NcclPending*>(&before.made());
-    const auto* reduction = std::get_if<comm::AllReduce>(&c);
+    const auto* reduction = std::get_if<AllReduce>(&c);
     if (!first || !first->end() || !reduction) return Group::do_start_after(before, c);
     return started(*reduction, first->end());
   }
@@ -119,7 +119,7 @@ class NcclGroup final : public Group {
     return fmt::format("{} of {} in group {} (rank {} of {})", call, format_bytes(x.bytes()), name(), rank(), size());
   }
 
-  std::unique_ptr<Pending> started(const comm::AllReduce& c, const SharedEvent& after = {}) {
+  std::unique_ptr<Pending> started(const AllReduce& c, const SharedEvent& after = {}) {
     const bool max = c.op == ReduceOp::max;
     return collective(max ? "max all_reduce" : "all_reduce", c.x, [&](ncclComm_t comm, cudaStream_t stream) {
       if (after) need_cuda(cudaStreamWaitEvent(stream, after.get(), 0), name());
@@ -127,44 +127,44 @@ class NcclGroup final : public Group {
                            stream);
     });
   }
-  std::unique_ptr<Pending> started(const comm::AllGather& c) {
+  std::unique_ptr<Pending> started(const AllGather& c) {
     return collective(c.name, c.out, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclAllGather(c.in.data(), c.out.data(), count(c.in), type_of(c.in.dtype()), comm, stream);
     });
   }
-  std::unique_ptr<Pending> started(const comm::ReduceScatter& c) {
+  std::unique_ptr<Pending> started(const ReduceScatter& c) {
     return collective(c.name, c.in, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclReduceScatter(c.in.data(), c.out.data(), count(c.out), type_of(c.in.dtype()), ncclSum, comm, stream);
     });
   }
-  std::unique_ptr<Pending> started(const comm::AllToAll& c) {
+  std::unique_ptr<Pending> started(const AllToAll& c) {
     return collective(c.name, c.in, [&](ncclComm_t comm, cudaStream_t stream) {
       return exchange(c.in, c.out, c.rows(size()), comm, stream);
     });
   }
-  std::unique_ptr<Pending> started(const comm::ForwardedAllToAll& c) {
+  std::unique_ptr<Pending> started(const ForwardedAllToAll& c) {
     std::vector<std::unique_ptr<Pending>> all;
-    for (const comm::AllToAll& each : c.each()) all.push_back(started(each));
+    for (const AllToAll& each : c.each()) all.push_back(started(each));
     return all_of(std::move(all));
   }
-  std::unique_ptr<Pending> started(const comm::Shift& c) { return started(c.exchange(member())); }
-  std::unique_ptr<Pending> started(const comm::Broadcast& c) {
+  std::unique_ptr<Pending> started(const Shift& c) { return started(c.exchange(member())); }
+  std::unique_ptr<Pending> started(const Broadcast& c) {
     return collective(c.name, c.x, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclBroadcast(c.x.data(), c.x.data(), count(c.x), type_of(c.x.dtype()), c.root, comm, stream);
     });
   }
-  std::unique_ptr<Pending> started(const comm::Reduce& c) {
+  std::unique_ptr<Pending> started(const Reduce& c) {
     return collective(c.name, c.x, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclReduce(c.x.data(), c.x.data(), count(c.x), type_of(c.x.dtype()), ncclSum, c.root, comm, stream);
     });
   }
-  std::unique_ptr<Pending> started(const comm::Send& c) {
+  std::unique_ptr<Pending> started(const Send& c) {
     return message(line(c.to, Line::End::sender, c.tag), fmt::format("send to rank {}", c.to), c.x,
                    [x = c.x](ncclComm_t comm, cudaStream_t stream) {
                      return ncclSend(x.data(), count(x), type_of(x.dtype()), 1, comm, stream);
                    });
   }
-  std::unique_ptr<Pending> started(const comm::Receive& c) {
+  std::unique_ptr<Pending> started(const Receive& c) {
     return message(line(c.from, Line::End::receiver, c.tag), fmt::format("receive from rank {}", c.from), c.x,
                    [x = c.x](ncclComm_t comm, cudaStream_t stream) {
                      return ncclRecv(x.data(), count(x), type_of(x.dtype()), 0, comm, stream);
@@ -172,8 +172,7 @@ class NcclGroup final : public Group {
   }
 
   // The parts to and from all others as one operation; this rank's own is copied before it.
-  ncclResult_t exchange(const Tensor& in, const Tensor& out, const comm::Rows& rows, ncclComm_t comm,
-                        cudaStream_t stream) {
+  ncclResult_t exchange(const Tensor& in, const Tensor& out, const Rows& rows, ncclComm_t comm, cudaStream_t stream) {
     struct Part {
       Tensor to, from;
     };
@@ -307,4 +306,4 @@ std::unique_ptr<World> open_nccl_world(World& host, Mail& mail, Device& host_dev
   return std::make_unique<NcclWorld>(host, mail, host_device, device, deadline);
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

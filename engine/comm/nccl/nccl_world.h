@@ -12,7 +12,7 @@
 #include "engine/comm/mail.h"
 #include "engine/device/stream_device.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 // "NCCL 2.28.3"; empty where this binary was built without it.
 std::string nccl_library();
@@ -24,4 +24,4 @@ std::string nccl_library();
 std::unique_ptr<World> open_nccl_world(World& host, Mail& mail, Device& host_device, StreamDevice& device,
                                        double deadline);
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -9,7 +9,7 @@
 
 #include "engine/base/error.h"
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 // How often the host looks at a call at once before it sleeps between looks.
@@ -206,4 +206,4 @@ void Watch::check(double waited) {
   give_up(std::string(stuck->what), waited);
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -14,7 +14,7 @@
 #include "engine/comm/nccl/caller.h"
 #include "engine/device/allocator.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 void need_cuda(cudaError_t code, std::string_view where);
 void need_nccl(ncclResult_t code, std::string_view where,
@@ -84,4 +84,4 @@ class Watch {
   std::deque<UnderWay> under_way_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

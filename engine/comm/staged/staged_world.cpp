@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 // The time until the device has done what was enqueued before is not a message's: the front, which measures
@@ -17,7 +17,7 @@ void settle(Device& device, TimePart part, double& seconds) {
 
 // A collective of copies in host memory: what it brings is written to the device afterwards.
 struct Staged {
-  comm::Collective host;
+  Collective host;
   struct Arrival {
     Tensor from, to;
   };
@@ -54,16 +54,16 @@ class StagedGroup final : public Group {
 
  protected:
   bool device_waits() const override { return true; }
-  void do_run(const comm::Collective& c) override {
-    if (std::holds_alternative<comm::Receive>(c)) return do_start(c)->wait();
+  void do_run(const Collective& c) override {
+    if (std::holds_alternative<Receive>(c)) return do_start(c)->wait();
     const Staged staged = std::visit([this](const auto& each) { return stage(each); }, c);
     inner_->run(staged.host);
     for (const auto& [from, to] : staged.arrivals) device().write(to, {from.data(), from.bytes()});
   }
-  std::unique_ptr<Pending> do_start(const comm::Collective& c) override {
+  std::unique_ptr<Pending> do_start(const Collective& c) override {
     Staged staged = std::visit([this](const auto& each) { return stage(each); }, c);
     auto inner = inner_->start(staged.host);
-    const bool receives = std::holds_alternative<comm::Receive>(c);
+    const bool receives = std::holds_alternative<Receive>(c);
     Meter& meter = device().meter();
     return std::make_unique<StagedPending>(std::move(inner), std::move(staged), device(),
                                            receives ? TimePart::bubble : part(),
@@ -84,13 +84,13 @@ class StagedGroup final : public Group {
     C host = c;
     if constexpr (requires { c.parcels; }) {
       Staged staged;
-      for (comm::Parcel& p : host.parcels) staged.arrivals.push_back(stage_in_out(p));
+      for (Parcel& p : host.parcels) staged.arrivals.push_back(stage_in_out(p));
       staged.host = std::move(host);
       return staged;
     } else if constexpr (requires { c.in; }) {
       const Staged::Arrival arrival = stage_in_out(host);
       return {std::move(host), {arrival}};
-    } else if constexpr (std::is_same_v<C, comm::Receive>) {
+    } else if constexpr (std::is_same_v<C, Receive>) {
       host.x = room_for(c.x);
       return {host, {{host.x, c.x}}};
     } else {
@@ -106,10 +106,10 @@ class StagedGroup final : public Group {
     return {c.out, to};
   }
   // Whether it writes the tensor that it reads here.
-  bool brings(const comm::AllReduce&) const { return true; }
-  bool brings(const comm::Broadcast& c) const { return rank() != c.root; }
-  bool brings(const comm::Reduce& c) const { return rank() == c.root; }
-  bool brings(const comm::Send&) const { return false; }
+  bool brings(const AllReduce&) const { return true; }
+  bool brings(const Broadcast& c) const { return rank() != c.root; }
+  bool brings(const Reduce& c) const { return rank() == c.root; }
+  bool brings(const Send&) const { return false; }
 
   Tensor room_for(const Tensor& x) {
     return host_device_.empty(x.shape(), x.dtype(), Category::other, "a message in host memory");
@@ -132,4 +132,4 @@ std::unique_ptr<Group> StagedWorld::group(Device& device, const GroupName& name,
   return host ? std::make_unique<StagedGroup>(device, host_device_, std::move(host)) : nullptr;
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/comm/group.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 class StagedWorld final : public World {
  public:
@@ -18,4 +18,4 @@ class StagedWorld final : public World {
   Device& host_device_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::comm

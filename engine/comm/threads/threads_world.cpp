@@ -13,7 +13,7 @@
 
 #include "engine/base/half.h"
 
-namespace mbench {
+namespace mbench::comm {
 namespace {
 
 // Thrown where another rank has failed.
@@ -125,12 +125,12 @@ class ThreadGroup final : public Group {
       : Group(device, name, rank, size), room_(room), place_(std::move(place)) {}
 
  protected:
-  void do_run(const comm::Collective& c) override {
+  void do_run(const Collective& c) override {
     std::visit([this](const auto& each) { perform(each); }, c);
   }
   // All but a receive have ended with their call.
-  std::unique_ptr<Pending> do_start(const comm::Collective& c) override {
-    if (const auto* receive = std::get_if<comm::Receive>(&c)) return started(*receive);
+  std::unique_ptr<Pending> do_start(const Collective& c) override {
+    if (const auto* receive = std::get_if<Receive>(&c)) return started(*receive);
     return Group::do_start(c);
   }
   void do_barrier() override { room_.meet(*place_); }
@@ -154,7 +154,7 @@ class ThreadGroup final : public Group {
   }
 
  private:
-  void perform(const comm::AllReduce& c) {
+  void perform(const AllReduce& c) {
     meeting({c.x.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
       std::vector<std::byte*> everybody;
       for (const Shown& s : all) everybody.push_back(s.data);
@@ -162,12 +162,12 @@ class ThreadGroup final : public Group {
       reduce_part(c.x.dtype(), all, begin, end, c.op, everybody);
     });
   }
-  void perform(const comm::AllGather& c) {
+  void perform(const AllGather& c) {
     meeting({c.in.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
       for (std::size_t r = 0; r < all.size(); ++r) copy(all[r].data, c.out.data() + r * c.in.bytes(), c.in.bytes());
     });
   }
-  void perform(const comm::ReduceScatter& c) {
+  void perform(const ReduceScatter& c) {
     // What is written may lie in what others read.
     Bytes sum(c.out.bytes());
     meeting({c.in.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
@@ -177,8 +177,8 @@ class ThreadGroup final : public Group {
     });
     copy(sum.data(), c.out.data(), sum.size());
   }
-  void perform(const comm::AllToAll& c) {
-    const comm::Rows rows = c.rows(size());
+  void perform(const AllToAll& c) {
+    const Rows rows = c.rows(size());
     meeting({c.in.data(), nullptr, &rows.send}, [&](const std::vector<Shown>& all) {
       const std::int64_t n = c.out.shape().rank() == 0 ? 1 : c.out.shape()[0];
       const std::size_t row = n == 0 ? 0 : c.out.bytes() / static_cast<std::size_t>(n);
@@ -193,26 +193,26 @@ class ThreadGroup final : public Group {
       }
     });
   }
-  void perform(const comm::Broadcast& c) {
+  void perform(const Broadcast& c) {
     meeting({c.x.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
       copy(all[static_cast<std::size_t>(c.root)].data, c.x.data(), c.x.bytes());
     });
   }
-  void perform(const comm::Reduce& c) {
+  void perform(const Reduce& c) {
     meeting({c.x.data(), nullptr, nullptr}, [&](const std::vector<Shown>& all) {
       const auto [begin, end] = share(c.x.numel());
       reduce_part(c.x.dtype(), all, begin, end, ReduceOp::sum, {all[static_cast<std::size_t>(c.root)].data});
     });
   }
-  void perform(const comm::ForwardedAllToAll& c) {
-    for (const comm::AllToAll& each : c.each()) perform(each);
+  void perform(const ForwardedAllToAll& c) {
+    for (const AllToAll& each : c.each()) perform(each);
   }
-  void perform(const comm::Shift& c) { perform(c.exchange(member())); }
-  void perform(const comm::Send& c) {
+  void perform(const Shift& c) { perform(c.exchange(member())); }
+  void perform(const Send& c) {
     room_.send({place_.get(), rank(), c.to, c.tag}, Bytes(c.x.data(), c.x.data() + c.x.bytes()));
   }
-  void perform(const comm::Receive& c) { started(c)->wait(); }
-  std::unique_ptr<Pending> started(const comm::Receive& c) {
+  void perform(const Receive& c) { started(c)->wait(); }
+  std::unique_ptr<Pending> started(const Receive& c) {
     // Received when it is waited for; those of one tag are waited for in the order in which they were started.
     class Receive final : public Pending {
      public:
@@ -304,4 +304,4 @@ void run_on_threads(int ranks, const std::function<void(World&)>& rank) {
     if (error) std::rethrow_exception(error);
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

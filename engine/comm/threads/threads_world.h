@@ -8,11 +8,11 @@
 
 #include "engine/comm/group.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 // Runs `rank` on `ranks` threads at once, each with its world; the first is this thread. Returns when all have ended.
 // Where one throws, the others end at their next meeting. The first error is thrown here, with its rank if there are
 // several; launch_failed where the machine gives no thread.
 void run_on_threads(int ranks, const std::function<void(World&)>& rank);
 
-}  // namespace mbench
+}  // namespace mbench::comm

@@ -12,7 +12,7 @@
 #include "engine/plan/framework.h"
 #include "engine/point/statistics.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // A weight whose rows are not cut, of which each rank uses some.
@@ -315,4 +315,4 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::
   return dx;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

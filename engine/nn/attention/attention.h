@@ -12,7 +12,7 @@
 #include "engine/nn/runtime/offloaded_piece.h"
 #include "engine/nn/runtime/recompute.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Attention final : public Mixer {
  public:
@@ -96,4 +96,4 @@ class Attention final : public Mixer {
   bool separate_;  // queries, keys and values have separate GEMMs, and every second one is kept
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

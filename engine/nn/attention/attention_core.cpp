@@ -14,7 +14,7 @@
 #include "engine/ops/softmax.h"
 #include "engine/plan/framework.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // [seq, v_dim] of every group's first head.
@@ -223,4 +223,4 @@ std::unique_ptr<AttentionCore> make_attention_core(const Plan& plan) {
   return nullptr;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -6,7 +6,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/ops/attention.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // Q, K and V, or their gradients, inside whatever tensors hold them. Each group of heads that share keys and values has
 // one [seq, head_dim] matrix; groups are counted over samples. The queries of a group are neighbours.
@@ -70,4 +70,4 @@ Axes axes_of_heads(const Plan& plan, Role role);
 
 std::unique_ptr<AttentionCore> make_attention_core(const Plan& plan);
 
-}  // namespace mbench
+}  // namespace mbench::nn

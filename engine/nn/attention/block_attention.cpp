@@ -9,7 +9,7 @@
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // A chunk of this rank's queries and one of the keys of a share.
@@ -238,4 +238,4 @@ std::unique_ptr<AttentionCore> attention_by_blocks(KeysBy way) {
   return std::make_unique<BlockAttention>(way);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/nn/attention/attention_core.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // An all-to-all before and after `core`, which works on all positions, for some of the heads (Jacobs et al. 2023,
 // "DeepSpeed Ulysses"). Ranks must have equal ranges of positions, and the number of ranks must divide the groups of
@@ -20,4 +20,4 @@ enum class KeysBy { all_gather, ring };
 // probabilities' rows are kept, and backward brings the keys and values again.
 std::unique_ptr<AttentionCore> attention_by_blocks(KeysBy way);
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -5,7 +5,7 @@
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 const Exchanges kToHeads = {{Axis::cp, Collective::all_to_all, 0, 2}},
@@ -71,7 +71,7 @@ class HeadsForPositions final : public AttentionCore {
   }
   // What this rank has after the exchange.
   static AttentionSizes some_heads(const Context& c, const AttentionSizes& n) {
-    const Group& ranks = c.groups.over({Axis::cp});
+    const comm::Group& ranks = c.groups.over({Axis::cp});
     AttentionSizes some = n;
     some.seq = n.seq * ranks.size();
     some.local_heads = n.local_heads / ranks.size();
@@ -91,4 +91,4 @@ std::unique_ptr<AttentionCore> heads_for_positions(std::unique_ptr<AttentionCore
   return std::make_unique<HeadsForPositions>(std::move(core));
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -12,7 +12,7 @@
 #include "engine/ops/sum_blocks.h"
 #include "engine/point/statistics.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Columns [first, first + count) of every row of a tensor, as one matrix.
@@ -225,4 +225,4 @@ Tensor LatentAttention::backward(Context& c, const MicroBatch& batch, Tensor dy,
   return dx;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -18,7 +18,7 @@
 #include "engine/nn/runtime/offloaded_piece.h"
 #include "engine/nn/runtime/recompute.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class LatentAttention final : public Mixer {
  public:
@@ -80,4 +80,4 @@ class LatentAttention final : public Mixer {
   OffloadedPiece qkv_piece_, core_piece_, proj_piece_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

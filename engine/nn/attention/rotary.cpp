@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace mbench {
+namespace mbench::nn {
 
 const Tensor& RotaryAngles::get(Device& device, const RopeSpec& rope, std::int64_t head_dim, const SequenceShare& share,
                                 const Documents* documents) {
@@ -33,4 +33,4 @@ const Tensor& RotaryAngles::get(Device& device, const RopeSpec& rope, std::int64
   return table;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

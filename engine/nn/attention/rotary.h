@@ -9,7 +9,7 @@
 #include "engine/plan/sequence_share.h"
 #include "engine/point/model_spec.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // How many small ops of PyTorch's that launch a kernel rotate a tensor without a fused kernel, as in Megatron-Core's
 // _apply_rotary_pos_emb_bshd(). These are cosine, sine, each scaled and cast, halves exchanged, two multiplications, a
@@ -33,4 +33,4 @@ class RotaryAngles {
   std::vector<std::pair<Key, Tensor>> tables_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -6,22 +6,22 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 constexpr std::string_view kShare = "keys and values of other ranks", kGradients = "gradient of shared keys and values";
 
-Shape of_all(Shape share, const Group& ranks) {
+Shape of_all(Shape share, const comm::Group& ranks) {
   share[0] *= ranks.size();
   return share;
 }
 
 // The rank whose share is worked on in that step.
-int owner(const Group& ranks, int step) {
+int owner(const comm::Group& ranks, int step) {
   return (ranks.rank() + ranks.size() - step) % ranks.size();
 }
 
-Tensor share_in(const Tensor& all, const Group& ranks, int step) {
+Tensor share_in(const Tensor& all, const comm::Group& ranks, int step) {
   const std::int64_t rows = all.shape()[0] / ranks.size();
   return all.slice(owner(ranks, step) * rows, rows);
 }
@@ -111,4 +111,4 @@ Tensor SharedKeyGradients::finish() {
   return std::exchange(own_, Tensor());
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -6,7 +6,7 @@
 
 #include "engine/nn/attention/context_attention.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class SharedKeys {
  public:
@@ -19,9 +19,9 @@ class SharedKeys {
  private:
   Context& context_;
   KeysBy way_;
-  Group& ranks_;
+  comm::Group& ranks_;
   Tensor now_, next_;
-  std::unique_ptr<Pending> arriving_;
+  std::unique_ptr<comm::Pending> arriving_;
 };
 
 class SharedKeyGradients {
@@ -40,12 +40,12 @@ class SharedKeyGradients {
 
   Context& context_;
   KeysBy way_;
-  Group& ranks_;
+  comm::Group& ranks_;
   Shape share_;
   Tensor all_;                    // gathered: of every rank's share
   Tensor own_, mine_;             // ring: of the own share, of the one that is worked on
   Tensor sent_, from_neighbour_;  // ring: in flight
-  std::unique_ptr<Pending> arriving_;
+  std::unique_ptr<comm::Pending> arriving_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

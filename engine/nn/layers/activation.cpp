@@ -7,7 +7,7 @@
 #include "engine/ops/run.h"
 #include "engine/ops/squared_relu.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 namespace {
 
@@ -100,4 +100,4 @@ Tensor ActivationFunction::backward(Context& c, const Linear& first, const Tenso
   return activation_gradient(c, kind_, gradient, saved.x, saved.separate_bias ? first.bias() : Tensor());
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -4,7 +4,7 @@
 #include "engine/nn/linear/linear.h"
 #include "engine/ops/swiglu.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // The gate of a gated activation.
 ops::Gate gate_of(Activation kind);
@@ -36,4 +36,4 @@ class ActivationFunction {
   Activation kind_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -5,7 +5,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 using Heads = AllHeadsNorm::Heads;
@@ -56,4 +56,4 @@ void AllHeadsNorm::backward(Context& c, const Heads& dy, const Heads& x, Tensor&
   take_own(c, dall, dy);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -6,7 +6,7 @@
 #include "engine/nn/layers/columns_norm.h"
 #include "engine/plan/mesh.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class AllHeadsNorm {
  public:
@@ -33,4 +33,4 @@ class AllHeadsNorm {
   ColumnsNorm norm_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -4,7 +4,7 @@
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 ColumnsNorm::ColumnsNorm(ParameterStore& store, const NormSpec& spec, const Spread& tokens, const Spread& outputs)
     : eps_(spec.eps), gamma_(store.add(gamma_of(spec), Spread(), tokens, outputs)) {
@@ -23,4 +23,4 @@ void ColumnsNorm::backward(Context& c, const ops::Matrix& dy, const ops::Matrix&
   rstd.reset();
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -5,7 +5,7 @@
 #include "engine/nn/state/parameters.h"
 #include "engine/ops/matrix.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class ColumnsNorm {
  public:
@@ -22,4 +22,4 @@ class ColumnsNorm {
   Parameter* gamma_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -8,7 +8,7 @@
 #include "engine/ops/run.h"
 #include "engine/plan/framework.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 CrossEntropy::CrossEntropy(std::int64_t columns, const Spread& logits, const Mesh& mesh) : columns_(columns) {
   for (int i = 0; i < kAxes; ++i)
@@ -68,8 +68,8 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
     run(c.device, ops::MaxExpSum{logits, t.labels, valid, max, saved.sum, target});
   } else {
     run(c.device, ops::RowMax{logits, max, valid});
-    Group& others = c.groups.over(split_);
-    others.run(comm::AllReduce{max, ReduceOp::max});
+    comm::Group& others = c.groups.over(split_);
+    others.run(comm::AllReduce{max, comm::ReduceOp::max});
     if (keep_exp)
       saved.exp = style == LogitsGradient::exponentials_in_copy
                       ? logits
@@ -137,4 +137,4 @@ Tensor CrossEntropy::compute_gradient(Context& c, const Targets& t, Saved& saved
   return dlogits;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

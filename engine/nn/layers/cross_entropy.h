@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/nn/runtime/context.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class CrossEntropy {
  public:
@@ -43,4 +43,4 @@ class CrossEntropy {
   Axes split_;  // along which the columns are split: at most one axis
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -9,7 +9,7 @@
 #include "engine/ops/run.h"
 #include "engine/ops/scale.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Adds the gradient of a table's rows. Where autograd is given weights' gradients at all, a table's is always made apart.
@@ -117,4 +117,4 @@ std::int64_t WordLookup::first_word(const Context& c) const {
   return first;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -7,7 +7,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // Rows of the table of words, wherever the table's rows lie.
 class WordLookup {
@@ -49,4 +49,4 @@ Parameter* add_word_table(ParameterStore& store, const Plan& plan, const TableSp
 // A copy of it on the last stage of a pipeline, for a tied head or multi-token prediction: both are trained as one.
 Parameter* add_word_table_copy(ParameterStore& store, const Plan& plan, const TableSpec& table);
 
-}  // namespace mbench
+}  // namespace mbench::nn

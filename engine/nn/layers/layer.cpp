@@ -4,7 +4,7 @@
 #include "engine/ops/bias_add.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 std::optional<Norm> norm_if(ParameterStore& store, const Plan& plan, const std::optional<NormSpec>& spec) {
@@ -199,4 +199,4 @@ Tensor Layer::run_backward(Context& c, const MicroBatch& batch, const Tensor& dy
   return gradient;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -10,7 +10,7 @@
 #include "engine/nn/runtime/offloaded_piece.h"
 #include "engine/nn/runtime/recompute.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Branch {
  public:
@@ -83,4 +83,4 @@ class Layer {
   Checkpoint checkpoint_, gemms_checkpoint_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

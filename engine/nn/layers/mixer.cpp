@@ -6,7 +6,7 @@
 #include "engine/nn/layers/state_mixer.h"
 #include "engine/nn/moe/moe.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 void Mixer::keep_alternate_gemms(Saved&) const {
   fail(ErrorKind::internal, "recompute", "alternate_products of a mixer that has no order of GEMMs");
@@ -32,4 +32,4 @@ std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const
   return std::make_unique<Moe>(store, plan, std::get<MoeSpec>(branch.mixer), drop);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -6,7 +6,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Mixer {
  public:
@@ -38,4 +38,4 @@ std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const
 // Whether a forward drops all that the branch's mixer keeps.
 bool drops_mixer(const BranchSpec& branch, Regions drop);
 
-}  // namespace mbench
+}  // namespace mbench::nn

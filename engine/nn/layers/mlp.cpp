@@ -3,7 +3,7 @@
 #include "engine/ops/run.h"
 #include "engine/ops/swiglu.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
     : fc1_(store, plan, spec.fc1), fc2_(store, plan, spec.fc2), activation_(spec.activation) {
@@ -73,4 +73,4 @@ Tensor Mlp::backward(Context& c, const MicroBatch&, Tensor dy, std::unique_ptr<M
   return fc1_.backward(c, std::move(wide), saved.fc1);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -3,7 +3,7 @@
 #include "engine/nn/layers/activation.h"
 #include "engine/nn/layers/mixer.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Mlp final : public Mixer {
  public:
@@ -33,4 +33,4 @@ class Mlp final : public Mixer {
   std::int64_t pairs_ = 0;  // on this rank, where gates and ups have separate GEMMs
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

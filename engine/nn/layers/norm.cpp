@@ -8,7 +8,7 @@
 #include "engine/ops/run.h"
 #include "engine/plan/framework.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 namespace {
 
@@ -82,4 +82,4 @@ Tensor Norm::backward(Context& c, const Tensor& dy, const Tensor& residual, Save
   return dx;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -3,7 +3,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Norm {
  public:
@@ -29,4 +29,4 @@ class Norm {
   Parameter *gamma_ = nullptr, *beta_ = nullptr;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -8,7 +8,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // The mixers' input is there, and their output stays where their last products make it.
@@ -159,4 +159,4 @@ Tensor ParallelBranches::backward(Context& c, const MicroBatch& batch, const Ten
   return dx;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

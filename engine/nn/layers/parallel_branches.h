@@ -12,7 +12,7 @@
 #include "engine/nn/layers/residual.h"
 #include "engine/nn/runtime/recompute.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class ParallelBranches {
  public:
@@ -47,4 +47,4 @@ class ParallelBranches {
   Checkpoint norm_checkpoint_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

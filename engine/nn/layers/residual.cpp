@@ -6,7 +6,7 @@
 #include "engine/ops/run.h"
 #include "engine/ops/scale.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 ops::HiddenMap hidden_map(const Context& c, const MicroBatch& batch) {
   const SequenceShare share = c.share();
@@ -41,4 +41,4 @@ Tensor ResidualDropout::backward(Context& c, const MicroBatch& batch, const Tens
   return dbranch;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

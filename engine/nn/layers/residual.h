@@ -3,7 +3,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/ops/arguments.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class ResidualDropout {
  public:
@@ -24,4 +24,4 @@ class ResidualDropout {
 
 ops::HiddenMap hidden_map(const Context& context, const MicroBatch& batch);
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -9,7 +9,7 @@
 #include "engine/ops/run.h"
 #include "engine/ops/sum_blocks.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 const Exchanges kToHeads = {{Axis::cp, Collective::all_to_all, 0, 2}},
@@ -29,7 +29,7 @@ void copy(Context& c, const ops::Matrix& from, const ops::Matrix& to) {
 
 ScanShare::ScanShare(const Context& c, const StateMixerSpec& spec, const Shape& in)
     : spec_(spec), rows_(in[0]), batch_(in[1]), groups_(in[2]) {
-  const Group& ranks = c.groups.over({Axis::cp});
+  const comm::Group& ranks = c.groups.over({Axis::cp});
   ranks_ = ranks.size(), rank_ = ranks.rank();
   parts_ = ranks_ > groups_ ? ranks_ / groups_ : 1;
 }
@@ -150,4 +150,4 @@ void ScanShare::add_channels(Context& c, const Tensor& own, const Tensor& gradie
   add(group + spec_.group_width(), group_width(), both);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

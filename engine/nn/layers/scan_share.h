@@ -8,7 +8,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/point/architecture.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class ScanShare {
  public:
@@ -58,4 +58,4 @@ class ScanShare {
   std::int64_t parts_;  // of a group
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -7,7 +7,7 @@
 #include "engine/ops/gated_norm.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Weights that act on what the first projection makes. One that is cut lies as the projection's rows do.
@@ -187,4 +187,4 @@ Tensor StateMixer::backward(Context& c, const MicroBatch&, Tensor dy, std::uniqu
   return in_.backward(c, flat(din), saved.in_linear);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

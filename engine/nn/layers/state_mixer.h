@@ -7,7 +7,7 @@
 #include "engine/nn/linear/linear.h"
 #include "engine/ops/delta_scan.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class StateMixer final : public Mixer {
  public:
@@ -61,4 +61,4 @@ class StateMixer final : public Mixer {
   Linear out_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

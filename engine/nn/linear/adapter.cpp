@@ -9,7 +9,7 @@
 #include "engine/plan/adapter_placement.h"
 #include "engine/point/adapter_weights.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 void scale(Context& c, const Tensor& t, float factor) {
@@ -69,4 +69,4 @@ void Adapter::backward(Context& c, const Tensor& dy, const Tensor& x, const Tens
   add_product(c, ops::Matrix(dlow), ops::Matrix(a_->value), dx);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

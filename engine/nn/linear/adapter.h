@@ -7,7 +7,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Adapter {
  public:
@@ -25,4 +25,4 @@ class Adapter {
   float scale_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -6,7 +6,7 @@
 #include "engine/ops/run.h"
 #include "engine/point/statistics.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Where a tensor's figures have the inverse of its scale: cuBLASLt takes scales at multiples of 16 bytes.
@@ -38,8 +38,8 @@ void ScaleHistory::allocate(Device& device) {
 void ScaleHistory::end_step(Device& device, const Groups& groups, std::int64_t step, const Tensor& on_device) {
   for (OfType& t : types_) {
     if (t.count == 0) continue;
-    groups.over({Axis::tp}).run(comm::AllReduce{t.amax, ReduceOp::max});
-    groups.over(Axes{Axis::cp} | kBatchAxes).run(comm::AllReduce{t.amax, ReduceOp::max});
+    groups.over({Axis::tp}).run(comm::AllReduce{t.amax, comm::ReduceOp::max});
+    groups.over(Axes{Axis::cp} | kBatchAxes).run(comm::AllReduce{t.amax, comm::ReduceOp::max});
     run(device, ops::UpdateScales{t.amax, t.history, t.scale, t.inverse, step % kSteps,
                                   &t == &types_[0] ? DType::e4m3 : DType::e5m2, on_device});
   }
@@ -87,7 +87,7 @@ void Fp8Gemms::prepare_nvfp4(Context& c, Operand operand, Fp8Tensor& q, ops::Qua
   if (op.transposed) q.transposed.amax = operand == kWeight ? q.straight.amax : q.figures.slice(1, 1);
   run(c.device, ops::Fill{q.figures, 0});
   run(c.device, ops::AbsMax{op.x, q.straight.amax, op.hadamard ? q.transposed.amax : Tensor()});
-  for (const Axis axis : parts_of) c.groups.over({axis}).run(comm::AllReduce{q.figures, ReduceOp::max});
+  for (const Axis axis : parts_of) c.groups.over({axis}).run(comm::AllReduce{q.figures, comm::ReduceOp::max});
   op.amax = q.straight.amax, op.transposed_amax = q.transposed.amax;
   if (operand != kGradient) return;
   constexpr std::uint64_t kOdd = 0xD1B54A32D192ED03u;  // spreads the count over the bits of a site
@@ -132,7 +132,7 @@ Fp8Tensor Fp8Gemms::quantise(Context& c, Operand operand, const Tensor& x, Fp8Wa
     scale = q.figures.slice(1, 1), inverse = q.figures.slice(kInverse, 1);
     run(c.device, ops::Fill{most, 0});
     run(c.device, ops::AbsMax{x, most});
-    for (const Axis axis : parts_of) c.groups.over({axis}).run(comm::AllReduce{most, ReduceOp::max});
+    for (const Axis axis : parts_of) c.groups.over({axis}).run(comm::AllReduce{most, comm::ReduceOp::max});
     run(c.device, ops::Fp8Scale{most, scale, inverse, type_of(operand)});
   }
   run(c.device, ops::Quantise{x, scale, q.straight.codes, turns_ ? Tensor() : q.transposed.codes, amax});
@@ -231,4 +231,4 @@ void Fp8Gemms::multiply(Context& c, const ops::Fp8Operand& a, const ops::Fp8Oper
   run(c.device, ops::Fp8Matmul{a, b, out, beta});
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

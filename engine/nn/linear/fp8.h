@@ -28,7 +28,7 @@
 #include "engine/nn/linear/fp8_tensor.h"
 #include "engine/nn/runtime/context.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 struct Parameter;
 class Fp8Parameters;
@@ -127,4 +127,4 @@ class Fp8Gemms {
   const Fp8Parameters* parameters_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -11,7 +11,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // [seq, batch, width] as rows of tokens.
@@ -313,4 +313,4 @@ std::shared_ptr<const LinearGemms> gemms_in_fp8(ParameterStore& store, const Lin
   return std::make_shared<Fp8LinearGemms>(store, site, plan, keep_input);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

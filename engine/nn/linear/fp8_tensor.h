@@ -5,7 +5,7 @@
 
 #include "engine/ops/fp8_matmul.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // [rows, cols] as GEMMs read it: along cols, and transposed, [cols, rows], along rows. Either may be missing. Where a device multiplies
 // turned operands, both have the same codes.
@@ -24,4 +24,4 @@ struct Fp8Weights {
   std::map<std::pair<const void*, std::int64_t>, Kept> kept;  // by Fp8Gemms and part of the weight
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -10,7 +10,7 @@
 #include "engine/ops/run.h"
 #include "engine/point/adapter_weights.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Whether each rank's outputs go to all: a bias, which is cut as the weight is, is added before.
@@ -202,4 +202,4 @@ Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const 
   return y;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

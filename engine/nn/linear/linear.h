@@ -12,7 +12,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Linear {
  public:
@@ -99,4 +99,4 @@ class Linear {
   std::optional<Adapter> adapter_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -9,7 +9,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Nf4Weights;
 
@@ -92,4 +92,4 @@ std::shared_ptr<const LinearGemms> gemms_in_model_type(const Nf4Weights* nf4);
 std::shared_ptr<const LinearGemms> gemms_in_fp8(ParameterStore& store, const LinearSite& site, const Plan& plan,
                                                 bool keep_input);
 
-}  // namespace mbench
+}  // namespace mbench::nn

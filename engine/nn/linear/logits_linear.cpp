@@ -9,7 +9,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, DeferredGemm& later) const {
   check(gemms_->fuses(), "linear", "a GEMM in FP8 whose weight's gradient is deferred");
@@ -65,4 +65,4 @@ void Linear::add_gradient(Context& c, const Tensor& dweight) const {
   run(c.device, ops::Add{site_.weight->gradient, dweight, site_.weight->gradient});
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -10,7 +10,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 namespace {
 
@@ -127,4 +127,4 @@ std::shared_ptr<const LinearGemms> gemms_in_model_type(const Nf4Weights* nf4) {
   return std::make_shared<ModelTypeGemms>(nf4);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

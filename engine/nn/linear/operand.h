@@ -5,7 +5,7 @@
 #include "engine/device/tensor.h"
 #include "engine/ops/fp8_matmul.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 struct Operand {
   Tensor plain{};         // in the model's type: activations [seq, batch, width], weights [out, in]
@@ -36,4 +36,4 @@ class ArrivingAgain {
   virtual Operand finish() = 0;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

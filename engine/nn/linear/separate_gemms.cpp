@@ -9,7 +9,7 @@
 #include "engine/ops/matmul.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 struct Block {
@@ -84,4 +84,4 @@ Tensor SeparateGemms::backward(Context& c, const LinearSite& site, const Tensor&
   return sum;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

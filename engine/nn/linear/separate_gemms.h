@@ -4,7 +4,7 @@
 #pragma once
 #include "engine/nn/linear/linear_gemms.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class SeparateGemms {
  public:
@@ -19,4 +19,4 @@ class SeparateGemms {
   std::int64_t gemms_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -3,7 +3,7 @@
 #include "engine/ops/add.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 WeightGradient::WeightGradient(Context& c, Parameter& weight, const Tensor& buffer) : context_(c), buffer_(buffer) {
   first_ = weight.stale && buffer.numel() == weight.gradient.numel() &&
@@ -31,4 +31,4 @@ void WeightGradient::finish() {
   made_.reset();
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

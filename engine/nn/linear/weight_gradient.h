@@ -4,7 +4,7 @@
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class WeightGradient {
  public:
@@ -26,4 +26,4 @@ class WeightGradient {
   bool first_ = false;  // the first of this step, and for the whole weight
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace mbench {
+namespace mbench::nn {
 
 AllGather::AllGather(const Plan& plan, const MoeSpec& spec, std::optional<HostWork> host)
     : host_(host), own_(plan, spec), ways_(plan, spec) {}
@@ -50,4 +50,4 @@ TokenDispatcher::Gradients AllGather::dispatch_backward(Context& c, const MicroB
   return made;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -5,7 +5,7 @@
 
 #include "engine/nn/moe/own_experts.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class AllGather final : public TokenDispatcher {
  public:
@@ -28,4 +28,4 @@ class AllGather final : public TokenDispatcher {
   DispatchWays ways_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

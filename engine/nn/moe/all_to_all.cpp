@@ -4,7 +4,7 @@
 
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 using Towards = RowExchange::Towards;
 
@@ -122,4 +122,4 @@ TokenDispatcher::Gradients AllToAll::dispatch_backward(Context& c, const MicroBa
   return made;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -5,7 +5,7 @@
 #include "engine/nn/moe/token_dispatcher.h"
 #include "engine/nn/runtime/captured.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class AllToAll final : public TokenDispatcher {
  public:
@@ -39,4 +39,4 @@ class AllToAll final : public TokenDispatcher {
   CapturedPiece plan_, permute_, permute_back_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

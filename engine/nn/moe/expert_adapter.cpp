@@ -6,7 +6,7 @@
 #include "engine/plan/adapter_placement.h"
 #include "engine/point/adapter_weights.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // What the experts make, or its gradient, is split over etp or partial there where their weights are cut.
@@ -59,4 +59,4 @@ void ExpertAdapter::backward(Context& c, const ExpertRows& rows, const Tensor& d
   });
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/nn/moe/expert_gemms.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class ExpertAdapter {
  public:
@@ -19,4 +19,4 @@ class ExpertAdapter {
   float scale_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

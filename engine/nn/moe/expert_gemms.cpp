@@ -4,7 +4,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 using Gemm = ExpertGemm;
@@ -71,4 +71,4 @@ void add_gradient_by_expert(Context& c, const Tensor& x, Parameter& weight, cons
   made.finish();
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

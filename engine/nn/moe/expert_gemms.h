@@ -7,7 +7,7 @@
 #include "engine/nn/state/parameters.h"
 #include "engine/ops/grouped_matmul.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // How many rows each expert has: all the same number, or as the offsets say.
 struct ExpertRows {
@@ -40,4 +40,4 @@ void multiply_by_expert(Context& context, ExpertGemm gemm, const Tensor& x, cons
 void add_gradient_by_expert(Context& context, const Tensor& x, Parameter& weight, const Tensor& y,
                             const ExpertRows& rows);
 
-}  // namespace mbench
+}  // namespace mbench::nn

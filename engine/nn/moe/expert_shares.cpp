@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace mbench {
+namespace mbench::nn {
 
 ExpertShares::ExpertShares(const Plan& plan, const MoeSpec& spec)
     : experts_(spec.experts),
@@ -75,4 +75,4 @@ void cut_to(const ExpertRows& sizes, Permutation::Saved& rows) {
   rows.pairs = rows.pairs.slice(0, std::max<std::int64_t>(sizes.offsets.back(), 1));
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

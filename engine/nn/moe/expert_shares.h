@@ -6,7 +6,7 @@
 
 #include "engine/nn/moe/permutation.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class ExpertShares {
  public:
@@ -44,4 +44,4 @@ std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& counts, st
 // Leaves as many pairs as there are rows.
 void cut_to(const ExpertRows& sizes, Permutation::Saved& rows);
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -15,7 +15,7 @@
 #include "engine/ops/swiglu.h"
 #include "engine/point/adapter_weights.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 using Gemm = ExpertGemm;
@@ -379,4 +379,4 @@ std::vector<std::int64_t> stashed_row_bytes(const Plan& plan) {
   return {};
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -10,7 +10,7 @@
 #include "engine/nn/runtime/recompute.h"
 #include "engine/ops/expert_bias.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Nf4Weights;
 
@@ -79,4 +79,4 @@ class Experts {
 // Of each tensor that PagedStash has of a layer's experts, the bytes of a row.
 std::vector<std::int64_t> stashed_row_bytes(const Plan& plan);
 
-}  // namespace mbench
+}  // namespace mbench::nn

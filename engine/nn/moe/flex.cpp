@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace mbench {
+namespace mbench::nn {
 
 Flex::Flex(const Plan& plan, const MoeSpec& spec) : own_(plan, spec), visits_(plan, spec), ways_(plan, spec) {}
 
@@ -93,4 +93,4 @@ TokenDispatcher::Gradients Flex::dispatch_backward(Context& c, const MicroBatch&
   return gradients;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

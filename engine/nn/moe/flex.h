@@ -4,7 +4,7 @@
 #include "engine/nn/moe/own_experts.h"
 #include "engine/nn/moe/rank_visits.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Flex final : public TokenDispatcher {
  public:
@@ -35,4 +35,4 @@ class Flex final : public TokenDispatcher {
   DispatchWays ways_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -5,7 +5,7 @@
 #include "engine/ops/add.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 std::vector<Tensor*> Moe::Saved::inputs() {
   std::vector<Tensor*> all = {&router.linear.x};
@@ -89,4 +89,4 @@ Tensor Moe::route_backward(Context& c, const MicroBatch& batch, const TokenDispa
   return dx;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

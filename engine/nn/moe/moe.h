@@ -11,7 +11,7 @@
 #include "engine/nn/moe/token_dispatcher.h"
 #include "engine/nn/runtime/captured.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Moe final : public Mixer {
  public:
@@ -48,4 +48,4 @@ class Moe final : public Mixer {
   CapturedPiece route_, route_back_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -5,7 +5,7 @@
 
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 void OwnExperts::plan(Context& c, const Tensor& experts, const Tensor& rows, std::int64_t tokens, std::int64_t most,
                       bool waits, TokenDispatcher::Saved& saved) const {
@@ -59,4 +59,4 @@ void OwnExperts::weights_backward(Context& c, const Tensor& of_rows, TokenDispat
   if (of_rows) permutation_.permute_weights_backward(c, of_rows, saved.dweights, saved.rows);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

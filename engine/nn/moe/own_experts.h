@@ -4,7 +4,7 @@
 #include "engine/nn/moe/expert_shares.h"
 #include "engine/nn/moe/token_dispatcher.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class OwnExperts {
  public:
@@ -36,4 +36,4 @@ class OwnExperts {
   Axes counted_along_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -6,7 +6,7 @@
 #include "engine/ops/dispatch.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 Tensor integers(Context& c, const Shape& shape, std::string_view what) {
@@ -85,4 +85,4 @@ void Permutation::permute_backward(Context& c, const Tensor& drows, const Tensor
   run(c.device, ops::DispatchGrad{drows, saved.rows, dx});
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

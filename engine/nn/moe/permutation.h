@@ -4,7 +4,7 @@
 #include "engine/nn/moe/expert_gemms.h"
 #include "engine/ops/dispatch_plan.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Permutation {
  public:
@@ -44,4 +44,4 @@ class Permutation {
   bool weights_go_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

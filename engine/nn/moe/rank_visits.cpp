@@ -11,7 +11,7 @@
 #include "engine/ops/route.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 std::int64_t sum_of(const std::vector<std::int64_t>& rows) {
@@ -30,7 +30,7 @@ void RankVisits::plan(Context& c, const Tensor& experts, RankWay& way) const {
   const auto integers = [&](const Shape& shape, std::string_view what) {
     return c.device.empty(shape, DType::i64, Category::activations, what);
   };
-  const Group& peers = c.groups.over({Axis::ep});
+  const comm::Group& peers = c.groups.over({Axis::ep});
   const std::int64_t tokens = experts.shape().rows();
   ops::DispatchPlan plan;
   plan.experts = integers(experts.shape(), "ranks of tokens");
@@ -95,7 +95,7 @@ Tensor of_sent(Context& c, std::int64_t width, DType dtype, const RankWay& way, 
 // Where a forward and a backward take turns, the other goes on while these travel.
 void exchange(Context& c, const std::vector<comm::Parcel>& parcels, const std::vector<std::int64_t>& send,
               const std::vector<std::int64_t>& receive, std::int64_t node_rows, Context::Way own) {
-  Group& peers = c.groups.over({Axis::ep});
+  comm::Group& peers = c.groups.over({Axis::ep});
   if (!c.fiber || c.way != own) return peers.run(comm::ForwardedAllToAll{parcels, send, receive, node_rows});
   const auto travelling = peers.start(comm::ForwardedAllToAll{parcels, send, receive, node_rows});
   c.travel(own);
@@ -157,4 +157,4 @@ std::vector<Tensor> RankVisits::back(Context& c, std::vector<Tensor> made, const
   return sums;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -8,7 +8,7 @@
 #include "engine/nn/moe/router.h"
 #include "engine/nn/runtime/context.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // Where a micro batch's tokens go.
 struct RankWay {
@@ -71,4 +71,4 @@ class RankVisits {
   bool balanced_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

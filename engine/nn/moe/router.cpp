@@ -8,7 +8,7 @@
 #include "engine/ops/router_correction.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 ops::RouterRule router_rule(const RoutingSpec& spec, const RouterMode& mode) {
   ops::RouterRule rule;
   rule.score = spec.score == RouterScore::softmax ? ops::RouterScore::softmax : ops::RouterScore::sigmoid;
@@ -52,7 +52,7 @@ Tensor Router::forward(Context& c, const MicroBatch& batch, const Tensor& x, Sav
 }
 
 void Router::count(Context& c, const Load& load, Saved& saved) const {
-  Group& together = c.groups.over(load.along);
+  comm::Group& together = c.groups.over(load.along);
   if (together.size() > 1) together.run(comm::AllReduce{load.counts});
   const std::int64_t tokens = load.tokens * together.size();
   if (losses_.balance > 0 || losses_.z > 0) saved.counts = load.counts, saved.counted = tokens;
@@ -69,7 +69,7 @@ void Router::count(Context& c, const Load& load, Saved& saved) const {
 void Router::after_step(Context& c) const {
   if (!correction_) return;
   counted_in_rerun_ = false;
-  Group& replicas = c.groups.over(kBatchAxes);
+  comm::Group& replicas = c.groups.over(kBatchAxes);
   replicas.run(comm::AllReduce{load_});
   const std::int64_t pairs = std::exchange(counted_, 0) * replicas.size() * active_;
   const auto mean = static_cast<double>(pairs) / static_cast<double>(load_.numel());
@@ -91,4 +91,4 @@ Tensor Router::backward(Context& c, const MicroBatch& batch, const Tensor& dweig
   return linear_.backward(c, std::exchange(saved.logits, Tensor()), saved.linear);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

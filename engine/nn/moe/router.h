@@ -3,7 +3,7 @@
 #include "engine/nn/linear/linear.h"
 #include "engine/ops/route.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // How the router of a model chooses in a benchmark.
 ops::RouterRule router_rule(const RoutingSpec& spec, const RouterMode& mode);
@@ -52,4 +52,4 @@ class Router {
   mutable bool counted_in_rerun_ = false;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

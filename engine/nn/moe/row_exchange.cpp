@@ -9,7 +9,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // [outer, inner, n] -> [inner, outer, n], of blocks of n elements.
@@ -121,4 +121,4 @@ Tensor RowExchange::InFlight::finish(std::optional<Context::Way> own) {
   return arrived;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -6,7 +6,7 @@
 
 #include "engine/nn/moe/expert_gemms.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // How many rows go where, where the data decide. All of it is empty where every expert has the same number of rows.
 struct ExpertWay {
@@ -38,7 +38,7 @@ class RowExchange {
     friend class RowExchange;
     Context* context_ = nullptr;
     Tensor in_, out_;
-    std::unique_ptr<Pending> pending_;
+    std::unique_ptr<comm::Pending> pending_;
     std::int64_t ranks_ = 1, experts_ = 0;  // experts of a rank, where what arrives must be sorted by expert
     Tensor order_;                          // or the order to sort it by
   };
@@ -53,4 +53,4 @@ class RowExchange {
   std::int64_t ranks_, experts_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -8,7 +8,7 @@
 #include "engine/ops/scale_rows.h"
 #include "engine/ops/sigmoid.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 void SharedExpert::Saved::add_inputs(std::vector<Tensor*>& all) {
   if (gated) all.push_back(&gate_linear.x);
@@ -50,4 +50,4 @@ Tensor SharedExpert::backward(Context& c, const MicroBatch& batch, Tensor dy, Sa
   return dx;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

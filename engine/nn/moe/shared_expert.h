@@ -6,7 +6,7 @@
 
 #include "engine/nn/layers/mlp.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class SharedExpert {
  public:
@@ -28,4 +28,4 @@ class SharedExpert {
   std::optional<Linear> gate_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -4,7 +4,7 @@
 #include "engine/nn/moe/all_to_all.h"
 #include "engine/nn/moe/flex.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 DispatchWays::DispatchWays(const Plan& plan, const MoeSpec& spec)
     : tokens(Transition::between(plan.role(spec.expert.fc1.role).input, plan.role(spec.expert.fc1.role).consumed,
@@ -26,4 +26,4 @@ std::unique_ptr<TokenDispatcher> make_dispatcher(const Plan& plan, const MoeSpec
   fail(ErrorKind::internal, "token_dispatcher", "no dispatcher for this ep_communication");
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -14,7 +14,7 @@
 #include "engine/nn/moe/row_exchange.h"
 #include "engine/nn/runtime/communicate.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // Rows for the experts here: in flight, and overlapped with what is enqueued, until finish().
 struct RowsInFlight {
@@ -81,4 +81,4 @@ struct DispatchWays {
 
 std::unique_ptr<TokenDispatcher> make_dispatcher(const Plan& plan, const MoeSpec& spec);
 
-}  // namespace mbench
+}  // namespace mbench::nn

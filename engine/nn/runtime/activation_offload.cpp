@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace mbench {
+namespace mbench::nn {
 
 void ActivationOffload::begin_group(Device& device) {
   check(!device.lists_activations(), "offload", "a group of activations within another");
@@ -95,4 +95,4 @@ void ActivationOffload::bring_back(Device& device, int number) {
   fetch_ahead(device);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -12,7 +12,7 @@
 #include "engine/device/device.h"
 #include "engine/plan/plan.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 struct OffloadGroup {
   enum class Where { device, leaving, host, coming };
@@ -63,4 +63,4 @@ class ActivationOffload {
   TensorList made_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -1,6 +1,6 @@
 #include "engine/nn/runtime/captured.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 bool captured_whole(const CapturedParts& parts, const BranchSpec& branch) {
   if (std::holds_alternative<MlpSpec>(branch.mixer)) return parts.has(CapturedPart::mlp);
@@ -17,4 +17,4 @@ Tensor CapturedPiece::own_input(Context& c, bool captured, const Tensor& input) 
   return own;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

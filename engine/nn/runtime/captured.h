@@ -6,7 +6,7 @@
 #include "engine/ops/run.h"
 #include "engine/point/architecture.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // Whether all of a branch is captured as a part.
 bool captured_whole(const CapturedParts& parts, const BranchSpec& branch);
@@ -33,4 +33,4 @@ class CapturedPiece {
   }
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -6,7 +6,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Of a tensor cut along `dim` into `parts`: [outer, dim, inner], a part [outer, dim / parts * inner].
@@ -51,7 +51,7 @@ Tensor joined(Context& c, const Tensor& x, int dim, int parts) {
 }
 
 // Of what every rank has, this rank's part along `dim`.
-Tensor own_part(Context& c, const Group& group, const Tensor& x, int dim) {
+Tensor own_part(Context& c, const comm::Group& group, const Tensor& x, int dim) {
   const std::int64_t size = x.shape()[dim] / group.size();
   if (dim == 0) return x.slice(group.rank() * size, size);
   Shape shape = x.shape();
@@ -103,7 +103,7 @@ class Carried {
     if (const auto c = collective()) group_.run(*c);
   }
   // Null where nothing travels.
-  std::unique_ptr<Pending> start() const {
+  std::unique_ptr<comm::Pending> start() const {
     const auto c = collective();
     return c ? group_.start(*c) : nullptr;
   }
@@ -135,7 +135,7 @@ class Carried {
 
   Context& context_;
   Exchange exchange_;
-  Group& group_;
+  comm::Group& group_;
   Tensor in_, out_;
 };
 
@@ -174,7 +174,7 @@ class Communication::Started {
 
  private:
   Carried carried_;
-  std::unique_ptr<Pending> pending_;
+  std::unique_ptr<comm::Pending> pending_;
 };
 
 Communication::Communication(Context& c, const Exchanges& list, const Tensor& x, Use use) {
@@ -190,4 +190,4 @@ Tensor Communication::finish() {
   return started_ ? started_->finish() : std::move(x_);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -2,7 +2,7 @@
 #pragma once
 #include "engine/nn/runtime/context.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // Returns x in its new place. all_reduce works in place on x, which must be only the caller's.
 Tensor communicate(Context& context, const Exchanges& exchanges, const Tensor& x);
@@ -26,4 +26,4 @@ class Communication {
   std::unique_ptr<Started> started_;  // the last exchange; what it reads lives until it has ended
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

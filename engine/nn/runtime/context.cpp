@@ -6,7 +6,7 @@
 
 #include "engine/base/text.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Calls f(size, coordinate) for every axis that cuts a share of the sequence further, outermost first.
@@ -100,4 +100,4 @@ std::uint64_t site_of(const std::string& name) {
   return fnv1a(name);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

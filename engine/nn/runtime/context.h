@@ -17,7 +17,7 @@
 #include "engine/ops/arguments.h"
 #include "engine/plan/plan.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // Megatron's global memory buffer: one persistent buffer that only grows, shared by everything that asks for
 // it.
@@ -157,4 +157,4 @@ Tensor keys_of(const MicroBatch& batch, std::int64_t chunk);
 ops::DropoutSpec dropout_at(const Context& context, std::uint64_t site);
 std::uint64_t site_of(const std::string& name);
 
-}  // namespace mbench
+}  // namespace mbench::nn

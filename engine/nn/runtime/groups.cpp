@@ -5,7 +5,7 @@
 
 #include "engine/base/error.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // What training talks over. Every rank makes all of them, whatever its stage: making a group is collective.
@@ -29,7 +29,7 @@ constexpr Axes kSets[] = {
 
 }  // namespace
 
-Groups::Groups(Device& device, World& world, const Mesh& mesh, bool experts, const std::vector<int>& words)
+Groups::Groups(Device& device, comm::World& world, const Mesh& mesh, bool experts, const std::vector<int>& words)
     : mesh_(mesh), rank_(world.rank()) {
   std::vector<int> everyone(static_cast<std::size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
@@ -38,7 +38,8 @@ Groups::Groups(Device& device, World& world, const Mesh& mesh, bool experts, con
     const Axes real = mesh.real(set);
     const bool of_experts = !(real & (kExpertAxes - kDenseAxes)).empty();
     if (by_axes_.contains(real) || (of_experts && !experts)) continue;
-    by_axes_[real] = world.group(device, real.empty() ? GroupName("self") : GroupName(real), mesh.members(rank_, real));
+    by_axes_[real] =
+        world.group(device, real.empty() ? comm::GroupName("self") : comm::GroupName(real), mesh.members(rank_, real));
   }
   const std::vector<int> stages = mesh.members(rank_, {Axis::pp});
   if (stages.size() == 1 || words.size() == 1) return;
@@ -49,10 +50,10 @@ Groups::Groups(Device& device, World& world, const Mesh& mesh, bool experts, con
   embedding_ = world.group(device, {ends ? "first and last stage" : "stages with words", {Axis::pp}}, members);
 }
 
-Group& Groups::over(Axes axes) const {
+comm::Group& Groups::over(Axes axes) const {
   const auto it = by_axes_.find(mesh_.real(axes));
   check(it != by_axes_.end(), "groups", "no group over {}", str(axes));
   return *it->second;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -2,7 +2,7 @@
 #pragma once
 #include "engine/nn/runtime/context.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class OffloadedPiece {
  public:
@@ -35,4 +35,4 @@ class OffloadedPiece {
   std::int64_t min_elements_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

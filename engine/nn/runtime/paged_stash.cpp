@@ -7,7 +7,7 @@
 #include "engine/ops/run.h"
 #include "engine/plan/plan.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 constexpr std::int64_t kPageRows = ExpertRoom::kPageRows;
@@ -144,4 +144,4 @@ void PagedStash::fetch_next(Device& device) {
     if (group->where == StashedGroup::Where::stash) return fetch(device, *group);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -13,8 +13,10 @@
 #include "engine/device/device.h"
 
 namespace mbench {
-
 struct ExpertRoom;
+}
+
+namespace mbench::nn {
 
 // What the experts of one layer keep of one micro batch.
 struct StashedGroup {
@@ -74,4 +76,4 @@ class PagedStash {
   int left_ = 0;  // groups of this forward that still go to pages
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -2,7 +2,7 @@
 
 #include "engine/base/error.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // What libraries make at their first calls is not made while a stream is captured, and memory repeats from the second step on.
@@ -53,4 +53,4 @@ void PartGraphs::run(Device& device, const Place& place, bool launched, const st
   runs.graphs.push_back(record(device, part));
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -11,7 +11,7 @@
 
 #include "engine/device/device.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class PartGraphs {
  public:
@@ -45,4 +45,4 @@ class PartGraphs {
   std::size_t reserved_ = 0;  // of the allocator, as the recorded step began
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

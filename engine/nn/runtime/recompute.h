@@ -2,7 +2,7 @@
 #pragma once
 #include "engine/nn/runtime/context.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class Checkpoint {
  public:
@@ -29,4 +29,4 @@ class Checkpoint {
   bool dropped_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

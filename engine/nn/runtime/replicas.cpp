@@ -1,19 +1,19 @@
 #include "engine/nn/runtime/replicas.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
-Group& replicas_of(const Context& c) {
+comm::Group& replicas_of(const Context& c) {
   return c.groups.over({Axis::dp});
 }
 
 // So many rows to or from the first replica, and none between others.
-std::vector<std::int64_t> only_first(const Group& g) {
+std::vector<std::int64_t> only_first(const comm::Group& g) {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(g.size()), 0);
   rows.front() = 1;
   return rows;
 }
-std::vector<std::int64_t> each_if_first(const Group& g) {
+std::vector<std::int64_t> each_if_first(const comm::Group& g) {
   return std::vector<std::int64_t>(static_cast<std::size_t>(g.size()), g.rank() == 0 ? 1 : 0);
 }
 
@@ -28,7 +28,7 @@ bool is_first_replica(const Context& c) {
 }
 
 Tensor gather_to_first(Context& c, const Tensor& part, Category category, std::string_view what) {
-  Group& g = replicas_of(c);
+  comm::Group& g = replicas_of(c);
   const std::int64_t n = part.numel();
   const Tensor all = c.device.empty({is_first_replica(c) ? g.size() : 0, n}, part.dtype(), category, what);
   g.run(comm::AllToAll{part.view({1, n}), all, only_first(g), each_if_first(g)});
@@ -36,7 +36,7 @@ Tensor gather_to_first(Context& c, const Tensor& part, Category category, std::s
 }
 
 void scatter_from_first(Context& c, const Tensor& all, const Tensor& part) {
-  Group& g = replicas_of(c);
+  comm::Group& g = replicas_of(c);
   const std::int64_t n = part.numel();
   const Tensor rows = is_first_replica(c)
                           ? all.view({g.size(), n})
@@ -44,4 +44,4 @@ void scatter_from_first(Context& c, const Tensor& all, const Tensor& part) {
   g.run(comm::AllToAll{rows, part.view({1, n}), each_if_first(g), only_first(g)});
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -3,7 +3,7 @@
 #pragma once
 #include "engine/nn/runtime/context.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // Whether this rank is one of several, and which.
 bool is_replicated(const Context& context);
@@ -14,4 +14,4 @@ Tensor gather_to_first(Context& context, const Tensor& part, Category category, 
 // The parts of the first one's `all`, [replicas, part]; the others' `all` is ignored.
 void scatter_from_first(Context& context, const Tensor& all, const Tensor& part);
 
-}  // namespace mbench
+}  // namespace mbench::nn

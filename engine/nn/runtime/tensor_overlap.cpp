@@ -4,7 +4,7 @@
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Of the columns of an output: num_splits of initialize_ub().
@@ -30,7 +30,7 @@ bool scatters_sequence(const Exchanges& exchanges) {
 }
 
 Tensor gather_by_ring(Context& c, const Exchange& e, const Tensor& own, bool keep, const EachPart& each) {
-  Group& ranks = c.groups.over({e.axis});
+  comm::Group& ranks = c.groups.over({e.axis});
   const std::int64_t rows = own.shape()[0], n = ranks.size();
   Shape shape = own.shape();
   shape[0] *= n;
@@ -42,7 +42,7 @@ Tensor gather_by_ring(Context& c, const Exchange& e, const Tensor& own, bool kee
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t first = (ranks.rank() - i + n) % n * rows, next = (ranks.rank() - i - 1 + n) % n * rows;
     const Tensor part = i == 0 ? own : whole.slice(first, rows);
-    const std::unique_ptr<Pending> travelling =
+    const std::unique_ptr<comm::Pending> travelling =
         i + 1 < n ? ranks.start(comm::Shift{part, whole.slice(next, rows)}) : nullptr;
     each(part, first);
     if (travelling) travelling->wait();
@@ -52,14 +52,14 @@ Tensor gather_by_ring(Context& c, const Exchange& e, const Tensor& own, bool kee
 
 Tensor scatter_in_pieces(Context& c, const Exchange& e, const Shape& shape, std::int64_t columns,
                          const MakePiece& make) {
-  Group& ranks = c.groups.over({e.axis});
+  comm::Group& ranks = c.groups.over({e.axis});
   const std::int64_t n = ranks.size(), pieces = pieces_of(shape[2], columns), width = shape[2] / pieces;
   Shape piece = shape, mine = shape;
   piece[2] = mine[2] = width;
   mine[0] /= n;
   struct Travelling {
     Tensor made, arrived;
-    std::unique_ptr<Pending> pending;
+    std::unique_ptr<comm::Pending> pending;
   };
   std::vector<Travelling> all;
   const OneCall call(c.device, pieces);
@@ -85,4 +85,4 @@ Tensor scatter_in_pieces(Context& c, const Exchange& e, const Shape& shape, std:
   return out;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

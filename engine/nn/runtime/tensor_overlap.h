@@ -6,7 +6,7 @@
 
 #include "engine/nn/runtime/communicate.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 // Whether gather_by_ring(), or scatter_in_pieces(), carries this out: one exchange over tp, along the sequence.
 bool gathers_sequence(const Exchanges& exchanges);
@@ -26,4 +26,4 @@ using MakePiece = std::function<void(const Tensor& piece, std::int64_t first)>;
 Tensor scatter_in_pieces(Context& context, const Exchange& exchange, const Shape& shape, std::int64_t columns,
                          const MakePiece& make);
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -9,7 +9,7 @@
 #include "engine/ops/fp8_parts.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Parts begin at multiples of it, and dims of FP8 products are multiples of 16: what a part has is a matrix of so many columns.
@@ -100,7 +100,7 @@ void Fp8Parameters::quantise(Device& device, const Groups& groups) {
         run(device, ops::AbsMax{part.main, m.scale});
     }
     for (auto& [axes, figures] : figures_) {
-      if (sharded_) groups.over(axes).run(comm::AllReduce{figures.scales, ReduceOp::max});
+      if (sharded_) groups.over(axes).run(comm::AllReduce{figures.scales, comm::ReduceOp::max});
       run(device, ops::Fp8Scale{figures.scales, figures.scales, figures.inverses, DType::e4m3, blocks});
     }
   }
@@ -178,4 +178,4 @@ ops::Fp8Operand Fp8Parameters::operand(const Parameter& p, std::int64_t index, c
   return {codes, m.inverse.slice(row / kBlock, ops::QuantiseBlocks::blocks(codes.shape()[0])), ops::Fp8Blocks::squares};
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -17,7 +17,7 @@
 #include "engine/nn/linear/fp8.h"
 #include "engine/nn/state/state_layout.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 struct Parameter;
 class InitialValues;
@@ -82,4 +82,4 @@ class Fp8Parameters {
   Tensor codes_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

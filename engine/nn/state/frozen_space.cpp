@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace mbench {
+namespace mbench::nn {
 
 std::size_t FrozenSpace::add(std::int64_t elements, Axes data, int unit) {
   items_.push_back({elements, data & kDataAxes, unit});
@@ -14,7 +14,7 @@ void FrozenSpace::allocate(int units, DType type, std::string_view what) {
   const auto bucket = static_cast<std::int64_t>(plan_.gradient_bucket_bytes / size_of(plan_.precision.gradients));
   layout_ = StateLayout(sharded() ? plan_.state : StatePlan(), items_, {units, {}}, bucket, plan_.optimizer.alignment(),
                         [&](Axes data) {
-                          const Group& group = groups_.over(data & kStateAxes);
+                          const comm::Group& group = groups_.over(data & kStateAxes);
                           return StateLayout::Peers{group.rank(), group.size()};
                         });
   buckets_.resize(layout_.buckets().size());
@@ -72,4 +72,4 @@ Tensor FrozenSpace::of(std::size_t item, const Shape& shape) const {
   return buckets_[b].values.part(place - layout_.buckets()[b].begin, shape);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -9,7 +9,7 @@
 #include "engine/nn/state/state_layout.h"
 #include "engine/plan/plan.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class FrozenSpace {
  public:
@@ -39,8 +39,8 @@ class FrozenSpace {
 
  private:
   struct Bucket {
-    Tensor values;                      // gathered
-    std::unique_ptr<Pending> arriving;  // these
+    Tensor values;                            // gathered
+    std::unique_ptr<comm::Pending> arriving;  // these
   };
 
   Device& device_;
@@ -53,4 +53,4 @@ class FrozenSpace {
   Tensor own_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -5,7 +5,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 FrozenWeights::FrozenWeights(Device& device, const Plan& plan, const Groups& groups)
     : device_(device),
@@ -80,4 +80,4 @@ void FrozenWeights::end_use(int unit) {
   for (FrozenSpace* space : {&space_, &nf4_->codes(), &fp8_codes_}) space->end_use(unit);
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

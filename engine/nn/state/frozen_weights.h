@@ -11,7 +11,7 @@
 #include "engine/nn/state/initial_values.h"
 #include "engine/plan/plan.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 struct Parameter;
 class Fp8Parameters;
@@ -56,4 +56,4 @@ class FrozenWeights {
   std::unique_ptr<Fp8Parameters> fp8_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

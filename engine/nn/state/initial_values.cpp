@@ -8,7 +8,7 @@
 #include "engine/ops/random_normal.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Initial values of which only a part is kept are drawn by so many: far below what a step takes.
@@ -92,4 +92,4 @@ void InitialValues::draw_rows(const Parameter& p, const Tensor& target, std::int
   }
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -5,7 +5,7 @@
 #include "engine/nn/runtime/groups.h"
 #include "engine/plan/plan.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 struct Parameter;
 
@@ -31,4 +31,4 @@ class InitialValues {
   const Groups& groups_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -10,7 +10,7 @@
 #include "engine/ops/nf4.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Where a rank's part of a dim begins; of two axes that cut it the outer one cuts first.
@@ -172,4 +172,4 @@ Tensor Nf4Weights::dequantised(Context& c, const Parameter& p, std::optional<std
   return weight;
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -12,7 +12,7 @@
 #include "engine/nn/state/frozen_space.h"
 #include "engine/point/adapter.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 struct Context;
 struct Parameter;
@@ -62,4 +62,4 @@ class Nf4Weights {
   std::vector<Weight> weights_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

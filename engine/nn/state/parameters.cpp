@@ -8,7 +8,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 // Elements of a weight from which its gradient is not set to zero with all others but made by its first product: fewer are
@@ -67,7 +67,7 @@ void ParameterStore::lay_out() {
                      plan_.optimizer.two_kinds() && is_matrix_of_layers(p->spec) ? 1 : 0});
   layout_ = StateLayout(state(), items, {unit_count(), chunk_starts_}, bucket_elements(), plan_.optimizer.alignment(),
                         [&](Axes data) {
-                          const Group& group = groups_.over(data & kStateAxes);
+                          const comm::Group& group = groups_.over(data & kStateAxes);
                           return StateLayout::Peers{group.rank(), group.size()};
                         });
   for (const auto& p : parameters_) p->offset = layout_.range(p->index).begin;
@@ -202,7 +202,7 @@ void ParameterStore::fetch_updated() {
   for (const int b : order) {
     if (alone(b)) continue;
     const StateLayout::Bucket& all = layout_.buckets()[static_cast<std::size_t>(b)];
-    Group& peers = groups_.over(all.sharers());
+    comm::Group& peers = groups_.over(all.sharers());
     auto& arriving = bucket(b).arriving;
     for (const StateLayout::Part& part : all.parts) {
       const Tensor weights =
@@ -355,4 +355,4 @@ void ParameterStore::keep_main(const Tensor& values, std::int64_t at) {
     run(device_, ops::Copy{values.part(on_host, {beside}), main_beside_.part(at + on_host - host_elements_, {beside})});
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

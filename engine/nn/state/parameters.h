@@ -14,7 +14,7 @@
 #include "engine/plan/framework.h"
 #include "engine/plan/plan.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 struct Parameter {
   WeightSpec spec;  // its name also selects the draw of its initial value: the same on every layout
@@ -183,7 +183,7 @@ class ParameterStore {
     Tensor weights;                  // gathered, where they are sharded
     Tensor arrived;                  // what is copied to `weights` once it is there, with copied_gathers
     Tensor gradients;                // being filled, where they are sharded
-    std::vector<std::unique_ptr<Pending>> arriving;  // weights
+    std::vector<std::unique_ptr<comm::Pending>> arriving;  // weights
   };
 
   void lay_out();
@@ -230,4 +230,4 @@ class ParameterStore {
   FrozenWeights frozen_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -4,7 +4,7 @@
 
 #include "engine/base/error.h"
 
-namespace mbench {
+namespace mbench::nn {
 namespace {
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
@@ -142,4 +142,4 @@ void StateLayout::find_runs(const std::vector<Item>& items, Items all) {
   }
 }
 
-}  // namespace mbench
+}  // namespace mbench::nn

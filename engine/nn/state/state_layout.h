@@ -22,7 +22,7 @@
 #include "engine/plan/mesh.h"
 #include "engine/plan/state.h"
 
-namespace mbench {
+namespace mbench::nn {
 
 class StateLayout {
  public:
@@ -107,4 +107,4 @@ class StateLayout {
   std::int64_t size_ = 0, owned_ = 0, fp8_begin_ = 0, fp8_at_ = 0;
 };
 
-}  // namespace mbench
+}  // namespace mbench::nn

@@ -7,7 +7,7 @@
 #include "engine/platform/host_name.h"
 #include "engine/platform/nvml/session.h"
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 namespace {
 
 class EnergyCounter final : public EnergyMeter {
@@ -62,4 +62,4 @@ std::unique_ptr<EnergyMeter> count_energy(const std::string& pci) {
   return std::make_unique<EnergyCounter>(pci);
 }
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

@@ -5,7 +5,7 @@
 
 #include "engine/device/energy.h"
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 
 // The counter is updated some ten times a second: over less time than this it says little.
 inline constexpr double kEnoughForEnergy = 1.0;  // seconds
@@ -13,4 +13,4 @@ inline constexpr double kEnoughForEnergy = 1.0;  // seconds
 // The counter of the GPU at that PCI address. Where there is no NVML, or the GPU does not count, its reading says so.
 std::unique_ptr<EnergyMeter> count_energy(const std::string& pci);
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

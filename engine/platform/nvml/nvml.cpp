@@ -5,7 +5,7 @@
 #include "engine/platform/nvml/sensors.h"
 #include "engine/platform/nvml/session.h"
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 namespace {
 
 std::string address_of(const Calls& nvml, Handle gpu) {
@@ -115,4 +115,4 @@ std::string describe(const Report& r) {
   return text + mbench::describe(r.links);
 }
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

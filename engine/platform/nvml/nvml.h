@@ -6,7 +6,7 @@
 
 #include "engine/base/link_matrix.h"
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 
 // Each is null where the GPU does not report it.
 struct GpuState {
@@ -28,4 +28,4 @@ Report report();
 // For people: a line for each GPU, the matrix of links and its legend.
 std::string describe(const Report& report);
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

@@ -8,7 +8,7 @@
 
 #include "engine/platform/nvml/session.h"
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -116,4 +116,4 @@ std::unique_ptr<Gauge> watch(const std::string& pci) {
   return std::make_unique<Sensors>(std::move(session), gpu);
 }
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

@@ -5,7 +5,7 @@
 
 #include "engine/device/gauge.h"
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 
 // The sensors of the GPU at that PCI address ("0000:1b:00.0"); null where there is no NVML or it does not know the address.
 std::unique_ptr<Gauge> watch(const std::string& pci);
@@ -16,4 +16,4 @@ std::string why_none();
 // NVML's clock event reasons as bits of kThrottleReasons. An idle GPU is not a reason.
 std::uint32_t throttle_bits(unsigned long long reasons);
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 
 Session::Session() {
   why_none_ = load();
@@ -72,4 +72,4 @@ std::string Session::load() {
   return missing;
 }
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 
 using Handle = void*;  // of a GPU
 using Result = int;    // 0: success
@@ -89,4 +89,4 @@ class Session {
   std::string why_none_;
 };
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

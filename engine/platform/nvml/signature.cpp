@@ -2,7 +2,7 @@
 
 #include "engine/platform/nvml/session.h"
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 namespace {
 
 constexpr int kCorrected = 0, kUncorrected = 1, kVolatile = 0;  // nvmlMemoryErrorType_t, nvmlEccCounterType_t
@@ -94,4 +94,4 @@ std::unique_ptr<DeviceWatch> watch_faults(const std::string& pci) {
   return std::make_unique<FaultWatch>(std::move(session), gpu);
 }
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

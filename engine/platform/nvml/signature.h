@@ -5,9 +5,9 @@
 
 #include "engine/device/signature.h"
 
-namespace mbench::nvml {
+namespace mbench::platform::nvml {
 
 // For the GPU at that PCI address; null where there is no NVML or it does not know the address.
 std::unique_ptr<DeviceWatch> watch_faults(const std::string& pci);
 
-}  // namespace mbench::nvml
+}  // namespace mbench::platform::nvml

@@ -5,7 +5,7 @@
 
 #include "engine/sim/play/ticks.h"
 
-namespace mbench {
+namespace mbench::sim {
 namespace {
 
 // Time as latency and as time on the wire, which add up or overlap differently.
@@ -62,7 +62,7 @@ double largest_part(std::span<const std::int64_t> send_rows, std::span<const std
   return static_cast<double>(largest);
 }
 
-Between ring_of(const MachineNetwork& network, const sim::Crossing& crossing, double spine_latency) {
+Between ring_of(const MachineNetwork& network, const Crossing& crossing, double spine_latency) {
   return {slowed(network.bandwidth, crossing.ring), network.latency, crossing.edges, spine_latency};
 }
 
@@ -140,63 +140,63 @@ double Links::all_to_all(double bytes, Reach r) const {
   return total(machine_.node.collective_base, parts);
 }
 
-double Links::seconds(sim::Call call, double bytes, DType dtype, Reach r) const {
+double Links::seconds(Call call, double bytes, DType dtype, Reach r) const {
   return whole_ticks(estimate(call, bytes, dtype, r));
 }
 
 double Links::seconds(const comm::Collective& c, bool started, int ranks, Reach r) const {
-  const auto of = [&](sim::Call call, const Tensor& x) {
+  const auto of = [&](Call call, const Tensor& x) {
     return seconds(call, static_cast<double>(x.bytes()), x.dtype(), r);
   };
   const auto timed = [&]<class C>(const C& each) -> double {
     if constexpr (std::is_same_v<C, comm::AllReduce>)
-      return of(started ? sim::Call::start_all_reduce : sim::Call::all_reduce, each.x);
+      return of(started ? Call::start_all_reduce : Call::all_reduce, each.x);
     else if constexpr (std::is_same_v<C, comm::AllGather>)
-      return of(sim::Call::all_gather, each.out);
+      return of(Call::all_gather, each.out);
     else if constexpr (std::is_same_v<C, comm::ReduceScatter>)
-      return of(sim::Call::reduce_scatter, each.in);
+      return of(Call::reduce_scatter, each.in);
     else if constexpr (std::is_same_v<C, comm::AllToAll>) {
       const comm::Rows rows = each.rows(ranks);
-      return all_to_all(started ? sim::Call::start_all_to_all : sim::Call::all_to_all, row_bytes(each.in), rows.send,
+      return all_to_all(started ? Call::start_all_to_all : Call::all_to_all, row_bytes(each.in), rows.send,
                         rows.receive, r);
     } else if constexpr (std::is_same_v<C, comm::ForwardedAllToAll>)
       return forwarded(row_bytes_of(each.parcels), each.send_rows, each.receive_rows, each.node_rows, r);
     else if constexpr (std::is_same_v<C, comm::Shift>)
-      return of(sim::Call::shift, each.in);
+      return of(Call::shift, each.in);
     else if constexpr (std::is_same_v<C, comm::Broadcast>)
-      return of(sim::Call::broadcast, each.x);
+      return of(Call::broadcast, each.x);
     else if constexpr (std::is_same_v<C, comm::Reduce>)
-      return of(sim::Call::reduce, each.x);
+      return of(Call::reduce, each.x);
     else
       return 0;
   };
   return std::visit(timed, c);
 }
 
-double Links::estimate(sim::Call call, double bytes, DType dtype, Reach r) const {
+double Links::estimate(Call call, double bytes, DType dtype, Reach r) const {
   if (const auto* measured = machine_.measured.get(); measured && r.nodes == 1 && direct_)
     if (const auto seconds = measured->seconds(call, bytes, dtype, r.per_node)) return *seconds;
   switch (call) {
-    case sim::Call::all_reduce:
-    case sim::Call::start_all_reduce:
+    case Call::all_reduce:
+    case Call::start_all_reduce:
       return all_reduce(bytes, r);
-    case sim::Call::all_gather:
-    case sim::Call::reduce_scatter:
+    case Call::all_gather:
+    case Call::reduce_scatter:
       return all_gather(bytes, r);
-    case sim::Call::all_to_all:
-    case sim::Call::start_all_to_all:
+    case Call::all_to_all:
+    case Call::start_all_to_all:
       return all_to_all(bytes, r);
-    case sim::Call::broadcast:
-    case sim::Call::reduce:
+    case Call::broadcast:
+    case Call::reduce:
       return broadcast(bytes, r);
-    case sim::Call::shift:
-    case sim::Call::message:
+    case Call::shift:
+    case Call::message:
       return neighbours(bytes, r.nodes > 1, r.crossing);
   }
   return 0;
 }
 
-double Links::all_to_all(sim::Call call, double row_bytes, std::span<const std::int64_t> send_rows,
+double Links::all_to_all(Call call, double row_bytes, std::span<const std::int64_t> send_rows,
                          std::span<const std::int64_t> receive_rows, Reach r) const {
   return seconds(call, row_bytes * largest_part(send_rows, receive_rows) * static_cast<double>(send_rows.size()),
                  DType::f32, r);
@@ -205,8 +205,7 @@ double Links::all_to_all(sim::Call call, double row_bytes, std::span<const std::
 double Links::forwarded(double row_bytes, std::span<const std::int64_t> send_rows,
                         std::span<const std::int64_t> receive_rows, std::int64_t node_rows, Reach r) const {
   // What was measured within a node is an all-to-all's: it is one there.
-  if (machine_.measured && r.nodes == 1)
-    return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
+  if (machine_.measured && r.nodes == 1) return all_to_all(Call::all_to_all, row_bytes, send_rows, receive_rows, r);
   const Link link = inside(r.per_node);
   const double all_to_all = or_else(link.all_to_all_bandwidth, link.bandwidth);
   std::vector<Part> parts{
@@ -248,10 +247,10 @@ double Links::message(double bytes, int from, int to) const {
   const bool apart = node_of(from) != node_of(to);
   Reach r{apart ? 1 : 2, apart ? 2 : 1};
   if (fabric_ && apart) r.crossing = fabric_->message(from, to);
-  return seconds(sim::Call::message, bytes, DType::f32, r);
+  return seconds(Call::message, bytes, DType::f32, r);
 }
 
-double Links::neighbours(double bytes, bool across, const sim::Crossing& crossing) const {
+double Links::neighbours(double bytes, bool across, const Crossing& crossing) const {
   if (across)
     return machine_.node.collective_base + machine_.network.latency + (crossing.edges > 0 ? spine_latency() : 0) +
            bytes / slowed(machine_.network.bandwidth, crossing.ring);
@@ -260,4 +259,4 @@ double Links::neighbours(double bytes, bool across, const sim::Crossing& crossin
          bytes / (direct_ ? machine_.node.p2p_bandwidth : link.bandwidth);
 }
 
-}  // namespace mbench
+}  // namespace mbench::sim

@@ -15,7 +15,7 @@
 #include "engine/sim/cost/fabric.h"
 #include "engine/sim/machine/machine.h"
 
-namespace mbench {
+namespace mbench::sim {
 
 // Bytes of one row along dim 0, which may have none.
 inline double row_bytes(const Tensor& x) {
@@ -38,16 +38,16 @@ bool peer_to_peer(const std::map<std::string, std::string>& environment);
 class Links {
  public:
   // `direct`: as peer_to_peer() says. Null `fabric`: nodes reach each other alike.
-  Links(const Machine& machine, bool direct, std::shared_ptr<const sim::Fabric> fabric = nullptr)
+  Links(const Machine& machine, bool direct, std::shared_ptr<const Fabric> fabric = nullptr)
       : machine_(machine), direct_(direct), fabric_(std::move(fabric)) {}
   // Of a job that runs so. `ranks`: as of fabric_of().
   Links(const Machine& machine, const RunSpec& run, const Mesh& mesh, int ranks = 0)
-      : Links(machine, peer_to_peer(run.env), sim::fabric_of(machine, mesh, run, ranks)) {}
+      : Links(machine, peer_to_peer(run.env), fabric_of(machine, mesh, run, ranks)) {}
 
   // How the members of a group are spread over nodes, and what of their traffic crosses the spine.
   struct Reach {
     int per_node = 1, nodes = 1;
-    sim::Crossing crossing = {};
+    Crossing crossing = {};
     int size() const { return per_node * nodes; }
   };
   // `axes`: over which the group is; empty where it is over no axes.
@@ -71,11 +71,11 @@ class Links {
   // The same with parts of so many rows to and from each of the group. Of unequal parts the largest counts for all. The reason is that
   // a rank here stands for its peers, which send alike. Whoever gets this rank's largest part gets one as large from every other, and
   // all wait for it. `call`: all_to_all or start_all_to_all.
-  double all_to_all(sim::Call call, double row_bytes, std::span<const std::int64_t> send_rows,
+  double all_to_all(Call call, double row_bytes, std::span<const std::int64_t> send_rows,
                     std::span<const std::int64_t> receive_rows, Reach r) const;
   double all_to_all(double row_bytes, std::span<const std::int64_t> send_rows,
                     std::span<const std::int64_t> receive_rows, Reach r) const {
-    return all_to_all(sim::Call::all_to_all, row_bytes, send_rows, receive_rows, r);
+    return all_to_all(Call::all_to_all, row_bytes, send_rows, receive_rows, r);
   }
   // A comm::ForwardedAllToAll of rows of so many bytes. Within a node it is an all_to_all at the bandwidth of forwarding kernels.
   // Overlapped with it, each row crosses once to each other node: (n - 1) / n of `node_rows`, which count the own node too. The way
@@ -84,7 +84,7 @@ class Links {
                    std::span<const std::int64_t> receive_rows, std::int64_t node_rows, Reach r) const;
   // Any of them, its bytes as measured.h counts them. `dtype`: of the elements that are added up. For groups within a node, times
   // measured on the machine replace the formulas. In whole ticks (ticks.h).
-  double seconds(sim::Call call, double bytes, DType dtype, Reach r) const;
+  double seconds(Call call, double bytes, DType dtype, Reach r) const;
   // A collective among `ranks`, blocking or only started; 0 for a message, whose time depends on its two ranks.
   double seconds(const comm::Collective& c, bool started, int ranks, Reach r) const;
   double broadcast(double bytes, Reach r) const;  // a reduction to one rank takes the same
@@ -98,14 +98,14 @@ class Links {
   double message(double bytes, int from, int to) const;
 
  private:
-  double estimate(sim::Call call, double bytes, DType dtype, Reach r) const;
+  double estimate(Call call, double bytes, DType dtype, Reach r) const;
   Link inside(int ranks) const;
-  double neighbours(double bytes, bool across_nodes, const sim::Crossing& crossing) const;
+  double neighbours(double bytes, bool across_nodes, const Crossing& crossing) const;
   double spine_latency() const { return fabric_ ? fabric_->latency() : 0; }
   int node_of(int rank) const { return rank / machine_.node.devices; }
   const Machine& machine_;
   bool direct_;
-  std::shared_ptr<const sim::Fabric> fabric_;
+  std::shared_ptr<const Fabric> fabric_;
 };
 
-}  // namespace mbench
+}  // namespace mbench::sim

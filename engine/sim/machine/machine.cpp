@@ -11,12 +11,12 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/names.h"
 
-namespace mbench {
 // Written by the build from machines/*.json (cmake/embed.cmake).
-namespace machine_files {
+namespace mbench::machine_files {
 const EmbeddedFiles& files();
 }
 
+namespace mbench::sim {
 namespace {
 
 using nlohmann::json;
@@ -292,7 +292,7 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     Figures f(top.require("attention", "how fused attention runs"), top.path("attention"));
     const auto curves = [&](const char* key) {
       const json* by_shape = f.object().find(key);
-      return by_shape ? sim::AttentionRates::from_json(*by_shape, f.path(key)) : sim::AttentionRates();
+      return by_shape ? AttentionRates::from_json(*by_shape, f.path(key)) : AttentionRates();
     };
     static_cast<AttentionSpeed&>(m.attention) = {f.share("forward"), f.share("backward"), curves("by_shape")};
     const auto generation = [&](const char* which) -> std::optional<AttentionSpeed> {
@@ -333,7 +333,7 @@ Machine machine_from_json(const ordered_json& root, const std::string& file) {
     f.end();
   }
   if (const json* measured = top.find("measured"))
-    m.measured = std::make_shared<const sim::Measured>(sim::measured_from_json(*measured, top.path("measured")));
+    m.measured = std::make_shared<const Measured>(measured_from_json(*measured, top.path("measured")));
   top.refuse_unknown();
   return m;
 }
@@ -439,4 +439,4 @@ std::vector<std::string> machine_names() {
   return names_of(machine_files::files());
 }
 
-}  // namespace mbench
+}  // namespace mbench::sim

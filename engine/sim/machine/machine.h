@@ -17,7 +17,7 @@
 #include "engine/sim/cost/attention_rates.h"
 #include "engine/sim/machine/measured.h"
 
-namespace mbench {
+namespace mbench::sim {
 
 inline constexpr int kPrecisionCount = 6;
 
@@ -39,8 +39,8 @@ struct Link {
 
 // How fast fused attention runs.
 struct AttentionSpeed {
-  double forward = 0, backward = 0;  // share of the peak that it reaches at the shape sim::AttentionSize()
-  sim::AttentionRates by_shape;      // what other shapes reach, relative to that
+  double forward = 0, backward = 0;  // share of the peak that it reaches at the shape AttentionSize()
+  AttentionRates by_shape;           // what other shapes reach, relative to that
 };
 
 // The parts of a machine's file, each with the keys that it has there (machines/README.md).
@@ -122,7 +122,7 @@ struct Machine {
   MachineHost host;
   MachineNode node;
   MachineNetwork network;
-  std::shared_ptr<const sim::Measured> measured;  // tables of this machine itself, or none
+  std::shared_ptr<const Measured> measured;  // tables of this machine itself, or none
 
   std::string peak_source(Precision precision) const;
   // Null where the file does not have those kernels.
@@ -162,4 +162,4 @@ struct SimulatedDevices {
 SimulatedDevices parse_simulated(const std::string& device, const std::string& where,
                                  std::vector<std::string>* others = nullptr);
 
-}  // namespace mbench
+}  // namespace mbench::sim

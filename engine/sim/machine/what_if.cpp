@@ -8,7 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/text.h"
 
-namespace mbench {
+namespace mbench::sim {
 namespace {
 
 using nlohmann::ordered_json;
@@ -67,4 +67,4 @@ std::vector<MachineFigure> figures_of(const std::string& name, const std::string
   return all;
 }
 
-}  // namespace mbench
+}  // namespace mbench::sim

@@ -8,7 +8,7 @@
 
 #include "engine/sim/machine/machine.h"
 
-namespace mbench {
+namespace mbench::sim {
 
 // As find_machine. Throws bad_input at `where` for a path that is no figure of the file, with the nearest one. Throws it too for an
 // impossible value, as in the file itself.
@@ -26,4 +26,4 @@ struct MachineFigure {
 // Every figure of the file, in its order.
 std::vector<MachineFigure> figures_of(const std::string& name_or_path, const std::string& where);
 
-}  // namespace mbench
+}  // namespace mbench::sim

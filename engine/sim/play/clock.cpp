@@ -1,6 +1,6 @@
 #include "engine/sim/play/clock.h"
 
-namespace mbench {
+namespace mbench::sim {
 
 bool HostTimes::changes_clock(HostWork work) {
   return work == HostWork::replicas || work == HostWork::alone || work == HostWork::step || work == HostWork::next_step;
@@ -99,4 +99,4 @@ void VirtualClock::repeat(const Move& move) {
   if (move.overlapped) overlapped_ = {at + move.overlapped->begin, at + move.overlapped->end};
 }
 
-}  // namespace mbench
+}  // namespace mbench::sim

@@ -21,7 +21,7 @@
 #include "engine/device/timeline.h"
 #include "engine/sim/play/ticks.h"
 
-namespace mbench {
+namespace mbench::sim {
 
 // What calls cost the host, in seconds.
 struct HostTimes {
@@ -201,4 +201,4 @@ class VirtualClock {
   TimeSpan overlapped_;  // the collective started last that the stream did not wait for
 };
 
-}  // namespace mbench
+}  // namespace mbench::sim

@@ -3,11 +3,11 @@
 #pragma once
 #include <cmath>
 
-namespace mbench {
+namespace mbench::sim {
 
 inline double whole_ticks(double seconds) {
   constexpr double kPerSecond = 0x1p40;
   return std::nearbyint(seconds * kPerSecond) / kPerSecond;
 }
 
-}  // namespace mbench
+}  // namespace mbench::sim

@@ -23,7 +23,7 @@ bool is_send(Action::Kind k) {
   return k == Action::Kind::send_activation || k == Action::Kind::send_gradient;
 }
 
-std::vector<std::size_t> own_elements(const ParameterStore& store) {
+std::vector<std::size_t> own_elements(const nn::ParameterStore& store) {
   std::vector<std::size_t> all;
   for (const auto& p : store.all()) {
     const Tensor own = store.own_gradient(*p);
@@ -59,7 +59,7 @@ class Session {
     if (uses_host(plan_)) host_blocks_.watch(device.host().memory());
     RecordingWorld world(rank, classes, links, all_);
     next();
-    Trainer trainer(plan_, device, world, nullptr);
+    train::Trainer trainer(plan_, device, world, nullptr);
     own_elements_ = own_elements(trainer.parameters());
     next();
     trainer.step([&](const Action*) { next(); });

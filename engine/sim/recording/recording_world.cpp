@@ -7,7 +7,7 @@ namespace {
 
 using Kind = ClockEvent::Kind;
 
-class RecordedPending final : public Pending {
+class RecordedPending final : public comm::Pending {
  public:
   RecordedPending(RecordedGroups& recorded, std::uint32_t number, TimePart part)
       : recorded_(recorded), number_(number), part_(part) {}
@@ -24,13 +24,13 @@ class RecordedPending final : public Pending {
   TimePart part_;
 };
 
-class SentAlready final : public Pending {
+class SentAlready final : public comm::Pending {
  public:
   void wait() override {}
 };
 
 // A receive is one event: nothing overlaps with it.
-class RecordedReceive final : public Pending {
+class RecordedReceive final : public comm::Pending {
  public:
   explicit RecordedReceive(RecordedGroups& recorded)
       : recorded_(recorded), action_events_(recorded.now), events_(action_events_->clock.size()) {}
@@ -45,11 +45,11 @@ class RecordedReceive final : public Pending {
   std::size_t events_;
 };
 
-class RecordingGroup final : public Group {
+class RecordingGroup final : public comm::Group {
  public:
-  RecordingGroup(Device& device, const GroupName& name, int rank, const std::vector<int>& members, const Links* links,
-                 RecordedGroups& recorded, std::uint16_t number)
-      : Group(device, name, rank, static_cast<int>(members.size())),
+  RecordingGroup(Device& device, const comm::GroupName& name, int rank, const std::vector<int>& members,
+                 const Links* links, RecordedGroups& recorded, std::uint16_t number)
+      : comm::Group(device, name, rank, static_cast<int>(members.size())),
         links_(links),
         recorded_(recorded),
         number_(number) {
@@ -67,10 +67,10 @@ class RecordingGroup final : public Group {
       add(c, Kind::collective, seconds(c, false));
     }
   }
-  std::unique_ptr<Pending> do_start(const comm::Collective& c) override { return start(c, ClockEvent::kNone); }
-  std::unique_ptr<Pending> do_start_after(Pending& before, const comm::Collective& c) override {
+  std::unique_ptr<comm::Pending> do_start(const comm::Collective& c) override { return start(c, ClockEvent::kNone); }
+  std::unique_ptr<comm::Pending> do_start_after(comm::Pending& before, const comm::Collective& c) override {
     const auto* first = dynamic_cast<const RecordedPending*>(&before.made());
-    if (!first) return Group::do_start_after(before, c);
+    if (!first) return comm::Group::do_start_after(before, c);
     return start(c, first->number());
   }
   void do_barrier() override { add_event("barrier", Kind::barrier, 0); }
@@ -92,7 +92,7 @@ class RecordingGroup final : public Group {
     return recorded_.now->clock.emplace_back(event);
   }
   ClockEvent& add(const comm::Collective& c, Kind kind, double seconds) { return add_event(name_of(c), kind, seconds); }
-  std::unique_ptr<Pending> start(const comm::Collective& c, std::uint32_t after) {
+  std::unique_ptr<comm::Pending> start(const comm::Collective& c, std::uint32_t after) {
     if (std::holds_alternative<comm::Send>(c) || std::holds_alternative<comm::Receive>(c)) {
       do_run(c);
       if (std::holds_alternative<comm::Send>(c)) return std::make_unique<SentAlready>();
@@ -113,7 +113,8 @@ class RecordingGroup final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> RecordingWorld::group(Device& device, const GroupName& name, const std::vector<int>& members) {
+std::unique_ptr<comm::Group> RecordingWorld::group(Device& device, const comm::GroupName& name,
+                                                   const std::vector<int>& members) {
   const int number = recorded_.made++;
   if (members.empty()) return nullptr;
   const auto me = std::find(members.begin(), members.end(), rank_);

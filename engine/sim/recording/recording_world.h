@@ -15,14 +15,15 @@ struct RecordedGroups {
   std::uint32_t pendings = 0;
 };
 
-class RecordingWorld final : public World {
+class RecordingWorld final : public comm::World {
  public:
   // Null `links`: nothing takes time. All must outlive it.
   RecordingWorld(int rank, const RankClasses& classes, const Links* links, RecordedGroups& recorded)
       : rank_(rank), classes_(classes), links_(links), recorded_(recorded) {}
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(classes_.of_rank.size()); }
-  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override;
+  std::unique_ptr<comm::Group> group(Device& device, const comm::GroupName& name,
+                                     const std::vector<int>& members) override;
 
  private:
   int rank_;

@@ -8,13 +8,13 @@
 #include "engine/sim/recording/recorder.h"
 #include "engine/train/trainer.h"
 
-namespace mbench {
+namespace mbench::sim {
 namespace {
 
 // Counts alone.
-class LoneGroup final : public Group {
+class LoneGroup final : public comm::Group {
  public:
-  using Group::Group;
+  using comm::Group::Group;
 
  protected:
   void do_run(const comm::Collective&) override {}
@@ -25,12 +25,13 @@ class LoneGroup final : public Group {
   }
 };
 
-class LoneWorld final : public World {
+class LoneWorld final : public comm::World {
  public:
   LoneWorld(int rank, int size) : rank_(rank), size_(size) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override {
+  std::unique_ptr<comm::Group> group(Device& device, const comm::GroupName& name,
+                                     const std::vector<int>& members) override {
     if (members.empty()) return nullptr;
     const auto me = std::find(members.begin(), members.end(), rank_);
     check(me != members.end(), "sim", "rank {} is not a member of group {}", rank_, name.text);
@@ -45,10 +46,10 @@ class LoneWorld final : public World {
 }  // namespace
 
 std::unique_ptr<Device> open_counting_device(std::size_t memory_limit) {
-  return std::make_unique<sim::SimDevice>(memory_limit);
+  return std::make_unique<SimDevice>(memory_limit);
 }
 
-std::unique_ptr<World> lone_world(int rank, int size) {
+std::unique_ptr<comm::World> lone_world(int rank, int size) {
   return std::make_unique<LoneWorld>(rank, size);
 }
 
@@ -56,7 +57,7 @@ MemoryUse count_state(const Plan& plan, int stage) {
   const auto device = open_counting_device(0);
   const int world = plan.mesh.world();
   const auto lone = lone_world(stage * (world / plan.mesh.size(Axis::pp)), world);
-  const Trainer trainer(plan, *device, *lone, nullptr);
+  const train::Trainer trainer(plan, *device, *lone, nullptr);
   return device->memory().in_use();
 }
 
@@ -70,14 +71,14 @@ void MemoryForecast::add(const MemoryUse& peak, std::size_t reserved, int ranks,
 }
 
 MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
-  const sim::Recording recording = sim::record(plan, 0, nullptr, nullptr);
-  const auto memory = sim::replay_memory(plan, recording, memory_limit);
-  for (const sim::ReplayedMemory& m : memory)
+  const Recording recording = record(plan, 0, nullptr, nullptr);
+  const auto memory = replay_memory(plan, recording, memory_limit);
+  for (const ReplayedMemory& m : memory)
     if (m.full) std::rethrow_exception(m.full);
-  const auto times = sim::replay_time(plan, recording, HostTimes(), nullptr);
+  const auto times = replay_time(plan, recording, HostTimes(), nullptr);
   MemoryForecast forecast;
-  std::vector<sim::ReplayedMemory> host;
-  if (sim::uses_host(plan)) host = sim::replay_host_memory(plan, recording);
+  std::vector<ReplayedMemory> host;
+  if (uses_host(plan)) host = replay_host_memory(plan, recording);
   for (std::size_t i = 0; i < memory.size(); ++i) {
     if (!host.empty()) forecast.add_host(host[i].peak, host[i].reserved);
     forecast.add(memory[i].peak, memory[i].reserved, recording.classes.classes[i].ranks, times[i].matmul_flops,
@@ -86,4 +87,4 @@ MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit) {
   return forecast;
 }
 
-}  // namespace mbench
+}  // namespace mbench::sim

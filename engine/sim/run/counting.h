@@ -7,11 +7,11 @@
 #include "engine/comm/group.h"
 #include "engine/plan/plan.h"
 
-namespace mbench {
+namespace mbench::sim {
 
 // A device that counts but does not compute, able to hold so many bytes (0: no limit), and a world without peers.
 std::unique_ptr<Device> open_counting_device(std::size_t memory_limit);
-std::unique_ptr<World> lone_world(int rank, int size);
+std::unique_ptr<comm::World> lone_world(int rank, int size);
 
 // What a rank of the stage holds before its first step: weights, gradients, optimizer state, and the rest that lives as long.
 MemoryUse count_state(const Plan& plan, int stage);
@@ -37,4 +37,4 @@ struct MemoryForecast {
 // `memory_limit`: bytes a rank may hold, 0 for no limit. Throws OutOfMemory, naming the allocation, where it is too small.
 MemoryForecast forecast_memory(const Plan& plan, std::size_t memory_limit = 0);
 
-}  // namespace mbench
+}  // namespace mbench::sim

@@ -15,7 +15,7 @@
 #include "engine/sim/recording/recordings.h"
 #include "engine/sim/run/step_costs.h"
 
-namespace mbench {
+namespace mbench::sim {
 namespace {
 
 // What a framework's libraries hold of the allocator's memory is not the engine's to give.
@@ -61,10 +61,10 @@ void add_libraries(MemoryUse& peak, std::uint64_t libraries) {
 }
 
 // By name, the largest first; what few bytes are left is one.
-std::vector<PeakTensor> by_name(const sim::PeakByTensor& peak) {
+std::vector<PeakTensor> by_name(const PeakByTensor& peak) {
   constexpr std::size_t kNamed = 12;
   std::unordered_map<std::string, std::size_t> bytes;
-  for (const sim::TensorsAtPeak& t : peak.tensors) bytes[t.what] += t.bytes;
+  for (const TensorsAtPeak& t : peak.tensors) bytes[t.what] += t.bytes;
   std::vector<PeakTensor> tensors;
   for (const auto& [name, size] : bytes) tensors.push_back({name, static_cast<double>(size) / 1048576});
   std::sort(tensors.begin(), tensors.end(), is_before);
@@ -76,39 +76,39 @@ std::vector<PeakTensor> by_name(const sim::PeakByTensor& peak) {
   return tensors;
 }
 
-std::shared_ptr<const sim::Recording> recorded(const Point& p, const Plan& plan, const Machine& machine,
-                                               const Links& links, sim::Recordings* recordings) {
-  const sim::MakeCosts costs = [&] { return costs_of(plan, machine); };
+std::shared_ptr<const Recording> recorded(const Point& p, const Plan& plan, const Machine& machine, const Links& links,
+                                          Recordings* recordings) {
+  const MakeCosts costs = [&] { return costs_of(plan, machine); };
   // The key: every field but those that no step depends on.
   if (recordings)
     return recordings->of(point_to_json(at_default(p, {})).dump(), plan, machine.node.devices, costs, &links);
-  return std::make_shared<const sim::Recording>(sim::record(plan, machine.node.devices, costs, &links));
+  return std::make_shared<const Recording>(record(plan, machine.node.devices, costs, &links));
 }
 
 // Throws for the first class of ranks whose memory is too small.
-void check_fits(const std::vector<sim::ReplayedMemory>& memory, const std::vector<sim::RankClasses::Class>& classes) {
+void check_fits(const std::vector<ReplayedMemory>& memory, const std::vector<RankClasses::Class>& classes) {
   for (std::size_t i = 0; i < memory.size(); ++i)
     if (memory[i].full) throw_full(memory[i].full, classes[i].rank);
 }
 
 Simulation replay(const Point& p, const Plan& plan, const Machine& machine, const Links& links,
-                  const sim::Recording& recording, const SimulateOptions& options) {
-  const bool offloads = sim::uses_host(plan);
+                  const Recording& recording, const SimulateOptions& options) {
+  const bool offloads = uses_host(plan);
   const auto& classes = recording.classes.classes;
-  const auto caching = sim::caching_of(plan, p.env);
-  auto memory = sim::replay_memory(plan, recording, limit_of_step(p, plan, machine), caching);
+  const auto caching = caching_of(plan, p.env);
+  auto memory = replay_memory(plan, recording, limit_of_step(p, plan, machine), caching);
   check_fits(memory, classes);
-  const auto host = offloads ? sim::replay_host_memory(plan, recording, costs_of(plan, machine)->host_memory())
-                             : std::vector<sim::ReplayedMemory>();
+  const auto host = offloads ? replay_host_memory(plan, recording, costs_of(plan, machine)->host_memory())
+                             : std::vector<ReplayedMemory>();
   check_fits(host, classes);
   const std::uint64_t libraries = library_memory(plan);
-  for (sim::ReplayedMemory& m : memory) {
+  for (ReplayedMemory& m : memory) {
     add_libraries(m.peak, libraries);
     m.reserved += libraries;
   }
   std::vector<Timeline> timelines;
   const auto times =
-      sim::replay_time(plan, recording, host_times(plan, machine), &links, options.trace ? &timelines : nullptr);
+      replay_time(plan, recording, host_times(plan, machine), &links, options.trace ? &timelines : nullptr);
 
   Simulation simulation;
   PointResult& r = simulation.result;
@@ -120,8 +120,8 @@ Simulation replay(const Point& p, const Plan& plan, const Machine& machine, cons
   std::vector<RankFigures> ranks;
   double slowest = 0;
   for (const int c : recording.classes.of_rank) {
-    const sim::ReplayedMemory& m = memory[static_cast<std::size_t>(c)];
-    const sim::ReplayedTime& t = times[static_cast<std::size_t>(c)];
+    const ReplayedMemory& m = memory[static_cast<std::size_t>(c)];
+    const ReplayedTime& t = times[static_cast<std::size_t>(c)];
     slowest = std::max(slowest, t.step);
     RankFigures f;
     f.peak = m.peak;
@@ -146,15 +146,15 @@ Simulation replay(const Point& p, const Plan& plan, const Machine& machine, cons
   simulation.rank_of_bubble = most_of(&RankFigures::bubble_fraction);
   add_energy(ranks, machine.device.watts, r);
   if (options.tensors) {
-    const auto fullest = std::max_element(
-        memory.begin(), memory.end(),
-        [](const sim::ReplayedMemory& a, const sim::ReplayedMemory& b) { return a.peak.total < b.peak.total; });
-    r.peak_tensors_mib = by_name(
-        sim::peak_by_tensor(plan, recording, classes[static_cast<std::size_t>(fullest - memory.begin())], caching));
+    const auto fullest =
+        std::max_element(memory.begin(), memory.end(),
+                         [](const ReplayedMemory& a, const ReplayedMemory& b) { return a.peak.total < b.peak.total; });
+    r.peak_tensors_mib =
+        by_name(peak_by_tensor(plan, recording, classes[static_cast<std::size_t>(fullest - memory.begin())], caching));
   }
-  const auto most = std::max_element(
-      memory.begin(), memory.end(),
-      [](const sim::ReplayedMemory& a, const sim::ReplayedMemory& b) { return a.retries < b.retries; });
+  const auto most =
+      std::max_element(memory.begin(), memory.end(),
+                       [](const ReplayedMemory& a, const ReplayedMemory& b) { return a.retries < b.retries; });
   if (most->retries > 0)
     r.reason = fmt::format(
         "memory is nearly full: PyTorch returns cached segments {} times a step, which costs time that is not "
@@ -190,7 +190,7 @@ void check_possible(const Point& p, const Plan& plan, const Machine& machine, in
   if (const auto why = why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe, p.offload_activations}, machine,
                                    *plan.framework))
     fail(ErrorKind::unsupported, "sim", "{}", *why);
-  if (const std::string why = sim::why_not_placed(machine, p.world(), p); !why.empty())
+  if (const std::string why = why_not_placed(machine, p.world(), p); !why.empty())
     fail(ErrorKind::infeasible, "sim", "{}", why);
 }
 
@@ -213,28 +213,28 @@ Simulation simulate_point(const Point& p, const Plan& of_step, const Machine& ma
 }
 
 std::vector<PeakTensor> peak_tensors(const Plan& plan) {
-  const sim::Recording recording = sim::record(plan, 0, nullptr, nullptr);
-  const auto peaks = sim::count_memory(plan, recording);
+  const Recording recording = record(plan, 0, nullptr, nullptr);
+  const auto peaks = count_memory(plan, recording);
   const auto most = std::max_element(peaks.begin(), peaks.end(),
                                      [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
-  return by_name(sim::peak_by_tensor(plan, recording,
-                                     recording.classes.classes[static_cast<std::size_t>(most - peaks.begin())], {}));
+  return by_name(
+      peak_by_tensor(plan, recording, recording.classes.classes[static_cast<std::size_t>(most - peaks.begin())], {}));
 }
 
 Outline outline_point(const Point& p, const Plan& of_step, const Machine& machine, int devices,
-                      sim::Recordings* recordings) {
+                      Recordings* recordings) {
   const Plan plan = plan_for(of_step, machine);
   check_possible(p, plan, machine, devices);
   const Links links(machine, p, plan.mesh);
   const auto made = recorded(p, plan, machine, links, recordings);
-  const sim::Recording& recording = *made;
+  const Recording& recording = *made;
   Outline outline;
-  const auto times = sim::replay_time(plan, recording, host_times(plan, machine), &links);
-  for (const sim::ReplayedTime& t : times) outline.seconds = std::max(outline.seconds, t.step);
+  const auto times = replay_time(plan, recording, host_times(plan, machine), &links);
+  for (const ReplayedTime& t : times) outline.seconds = std::max(outline.seconds, t.step);
   for (std::size_t i = 0; machine.device.watts && i < times.size(); ++i)
     outline.joules +=
         recording.classes.classes[i].ranks * joules_of(times[i].parts, outline.seconds, *machine.device.watts);
-  const auto peaks = sim::count_memory(plan, recording);
+  const auto peaks = count_memory(plan, recording);
   const auto fullest = std::max_element(peaks.begin(), peaks.end(),
                                         [](const MemoryUse& a, const MemoryUse& b) { return a.total < b.total; });
   outline.peak = *fullest;
@@ -244,15 +244,15 @@ Outline outline_point(const Point& p, const Plan& of_step, const Machine& machin
 }
 
 std::optional<std::size_t> reserved_on(int rank, const Point& p, const Plan& of_step, const Machine& machine,
-                                       sim::Recordings* recordings) {
+                                       Recordings* recordings) {
   const Plan plan = plan_for(of_step, machine);
   const Links links(machine, p, plan.mesh);
   const auto recording = recorded(p, plan, machine, links, recordings);
   const auto c = static_cast<std::size_t>(recording->classes.of_rank[static_cast<std::size_t>(rank)]);
-  const sim::ReplayedMemory memory = sim::replay_memory_of(
-      plan, *recording, recording->classes.classes[c], limit_of_step(p, plan, machine), sim::caching_of(plan, p.env));
+  const ReplayedMemory memory = replay_memory_of(plan, *recording, recording->classes.classes[c],
+                                                 limit_of_step(p, plan, machine), caching_of(plan, p.env));
   if (memory.full) return std::nullopt;
   return memory.reserved + library_memory(plan);
 }
 
-}  // namespace mbench
+}  // namespace mbench::sim

@@ -17,11 +17,9 @@
 #include "engine/run/run_point.h"
 #include "engine/sim/machine/machine.h"
 
-namespace mbench {
+namespace mbench::sim {
 
-namespace sim {
 class Recordings;
-}
 
 struct Simulation {
   PointResult result;
@@ -40,8 +38,8 @@ struct Simulation {
 
 struct SimulateOptions {
   bool trace = false;
-  bool tensors = false;                   // the result has the tensors at the peak
-  sim::Recordings* recordings = nullptr;  // of this machine (recordings.h), where layouts are simulated again
+  bool tensors = false;              // the result has the tensors at the peak
+  Recordings* recordings = nullptr;  // of this machine (recordings.h), where layouts are simulated again
 };
 
 // Throws OutOfMemory, naming the first rank that has too little. Throws unsupported where the machine lacks the precision, infeasible where
@@ -68,11 +66,11 @@ struct Outline {
 };
 // Throws as simulate_point does, but never out_of_memory.
 Outline outline_point(const Point& point, const Plan& plan, const Machine& machine, int devices,
-                      sim::Recordings* recordings = nullptr);
+                      Recordings* recordings = nullptr);
 
 // What the allocator of that rank holds, with its libraries: a part of a simulation, and so no more than the fullest rank's. Nothing where
 // the rank has too little memory.
 std::optional<std::size_t> reserved_on(int rank, const Point& point, const Plan& plan, const Machine& machine,
-                                       sim::Recordings* recordings = nullptr);
+                                       Recordings* recordings = nullptr);
 
-}  // namespace mbench
+}  // namespace mbench::sim

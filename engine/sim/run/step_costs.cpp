@@ -7,7 +7,7 @@
 #include "engine/sim/cost/device.h"
 #include "engine/sim/machine/straggler.h"
 
-namespace mbench {
+namespace mbench::sim {
 
 std::uint64_t library_memory(const Plan& plan) {
   const FrameworkMemory& held = plan.framework->memory;
@@ -131,7 +131,7 @@ std::optional<std::string> why_lacking(const Needs& p, const Machine& machine, c
         "megatron-core, also runs attention core",
         framework.name, machine.name);
   for (const auto& [op, _] : framework.unfused)
-    if (!sim::can_be_unfused(op))
+    if (!can_be_unfused(op))
       return fmt::format(
           "framework {} has unfused {}, which is no op of the engine, need one such as rms_norm, swiglu or adam",
           framework.name, op);
@@ -155,16 +155,16 @@ Plan plan_for(Plan plan, const Machine& machine) {
   return plan;
 }
 
-std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks) {
+std::unique_ptr<CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks) {
   // The ranks of a node share its processor where that is the device.
   const int ranks_on_node = std::min<int>(static_cast<int>(ranks), machine.node.devices);
   const double share = machine.immediate ? 1.0 / ranks_on_node : 1;
-  return std::make_unique<sim::CostModel>(machine, *plan.framework, share, plan.precision.units, ranks_on_node,
-                                          plan.keeps().filled_tensors);
+  return std::make_unique<CostModel>(machine, *plan.framework, share, plan.precision.units, ranks_on_node,
+                                     plan.keeps().filled_tensors);
 }
 
-std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine) {
-  return costs_of(plan, sim::slowest_of(machine, plan.mesh.world()), plan.mesh.world());
+std::unique_ptr<CostModel> costs_of(const Plan& plan, const Machine& machine) {
+  return costs_of(plan, slowest_of(machine, plan.mesh.world()), plan.mesh.world());
 }
 
 std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& machine) {
@@ -177,4 +177,4 @@ std::uint64_t memory_limit(const RunSpec& run, const Plan& plan, const Machine& 
   return limit - workspace;
 }
 
-}  // namespace mbench
+}  // namespace mbench::sim

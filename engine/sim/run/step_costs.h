@@ -12,8 +12,10 @@
 #include "engine/sim/play/clock.h"
 
 namespace mbench {
-
 struct Plan;
+}
+
+namespace mbench::sim {
 
 // The properties of a step that decide which figures of a machine it needs.
 struct Needs {
@@ -37,7 +39,7 @@ Plan plan_for(Plan plan, const Machine& machine);
 // What the host of the plan's framework pays for its calls.
 HostTimes host_times(const Plan& plan, const Machine& machine);
 // What kernels take on a rank's device, or on its share of one. `ranks`: of the job, where the plan stands for a larger one.
-std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks);
-std::unique_ptr<sim::CostModel> costs_of(const Plan& plan, const Machine& machine);
+std::unique_ptr<CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks);
+std::unique_ptr<CostModel> costs_of(const Plan& plan, const Machine& machine);
 
-}  // namespace mbench
+}  // namespace mbench::sim

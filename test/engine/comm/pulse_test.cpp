@@ -6,6 +6,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::comm;
 
 TEST_CASE("pulse: tells the communication that a rank is in, the outer one, and moves with each") {
   Pulse pulse;

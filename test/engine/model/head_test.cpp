@@ -6,6 +6,8 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::model;
+using namespace mbench::nn;
 using namespace mbench::test;
 
 namespace {

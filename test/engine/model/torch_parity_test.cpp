@@ -14,6 +14,8 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::nn;
+using namespace mbench::train;
 using namespace mbench::test;
 using Json = nlohmann::json;
 

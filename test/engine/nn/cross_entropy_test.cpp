@@ -4,6 +4,7 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::nn;
 using namespace mbench::test;
 
 namespace {

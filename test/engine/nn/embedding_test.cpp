@@ -4,6 +4,7 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::nn;
 using namespace mbench::test;
 
 TEST_CASE("input embedding: gradients of its tables by differences") {

@@ -7,6 +7,7 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::nn;
 using namespace mbench::test;
 
 TEST_CASE("linear, column and row parallel: gradients by differences") {

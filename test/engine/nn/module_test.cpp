@@ -14,7 +14,7 @@ double squares(const Floats& values) {
 
 }  // namespace
 
-MicroBatch ModuleTest::batch() {
+nn::MicroBatch ModuleTest::batch() {
   const TrainingPlan& p = plan.training;
   const std::int64_t seq = p.seq, samples = p.micro_batch, rows = seq * samples, vocab = plan.model.vocab;
   const bool masked = plan.model.parts().objective == Objective::masked_words_and_order;
@@ -29,7 +29,7 @@ MicroBatch ModuleTest::batch() {
       types.push_back(s >= seq / 2);
     }
   }
-  MicroBatch batch;
+  nn::MicroBatch batch;
   batch.sample0 = 4;
   batch.tokens = ids({seq, samples}, tokens);
   batch.labels = ids({seq, samples}, labels);
@@ -119,6 +119,7 @@ void ModuleTest::check_parameters(const std::function<double()>& f) {
 }  // namespace mbench::test
 
 using namespace mbench;
+using namespace mbench::nn;
 using namespace mbench::test;
 
 TEST_CASE("the comparison with differences tells right from wrong") {

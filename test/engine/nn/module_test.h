@@ -30,8 +30,8 @@ class ModuleTest {
  public:
   explicit ModuleTest(const Point& point)
       : plan(strategies::make_plan(point)),
-        device(open_device("cpu", 0)),
-        world(lone_world(0, 1)),
+        device(platform::open_device("cpu", 0)),
+        world(sim::lone_world(0, 1)),
         groups(*device, *world, plan.mesh, plan.model.experts > 0),
         context{*device, plan, groups, {}, 0},
         store(*device, plan, groups) {
@@ -112,7 +112,7 @@ class ModuleTest {
 
   // A micro batch of the point's shape with words, labels, weights, and for BERT padding at the end of
   // sample 1.
-  MicroBatch batch();
+  nn::MicroBatch batch();
 
   // How far `gradient`, a backward's df/dx, is from differences of `f`, the scalar function of what is in the tensors now. In units of
   // the tolerance, so up to 1 is right. `where` receives the worst place.
@@ -129,10 +129,10 @@ class ModuleTest {
 
   Plan plan;
   std::unique_ptr<Device> device;
-  std::unique_ptr<World> world;
-  Groups groups;
-  Context context;
-  ParameterStore store;
+  std::unique_ptr<comm::World> world;
+  nn::Groups groups;
+  nn::Context context;
+  nn::ParameterStore store;
 
  private:
   static constexpr float kBefore = 0.25f;  // what gradients hold before a backward adds to them
@@ -141,7 +141,7 @@ class ModuleTest {
   static constexpr std::size_t kElements = 32;
   double difference(const std::function<double()>& f, const Tensor& x, const Floats& direction);
   std::mt19937 engine_{7};
-  std::vector<ParameterStore::Use> uses_;
+  std::vector<nn::ParameterStore::Use> uses_;
 };
 
 // Where a family, a graph and an attention core differ, for tests that run all of them.

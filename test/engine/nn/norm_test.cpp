@@ -4,6 +4,7 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::nn;
 using namespace mbench::test;
 
 // With a residual: y = norm(x) and x itself go on, so dx is the sum of both paths.

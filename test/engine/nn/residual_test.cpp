@@ -4,6 +4,7 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::nn;
 using namespace mbench::test;
 
 TEST_CASE("residual dropout: gradients by differences") {

@@ -6,6 +6,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::nn;
 
 namespace {
 

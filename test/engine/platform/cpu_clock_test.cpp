@@ -7,6 +7,7 @@
 #include "test/support/temporary_folder.h"
 
 using namespace mbench;
+using namespace mbench::platform;
 
 namespace {
 

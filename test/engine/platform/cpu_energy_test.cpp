@@ -10,6 +10,7 @@
 #include "test/support/temporary_folder.h"
 
 using namespace mbench;
+using namespace mbench::platform;
 using Catch::Contains;
 
 namespace {

@@ -16,6 +16,8 @@
 #include "test/fake_nvml/fake_nvml.h"
 
 using namespace mbench;
+using namespace mbench::comm;
+using namespace mbench::platform;
 
 namespace {
 
@@ -40,11 +42,11 @@ TEST_CASE("a soak's windows have a GPU's clock, power, heat and what held the cl
   fake_nvml::Values& values = opened();
   values = without_counter();
   CHECK(why_no_gpu_sensors() == "");
-  CHECK(nvml::watch("0000:11:00.0") == nullptr);  // there is none
+  CHECK(platform::nvml::watch("0000:11:00.0") == nullptr);  // there is none
   run_replicas(1, [&](World& world) {
     const auto device = open_device("cpu", 0);
     const auto all = world.group(*device, "all", {0});
-    SoakLog log(*all, 60, 4, [] { return nvml::watch("0000:10:00.0"); });
+    SoakLog log(*all, 60, 4, [] { return platform::nvml::watch("0000:10:00.0"); });
     REQUIRE(log.add(0.6, 0.5, 0.6) != nullptr);
     // A window's sensors are read as it begins, every 0.1 s, and as it ends.
     values = {.clock_mhz = 1200,
@@ -81,7 +83,7 @@ TEST_CASE("a GPU's energy is what NVML's counter moved by, over a second or more
   fake_nvml::Values& values = opened();
   values = {.energy_mj = 5'000'000};
   {
-    const auto meter = nvml::count_energy("0000:10:00.0");
+    const auto meter = platform::nvml::count_energy("0000:10:00.0");
     values.energy_mj += 1'000;
     CHECK_FALSE(meter->read().joules);
     CHECK_THAT(meter->read().source, Catch::Contains("needs 1 s"));
@@ -93,11 +95,11 @@ TEST_CASE("a GPU's energy is what NVML's counter moved by, over a second or more
     CHECK_THAT(r.counted, Catch::StartsWith("GPU 0000:10:00.0 of "));
     values.tells_energy = false;
     CHECK_THAT(meter->read().source, Catch::Contains("can no longer be read"));
-    CHECK_THAT(nvml::count_energy("0000:10:00.0")->read().source, Catch::Contains("has no energy counter"));
-    CHECK_THAT(nvml::count_energy("0000:77:00.0")->read().source, Catch::Contains("does not know the GPU"));
-    CHECK_FALSE(nvml::count_energy("0000:77:00.0")->read().joules);
+    CHECK_THAT(platform::nvml::count_energy("0000:10:00.0")->read().source, Catch::Contains("has no energy counter"));
+    CHECK_THAT(platform::nvml::count_energy("0000:77:00.0")->read().source, Catch::Contains("does not know the GPU"));
+    CHECK_FALSE(platform::nvml::count_energy("0000:77:00.0")->read().joules);
     values.tells_energy = true;
-    const auto stuck = nvml::count_energy("0000:10:00.0");
+    const auto stuck = platform::nvml::count_energy("0000:10:00.0");
     CHECK_FALSE(stuck->read().joules);
     CHECK_THAT(stuck->read().source, Catch::Contains("does not move"));
   }
@@ -115,9 +117,9 @@ TEST_CASE("a GPU's faults are read by NVML: ECC, rows, PCIe, NVLink, and Xids wh
             .pcie_replays = 4,
             .links_up = 18,
             .link_errors = 1};
-  CHECK(nvml::watch_faults("0000:77:00.0") == nullptr);
+  CHECK(platform::nvml::watch_faults("0000:77:00.0") == nullptr);
   {
-    const auto watch = nvml::watch_faults("0000:10:00.0");
+    const auto watch = platform::nvml::watch_faults("0000:10:00.0");
     REQUIRE(watch);
     const DeviceSignature s = watch->read();
     CHECK(s.serial == "1234567890");

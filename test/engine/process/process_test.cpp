@@ -14,6 +14,7 @@
 #include "test/support/temporary_folder.h"
 
 using namespace mbench;
+using namespace mbench::process;
 namespace fs = std::filesystem;
 using How = ProcessEnd::How;
 

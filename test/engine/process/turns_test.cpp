@@ -11,6 +11,7 @@
 #include "test/support/temporary_folder.h"
 
 using namespace mbench;
+using namespace mbench::process;
 using Catch::Matchers::Contains;
 using namespace std::chrono_literals;
 

@@ -6,6 +6,8 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::comm;
+using namespace mbench::platform;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 
 TEST_CASE("peaks of GPUs are those of the machines to simulate") {
   const std::pair<const char*, const char*> pairs[] = {

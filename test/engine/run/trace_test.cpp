@@ -9,6 +9,7 @@
 #include "test/engine/sim/simulated_run.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using namespace mbench::test;
 using Catch::Contains;
 using nlohmann::json;

@@ -9,6 +9,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 
 namespace {
 

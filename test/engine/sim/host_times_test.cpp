@@ -9,6 +9,7 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using namespace mbench::test;
 
 namespace {

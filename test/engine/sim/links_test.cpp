@@ -4,6 +4,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 
 namespace {
 

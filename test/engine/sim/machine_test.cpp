@@ -11,6 +11,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using Catch::Contains;
 using Catch::EndsWith;
 using nlohmann::ordered_json;

@@ -6,6 +6,7 @@
 #include "test/engine/sim/simulated_run.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using namespace mbench::test;
 
 TEST_CASE("attention of packed documents takes the time of the pairs that they see, and the rest of a step its own") {

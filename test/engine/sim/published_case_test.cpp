@@ -6,6 +6,7 @@
 #include "test/engine/sim/simulated_run.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 
 TEST_CASE("LLaDA 8B, whose attention sees all positions, is out of memory on two A100 of 40 GB, as published") {
   // dllm issue 9.

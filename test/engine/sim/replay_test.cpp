@@ -18,6 +18,7 @@
 #include "test/support/machine_for.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using namespace mbench::test;
 
 namespace {

@@ -14,6 +14,7 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using namespace mbench::test;
 using Catch::Contains;
 

@@ -17,7 +17,7 @@ inline nlohmann::ordered_json framework_file(const std::string& name) {
 }
 
 // Only fp16 GEMMs take time, and they run at the peak: memory, links and host are next to free.
-inline Machine ideal_machine() {
+inline sim::Machine ideal_machine() {
   nlohmann::ordered_json j = machine_file("machines/V100-SXM2-16GB.json");
   const double free = 1e-6, infinite = 1e9;  // us, GB/s
   j["name"] = "ideal";
@@ -44,7 +44,7 @@ inline Machine ideal_machine() {
   j["node"]["p2p_gbps"]["value"] = infinite;
   j["network"]["gbps_per_device"]["value"] = infinite;
   j["network"]["latency_us"]["value"] = free;
-  return machine_from_json(j, "ideal.json");
+  return sim::machine_from_json(j, "ideal.json");
 }
 
 // A host whose calls are next to free.
@@ -66,16 +66,17 @@ inline Plan plan_on(const Framework& host, const Point& point) {
   return plan;
 }
 
-inline Simulation simulated(const Point& point, const Machine& machine, const Framework& framework, int devices = 4096,
-                            bool trace = false) {
-  return simulate_point(point, plan_on(framework, point), machine, devices, {.trace = trace});
+inline sim::Simulation simulated(const Point& point, const sim::Machine& machine, const Framework& framework,
+                                 int devices = 4096, bool trace = false) {
+  return sim::simulate_point(point, plan_on(framework, point), machine, devices, {.trace = trace});
 }
 
-inline Simulation simulated(const Point& point, const std::string& machine, const std::string& framework = "mbench") {
-  return simulated(point, find_machine(machine, "test"), find_framework(framework, "test"));
+inline sim::Simulation simulated(const Point& point, const std::string& machine,
+                                 const std::string& framework = "mbench") {
+  return simulated(point, sim::find_machine(machine, "test"), find_framework(framework, "test"));
 }
 
-inline double step_ms(const Simulation& simulation) {
+inline double step_ms(const sim::Simulation& simulation) {
   return simulation.result.iteration_ms.value().mean;
 }
 

@@ -5,6 +5,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::sim;
 using Catch::Contains;
 
 TEST_CASE("a figure is set by its path, and nothing else changes") {

@@ -14,6 +14,8 @@
 #include "test/engine/sim/simulated_run.h"
 
 using namespace mbench;
+using namespace mbench::comm;
+using namespace mbench::sim;
 
 namespace {
 

@@ -6,6 +6,9 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::nn;
+using namespace mbench::platform;
+using namespace mbench::sim;
 using namespace mbench::test;
 
 namespace {

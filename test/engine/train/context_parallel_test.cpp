@@ -8,6 +8,8 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::sim;
+using namespace mbench::train;
 
 namespace {
 

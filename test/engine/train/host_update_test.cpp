@@ -10,6 +10,8 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::platform;
+using namespace mbench::train;
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include "test/engine/train/serial_run.h"
 
 using namespace mbench;
+using namespace mbench::train;
 using namespace mbench::test;
 
 namespace {

@@ -9,6 +9,9 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::platform;
+using namespace mbench::sim;
+using namespace mbench::train;
 using namespace mbench::test;
 
 namespace {

@@ -9,6 +9,8 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::sim;
+using namespace mbench::train;
 using namespace mbench::test;
 
 namespace {

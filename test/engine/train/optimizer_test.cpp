@@ -8,6 +8,8 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::nn;
+using namespace mbench::train;
 using namespace mbench::test;
 
 namespace {

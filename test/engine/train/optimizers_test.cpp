@@ -8,6 +8,8 @@
 #include "test/engine/train/serial_run.h"
 
 using namespace mbench;
+using namespace mbench::sim;
+using namespace mbench::train;
 using namespace mbench::test;
 
 namespace {

@@ -10,6 +10,9 @@
 #include "test/support/sanitizer.h"
 
 using namespace mbench;
+using namespace mbench::platform;
+using namespace mbench::sim;
+using namespace mbench::train;
 
 namespace {
 

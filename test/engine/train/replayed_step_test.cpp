@@ -8,6 +8,8 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::platform;
+using namespace mbench::sim;
 using namespace mbench::test;
 
 namespace {

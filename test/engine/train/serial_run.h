@@ -16,9 +16,9 @@ struct SerialRun {
   explicit SerialRun(const Point& point) : SerialRun(point, strategies::make_plan(point)) {}
   SerialRun(const Point& point, const Plan& of_step)
       : plan(of_step),
-        device(open_device("cpu", point.memory_limit)),
-        world(lone_world(0, 1)),
-        data(open_data(point.data, point.model.vocab, point.seq, point.seed)),
+        device(platform::open_device("cpu", point.memory_limit)),
+        world(sim::lone_world(0, 1)),
+        data(train::open_data(point.data, point.model.vocab, point.seq, point.seed)),
         trainer(plan, *device, *world, data.get()) {}
   SerialRun(const SerialRun&) = delete;
   SerialRun& operator=(const SerialRun&) = delete;
@@ -29,16 +29,16 @@ struct SerialRun {
 
   Plan plan;
   std::unique_ptr<Device> device;
-  std::unique_ptr<World> world;
-  std::unique_ptr<TokenSource> data;
-  Trainer trainer;
+  std::unique_ptr<comm::World> world;
+  std::unique_ptr<train::TokenSource> data;
+  train::Trainer trainer;
 };
 
 // What `mbench run` does with a point on one rank.
 inline PointResult run_serially(const Point& point) {
   const Plan plan = strategies::make_plan(point);
-  const auto device = open_device("cpu", point.memory_limit);
-  const auto world = lone_world(0, 1);
+  const auto device = platform::open_device("cpu", point.memory_limit);
+  const auto world = sim::lone_world(0, 1);
   return run_point(point, plan, *device, *world, {});
 }
 

@@ -7,6 +7,8 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::sim;
+using namespace mbench::train;
 
 namespace {
 

@@ -22,6 +22,7 @@
 #include "test/ops/tensors.h"
 
 using namespace mbench;
+using namespace mbench::platform;
 using namespace mbench::test;
 using Catch::Contains;
 

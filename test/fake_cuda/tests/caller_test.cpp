@@ -12,6 +12,7 @@
 #include "test/catch.h"
 
 using namespace mbench;
+using namespace mbench::comm;
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Instead of NCCL, where the binary was built without it.
 #include "engine/comm/nccl/nccl_world.h"
 
-namespace mbench {
+namespace mbench::comm {
 
 std::string nccl_library() {
   return "";
@@ -12,4 +12,4 @@ std::unique_ptr<World> open_nccl_world(World&, Mail&, Device&, StreamDevice&, do
        "this binary was built without NCCL, which groups of several GPUs need; one GPU, even if shared, does not");
 }
 
-}  // namespace mbench
+}  // namespace mbench::comm

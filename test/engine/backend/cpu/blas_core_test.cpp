@@ -21,7 +21,7 @@ TEST_CASE("blas core: on a CPU with AVX2 products do not run on older kernels, a
   if (std::getenv("OPENBLAS_CORETYPE")) return;  // who sets it has chosen
   cpu::fit_blas_to_cpu();
   CHECK(std::getenv("OPENBLAS_CORETYPE") == nullptr);
-  const std::string reported = blas_library();
+  const std::string reported = platform::blas_library();
   INFO(reported);
   if (!reported.starts_with("OpenBLAS") || reported.find("DYNAMIC_ARCH") == std::string::npos) return;
   if (cpu::fitting_blas_cores().empty()) return;

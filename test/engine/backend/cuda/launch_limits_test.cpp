@@ -9,6 +9,8 @@
 #include "test/simt/kernel_devices.h"
 
 using namespace mbench;
+using namespace mbench::sim;
+using namespace mbench::train;
 using namespace mbench::test;
 
 namespace {

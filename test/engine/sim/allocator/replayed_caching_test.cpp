@@ -13,6 +13,9 @@
 #include "test/graphs.h"
 
 using namespace mbench;
+using namespace mbench::nn;
+using namespace mbench::sim;
+using namespace mbench::train;
 using namespace mbench::test;
 using Catch::Contains;
 

@@ -18,21 +18,21 @@ namespace {
 // One rank of each stage: its device, clock and world. They wait for each other, so each must leave() when it ends.
 class Cluster {
  public:
-  Cluster(const Plan& plan, const Machine& machine, const Links& links, int stages, int ranks_per_stage)
+  Cluster(const Plan& plan, const sim::Machine& machine, const sim::Links& links, int stages, int ranks_per_stage)
       : plan_(plan),
         machine_(machine),
         network_(stages, ranks_per_stage),
-        clocks_(static_cast<std::size_t>(stages), VirtualClock(host_times(plan, machine))) {
+        clocks_(static_cast<std::size_t>(stages), sim::VirtualClock(sim::host_times(plan, machine))) {
     const int size = stages * ranks_per_stage;
     for (int s = 0; s < stages; ++s)
       worlds_.emplace_back(s * ranks_per_stage, size, network_, links, clocks_[static_cast<std::size_t>(s)]);
   }
 
   std::unique_ptr<Device> open_device(int stage, std::size_t memory_limit) {
-    return std::make_unique<sim::SimDevice>(machine_.name, memory_limit, costs_of(plan_, machine_),
+    return std::make_unique<sim::SimDevice>(machine_.name, memory_limit, sim::costs_of(plan_, machine_),
                                             clocks_[static_cast<std::size_t>(stage)]);
   }
-  World& world(int stage) { return worlds_[static_cast<std::size_t>(stage)]; }
+  comm::World& world(int stage) { return worlds_[static_cast<std::size_t>(stage)]; }
   void leave(int stage) { network_.leave(stage); }
   bool is_echo(const std::exception_ptr& error) const {
     try {
@@ -46,9 +46,9 @@ class Cluster {
 
  private:
   const Plan& plan_;
-  const Machine& machine_;
+  const sim::Machine& machine_;
   SimNetwork network_;
-  std::vector<VirtualClock> clocks_;
+  std::vector<sim::VirtualClock> clocks_;
   std::vector<SimWorld> worlds_;
 };
 
@@ -93,12 +93,12 @@ struct Stage {
   bool stopped = false;  // because another stage ended
 };
 
-double peak_of(const Plan& plan, const Machine& machine) {
+double peak_of(const Plan& plan, const sim::Machine& machine) {
   const double own = machine.device.peak_flops[static_cast<std::size_t>(plan.precision.units)];
   return own > 0 ? own : machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)];
 }
 
-void add_memory(Simulation& simulation, const Stage& s, int ranks, const Machine& machine) {
+void add_memory(sim::Simulation& simulation, const Stage& s, int ranks, const sim::Machine& machine) {
   simulation.peak_by_stage.push_back(s.peak);
   simulation.reserved_by_stage.push_back(s.reserved);
   simulation.total_reserved += s.reserved * static_cast<std::uint64_t>(ranks);
@@ -118,18 +118,18 @@ void add_memory(Simulation& simulation, const Stage& s, int ranks, const Machine
 }
 
 // Every op of every micro batch, a thread for each stage.
-Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, bool trace) {
+sim::Simulation run_all(const Point& p, const Plan& plan, const sim::Machine& machine, bool trace) {
   // Of replicas of one process each is a stage here: they do different things.
   const int stages = plan.single_process ? plan.mesh.world() : plan.mesh.size(Axis::pp),
             ranks_per_stage = plan.mesh.world() / stages;
-  const Links links(machine, p, plan.mesh);
+  const sim::Links links(machine, p, plan.mesh);
   Cluster cluster(plan, machine, links, stages, ranks_per_stage);
   std::vector<Stage> stage(static_cast<std::size_t>(stages));
   const auto caching = sim::caching_of(plan, p.env);
   const auto run_stage = [&](int s) {
     Stage& mine = stage[static_cast<std::size_t>(s)];
     try {
-      const std::uint64_t limit = memory_limit(p, plan, machine);
+      const std::uint64_t limit = sim::memory_limit(p, plan, machine);
       std::optional<Caching> pytorch;
       if (caching) pytorch.emplace(*caching, limit);
       const auto device = cluster.open_device(s, caching ? 0 : limit);
@@ -139,7 +139,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
       options.peak_source = machine.peak_source(p.precision);
       options.watts = machine.device.watts;
       if (trace) options.timeline = &mine.timeline;
-      const std::uint64_t held = library_memory(plan);
+      const std::uint64_t held = sim::library_memory(plan);
       const Tensor libraries = held == 0
                                    ? Tensor()
                                    : device->empty({static_cast<std::int64_t>(held)}, DType::u8, Category::workspace,
@@ -178,7 +178,7 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
     if (!stage[s].error || stage[s].stopped) continue;
     throw_full(stage[s].error, s * ranks_per_stage);
   }
-  Simulation simulation;
+  sim::Simulation simulation;
   simulation.result = std::move(stage[0].result);
   if (caching)
     simulation.result.reserved_memory_mib =
@@ -195,11 +195,12 @@ Simulation run_all(const Point& p, const Plan& plan, const Machine& machine, boo
 
 }  // namespace
 
-Simulation run_in_threads(const Point& p, const Plan& of_step, const Machine& machine, int devices, bool trace) {
-  const Plan plan = plan_for(of_step, machine);
-  check_possible(p, plan, machine, devices);
-  Simulation simulation = run_all(p, plan, machine, trace);
-  describe(p, plan, machine, simulation.result);
+sim::Simulation run_in_threads(const Point& p, const Plan& of_step, const sim::Machine& machine, int devices,
+                               bool trace) {
+  const Plan plan = sim::plan_for(of_step, machine);
+  sim::check_possible(p, plan, machine, devices);
+  sim::Simulation simulation = run_all(p, plan, machine, trace);
+  sim::describe(p, plan, machine, simulation.result);
   return simulation;
 }
 

@@ -7,7 +7,7 @@
 namespace mbench::test {
 
 // Throws as simulate_point does. Where several stages have too little memory, the error is of the first that gets so far.
-Simulation run_in_threads(const Point& point, const Plan& plan, const Machine& machine, int devices,
-                          bool trace = false);
+sim::Simulation run_in_threads(const Point& point, const Plan& plan, const sim::Machine& machine, int devices,
+                               bool trace = false);
 
 }  // namespace mbench::test

@@ -8,25 +8,25 @@ namespace mbench {
 namespace {
 
 // A collective that the stream waits for when wait() is called.
-class SimPending final : public Pending {
+class SimPending final : public comm::Pending {
  public:
-  SimPending(VirtualClock& clock, TimeSpan span, TimePart part) : clock_(clock), span_(span), part_(part) {}
+  SimPending(sim::VirtualClock& clock, sim::TimeSpan span, TimePart part) : clock_(clock), span_(span), part_(part) {}
   void wait() override { clock_.wait_for(span_, part_); }
-  const TimeSpan& span() const { return span_; }
+  const sim::TimeSpan& span() const { return span_; }
 
  private:
-  VirtualClock& clock_;
-  TimeSpan span_;
+  sim::VirtualClock& clock_;
+  sim::TimeSpan span_;
   TimePart part_;
 };
 
 // Collectives wait for the compute stream, and it for them unless they were only started.
-class SimGroup final : public Group {
+class SimGroup final : public comm::Group {
  public:
   // `number`: among the groups of the world, the same on all ranks.
-  SimGroup(Device& device, const GroupName& name, int number, int rank, std::vector<int> members, SimNetwork& network,
-           const Links& links, VirtualClock& clock)
-      : Group(device, name, rank, static_cast<int>(members.size())),
+  SimGroup(Device& device, const comm::GroupName& name, int number, int rank, std::vector<int> members,
+           SimNetwork& network, const sim::Links& links, sim::VirtualClock& clock)
+      : comm::Group(device, name, rank, static_cast<int>(members.size())),
         number_(number),
         members_(std::move(members)),
         network_(network),
@@ -45,14 +45,14 @@ class SimGroup final : public Group {
     if (const auto* message = std::get_if<comm::Receive>(&c)) return receive(*message)->wait();
     meet(c, call(seconds(c, false)));
   }
-  std::unique_ptr<Pending> do_start(const comm::Collective& c) override {
-    if (std::holds_alternative<comm::Send>(c)) return Group::do_start(c);
+  std::unique_ptr<comm::Pending> do_start(const comm::Collective& c) override {
+    if (std::holds_alternative<comm::Send>(c)) return comm::Group::do_start(c);
     if (const auto* message = std::get_if<comm::Receive>(&c)) return receive(*message);
     return started(c, nullptr);
   }
-  std::unique_ptr<Pending> do_start_after(Pending& before, const comm::Collective& c) override {
+  std::unique_ptr<comm::Pending> do_start_after(comm::Pending& before, const comm::Collective& c) override {
     const auto* first = dynamic_cast<const SimPending*>(&before.made());
-    if (!first) return Group::do_start_after(before, c);
+    if (!first) return comm::Group::do_start_after(before, c);
     return started(c, &first->span());
   }
   void do_barrier() override { wait_for(do_host_max(clock_.synchronize())); }
@@ -86,7 +86,7 @@ class SimGroup final : public Group {
 
   // A message moves when it has left and its receive was started, whichever is later; the wait ends when it
   // has arrived.
-  class SimReceive final : public Pending {
+  class SimReceive final : public comm::Pending {
    public:
     SimReceive(SimGroup& group, int from, int tag, std::uint64_t number, double begin, double seconds)
         : group_(group), from_(from), tag_(tag), number_(number), begin_(begin), seconds_(seconds) {}
@@ -122,7 +122,7 @@ class SimGroup final : public Group {
     network_.send(number_, stage(rank()), stage(message.to), message.tag, clock_.now());
     if (clock_.times().messages_block) clock_.synchronize();
   }
-  std::unique_ptr<Pending> receive(const comm::Receive& message) {
+  std::unique_ptr<comm::Pending> receive(const comm::Receive& message) {
     clock_.host(clock_.times().message);
     const double seconds =
         links_.message(static_cast<double>(message.x.bytes()), members_[message.from], members_[rank()]);
@@ -149,23 +149,23 @@ class SimGroup final : public Group {
 
   void wait_for(double time) { clock_.wait_until(time, part()); }
 
-  CollectiveCall call(double seconds) {
-    CollectiveCall c{stream_, seconds, part()};
+  sim::CollectiveCall call(double seconds) {
+    sim::CollectiveCall c{stream_, seconds, part()};
     c.over_tp = axes() == Axes{Axis::tp};
     c.called = !device().in_one_call();
     c.meets = stages_.size() > 1;
     return c;
   }
   // All members have to get there.
-  TimeSpan meet(const comm::Collective& c, const CollectiveCall& call) {
-    const TimeSpan span = clock_.run(call, do_host_max(clock_.enter(call)));
+  sim::TimeSpan meet(const comm::Collective& c, const sim::CollectiveCall& call) {
+    const sim::TimeSpan span = clock_.run(call, do_host_max(clock_.enter(call)));
     trace(name_of(c), span.begin, span.end);
     return span;
   }
-  std::unique_ptr<Pending> started(const comm::Collective& c, const TimeSpan* behind) {
-    CollectiveCall start = call(seconds(c, true));
+  std::unique_ptr<comm::Pending> started(const comm::Collective& c, const sim::TimeSpan* behind) {
+    sim::CollectiveCall start = call(seconds(c, true));
     start.started = true, start.behind = behind;
-    start.slows = Links::slows_kernels(c, device().in_one_call());
+    start.slows = sim::Links::slows_kernels(c, device().in_one_call());
     return std::make_unique<SimPending>(clock_, meet(c, start), part());
   }
 
@@ -177,17 +177,18 @@ class SimGroup final : public Group {
   int number_;
   std::vector<int> members_;
   SimNetwork& network_;
-  const Links& links_;
-  VirtualClock& clock_;
+  const sim::Links& links_;
+  sim::VirtualClock& clock_;
   int stream_;
-  Links::Reach reach_;
+  sim::Links::Reach reach_;
   std::vector<int> stages_;                   // of the members, in order
   std::map<std::pair<int, int>, Box> boxes_;  // by sender and tag
 };
 
 }  // namespace
 
-std::unique_ptr<Group> SimWorld::group(Device& device, const GroupName& name, const std::vector<int>& members) {
+std::unique_ptr<comm::Group> SimWorld::group(Device& device, const comm::GroupName& name,
+                                             const std::vector<int>& members) {
   const int number = made_++;
   if (members.empty()) return nullptr;
   const auto me = std::find(members.begin(), members.end(), rank_);

@@ -7,19 +7,20 @@
 
 namespace mbench {
 
-class SimWorld final : public World {
+class SimWorld final : public comm::World {
  public:
-  SimWorld(int rank, int size, SimNetwork& network, const Links& links, VirtualClock& clock)
+  SimWorld(int rank, int size, SimNetwork& network, const sim::Links& links, sim::VirtualClock& clock)
       : rank_(rank), size_(size), network_(network), links_(links), clock_(clock) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::unique_ptr<Group> group(Device& device, const GroupName& name, const std::vector<int>& members) override;
+  std::unique_ptr<comm::Group> group(Device& device, const comm::GroupName& name,
+                                     const std::vector<int>& members) override;
 
  private:
   int rank_, size_;
   SimNetwork& network_;
-  const Links& links_;
-  VirtualClock& clock_;
+  const sim::Links& links_;
+  sim::VirtualClock& clock_;
   int made_ = 0;  // groups, those of other ranks too
 };
 
