@@ -87,7 +87,8 @@ nlohmann::ordered_json measure_steps(const Options& options, const char* framewo
   p.precision = Precision::bf16;
   p.framework.preset = framework;
   const Plan plan = strategies::make_plan(p);
-  const auto device = options.device == "counting" ? sim::open_counting_device(0) : platform::open_device(options.device, 0);
+  const auto device =
+      options.device == "counting" ? sim::open_counting_device(0) : platform::open_device(options.device, 0);
   const auto world = sim::lone_world(0, 1);
   const auto data = device->real() ? train::open_data(p.data, p.model.vocab, p.seq, p.seed) : nullptr;
   train::Trainer trainer(plan, *device, *world, data.get());
