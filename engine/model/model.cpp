@@ -60,6 +60,12 @@ void ModelChunk::add_end(const Plan& plan, const ChunkPlan& chunk, nn::Parameter
     if (word && tied) parts_.back() = with(parts_.back(), word->unit);
   }
   for (std::int64_t i = 0; i < chunk.depths; ++i) {
+    if (i > 0 && plan.model.parts().mtp_use_repeated_layer) {
+      depths_.push_back(depths_.back().repeated());
+      parts_.push_back(parts_.back());
+      names_.push_back({ModelPart::Kind::prediction, static_cast<std::int32_t>(i)});
+      continue;
+    }
     depths_.emplace_back(store_, plan, i, word, head_ ? &head_->words() : nullptr);
     parts_.push_back({store_.close_unit()});
     if (head) parts_.back() = with(parts_.back(), *head);
@@ -203,7 +209,8 @@ Tensor ModelChunk::backward(nn::Context& c, const nn::MicroBatch& batch, Tensor 
       run();
       if (c.later) join(*c.later, c.first_of_part, part);
     }
-    ready(parts_[part].front());
+    // A part whose unit an earlier one uses too leaves that unit's gradients to it.
+    if (part == 0 || parts_[part - 1].front() != parts_[part].front()) ready(parts_[part].front());
   };
   if (parts_.empty()) return passed_on(c, dy);
   for (std::size_t i = depths_.size(); i-- > 0;)

@@ -236,15 +236,22 @@ HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
 }
 
 DepthSpec depth_of(const ModelSpec& m, std::int64_t depth, std::int64_t vocab) {
-  const std::string name = fmt::format("mtp.{}", depth);
+  const bool repeats = m.parts().mtp_use_repeated_layer;
+  const std::string name = fmt::format("mtp.{}", repeats ? 0 : depth);
   DepthSpec d{norm_of(m, name + ".word_norm"),
               norm_of(m, name + ".hidden_norm"),
               {name + ".join", 2 * m.hidden, m.hidden, Role::column, false, kStddev},
-              layer_of(m, m.layers + depth),
+              layer_of(m, m.layer_of_depth(depth)),
               norm_of(m, name + ".norm"),
               head_of(m, vocab).logits};
   d.logits.name = name + "." + d.logits.name;
   d.logits.tied = true;
+  // Its router sees a step's tokens once for each depth, and balances them as one layer does (Megatron-Core:
+  // attach_and_log_load_balancing_loss).
+  if (repeats)
+    for (BranchSpec& branch : d.layer.branches)
+      if (auto* moe = std::get_if<MoeSpec>(&branch.mixer))
+        moe->routing.balance_loss /= static_cast<double>(m.mtp_layers);
   return d;
 }
 
@@ -403,7 +410,12 @@ std::vector<WeightSpec> weights_of(const ModelSpec& m, std::int64_t vocab) {
   const auto append = [&](const std::vector<WeightSpec>& part) { all.insert(all.end(), part.begin(), part.end()); };
   for (std::int64_t i = 0; i < m.layers; ++i) append(weights_of(layer_of(m, i)));
   append(weights_of(head_of(m, vocab)));
-  for (std::int64_t i = 0; i < m.mtp_layers; ++i) append(weights_of(depth_of(m, i, vocab)));
+  for (std::int64_t i = 0; i < m.mtp_layers; ++i) {
+    std::vector<WeightSpec> depth = weights_of(depth_of(m, i, vocab));
+    if (i > 0 && m.parts().mtp_use_repeated_layer)
+      for (WeightSpec& w : depth) w.tied = true;
+    append(depth);
+  }
   return all;
 }
 

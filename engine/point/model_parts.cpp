@@ -265,6 +265,7 @@ const std::vector<PartField>& part_fields() {
       by_layer({"rope", read_rope, write_rope, true}, &ModelParts::rope),
       {"routing", read_routing, write_routing, true},
       number("mtp_loss_scaling_factor", &ModelParts::mtp_loss_scaling_factor, 0, 1e6, true),
+      flag("mtp_use_repeated_layer", &ModelParts::mtp_use_repeated_layer, true),
       choice("branches", &ModelParts::branches, kBranches, true),
       flag("norm_beta", &ModelParts::norm_beta, true),
       flag("norm_gamma", &ModelParts::norm_gamma, true),

@@ -148,6 +148,7 @@ struct ModelParts {
   RopeSpec rope;                // where positions are rotary
   RoutingSpec routing;          // where there are experts
   double mtp_loss_scaling_factor = 0.1;  // of the mean of multi-token prediction's losses, as Megatron names it
+  bool mtp_use_repeated_layer = false;   // every depth is the first one, with its weights, as Megatron names it
   bool operator==(const ModelParts&) const = default;
 };
 
@@ -212,6 +213,10 @@ struct ModelSpec {
   bool has_experts(std::int64_t layer) const;
   // What a layer mixes positions with; nothing where it is a feed-forward block only.
   std::optional<MixerKind> mixer_at(std::int64_t layer) const;
+  // The index of the layer that a depth of multi-token prediction has, from 0; behind the model's own.
+  std::int64_t layer_of_depth(std::int64_t depth) const {
+    return layers + (parts().mtp_use_repeated_layer ? 0 : depth);
+  }
   // Whether any layer, or any depth of multi-token prediction, has such a mixer.
   bool mixes(MixerKind kind) const;
   bool has_state_mixers() const { return mixes(MixerKind::mamba2) || mixes(MixerKind::gated_delta); }

@@ -68,7 +68,7 @@ AttentionFlops attention_flops_per_step(const Point& p) {
         flops.causal += causal ? full / 2 : full;
     }
   };
-  for (std::int64_t i = 0; i < p.model.layers + p.model.mtp_layers; ++i)
+  const auto add_layer = [&](std::int64_t i) {
     for (const BranchSpec& branch : layer_of(p.model, i).branches)
       if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer))
         add(a->heads, a->qk_dim, a->v_dim, a->causal, a->window);
@@ -76,6 +76,9 @@ AttentionFlops attention_flops_per_step(const Point& p) {
         add(latent->heads, latent->qk_dim(), latent->v_dim, latent->causal, 0);
       else if (const auto* state = std::get_if<StateMixerSpec>(&branch.mixer))
         flops.full += 3 * scan_flops(*state) * tokens, flops.causal += 3 * scan_flops(*state) * tokens;
+  };
+  for (std::int64_t i = 0; i < p.model.layers; ++i) add_layer(i);
+  for (std::int64_t depth = 0; depth < p.model.mtp_layers; ++depth) add_layer(p.model.layer_of_depth(depth));
   return flops;
 }
 

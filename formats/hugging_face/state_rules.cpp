@@ -84,7 +84,11 @@ void read_nemotron_h(Reading& r) {
     r.set("model.routing.chosen_groups", chosen);
     r.set("model.routing.group_score", "best_two");
   }
-  r.set("model.mtp_layers", r.value("num_nextn_predict_layers", 0));
+  const json depths = r.value("num_nextn_predict_layers", 0);
+  r.set("model.mtp_layers", depths);
+  // Megatron-Bridge takes one depth for all where the configuration does not say.
+  const bool repeats = r.value("mtp_use_repeated_layer", true) == true;
+  if (repeats && depths.is_number() && depths > 1) r.set("model.mtp_use_repeated_layer", true);
 }
 void write_nemotron_h(Writing& w) {
   const json pattern = w.at("model.hybrid_pattern");
@@ -102,6 +106,7 @@ void write_nemotron_h(Writing& w) {
                                    {"norm_topk_prob", "model.routing.normalise"},
                                    {"num_nextn_predict_layers", "model.mtp_layers"}})
     w.put(key, w.at(field));
+  if (w.number("model.mtp_layers") > 1) w.put("mtp_use_repeated_layer", w.at("model.mtp_use_repeated_layer"));
   if (const json latent = w.at("model.moe_latent"); !latent.is_null()) w.put("moe_latent_size", latent);
   const json groups = w.at("model.routing.groups");
   w.put("n_group", groups.is_null() ? json(1) : groups);

@@ -1,6 +1,8 @@
 // Layers of one branch each, by letters, and the sizes of Mamba-2.
 #include "formats/megatron/hybrid_rules.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/base/json_reader.h"
@@ -14,12 +16,31 @@ constexpr std::pair<const char*, const char*> kSizes[] = {{"--mamba-state-dim", 
                                                           {"--mamba-num-groups", "model.state_groups"}};
 constexpr int kDefaults[] = {128, 64, 8};
 
-// The letters of layers. "|" marks where stages end; behind "/" stand multi-token prediction's.
+// A depth of multi-token prediction has attention and a feed-forward block, with experts where the model has them.
+std::string depth_of(const std::string& letters) {
+  return letters.find('E') != std::string::npos ? "*E" : "*-";
+}
+
+// Behind each "/" stand the letters of one depth.
+void read_depths(Reading& r, const std::string& letters, std::string_view depths) {
+  std::int64_t count = 0;
+  for (; !depths.empty(); ++count) {
+    const std::string_view own = depths.substr(1, depths.find('/', 1) - 1);
+    if (own != depth_of(letters))
+      r.lack("--hybrid-layer-pattern",
+             fmt::format("a depth of multi-token prediction that is not {}", depth_of(letters)));
+    depths.remove_prefix(own.size() + 1);
+  }
+  if (count > 0) r.set("model.mtp_layers", count);
+}
+
+// The letters of layers. "|" marks where stages end.
 std::string letters_of(Reading& r, const std::string& pattern) {
+  const std::size_t end = std::min(pattern.find('/'), pattern.size());
   std::string letters;
-  for (const char letter : pattern.substr(0, pattern.find('/')))
+  for (const char letter : pattern.substr(0, end))
     if (letter != '|') letters += letter;
-  if (pattern.find('/') != std::string::npos) r.lack("--hybrid-layer-pattern", "multi-token prediction by letters");
+  read_depths(r, letters, std::string_view(pattern).substr(end));
   if (pattern.find('|') != std::string::npos)
     r.note("--hybrid-layer-pattern: where stages end is left out, need pipeline_layout where they are not equal");
   if (letters.find_first_not_of("MG*-E") != std::string::npos)
@@ -60,7 +81,15 @@ void write_hybrid(Writing& w) {
   }
   w.put("script", "pretrain_mamba.py");
   w.put("--spec", json::array({"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}));
-  w.put("--hybrid-override-pattern", pattern);
+  const auto letters = pattern.get<std::string>();
+  const auto depths = static_cast<std::int64_t>(w.number("model.mtp_layers"));
+  if (depths == 0)
+    w.put("--hybrid-override-pattern", pattern);
+  else {  // which the older flag does not say
+    std::string all = letters;
+    for (std::int64_t i = 0; i < depths; ++i) all += "/" + depth_of(letters);
+    w.put("--hybrid-layer-pattern", all);
+  }
   if (w.at("model.state_heads").is_null()) return;
   for (const auto& [flag, field] : kSizes) w.put(flag, w.at(field));
   w.put("--mamba-num-heads", w.at("model.state_heads"));

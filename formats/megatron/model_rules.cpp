@@ -270,13 +270,18 @@ void write_routing(Writing& w) {
 
 void read_mtp(Reading& r) {
   const json depths = r.value("--mtp-num-layers"), factor = r.value("--mtp-loss-scaling-factor", 0.1);
-  if (depths.is_null() || depths == 0) return;
-  r.set("model.mtp_layers", depths);
+  const bool repeats = r.flag("--mtp-use-repeated-layer");
+  const json pattern = r.value("--hybrid-layer-pattern");
+  const bool lettered = pattern.is_string() && pattern.get<std::string>().find('/') != std::string::npos;
+  if (!lettered && (depths.is_null() || depths == 0)) return;
+  r.set("model.mtp_layers", depths.is_null() ? json(0) : depths);  // those of letters count
   r.set("model.mtp_loss_scaling_factor", factor);
+  if (repeats) r.set("model.mtp_use_repeated_layer", true);
 }
 void write_mtp(Writing& w) {
   if (w.number("model.mtp_layers") == 0) return;
   w.put("--mtp-num-layers", w.at("model.mtp_layers"));
+  if (w.at("model.mtp_use_repeated_layer") == true) w.put("--mtp-use-repeated-layer", true);
   w.put("--mtp-loss-scaling-factor", w.at("model.mtp_loss_scaling_factor"));
 }
 

@@ -94,3 +94,27 @@ TEST_CASE("Megatron: patterns of hybrid layers and sizes of Mamba-2 go out and c
   CHECK_THROWS_WITH(read_megatron(kSizes + " --hybrid-override-pattern MX", "a.sh", {}),
                     Catch::Contains("layers of other kinds"));
 }
+
+TEST_CASE("Megatron: depths of multi-token prediction by letters, and of one layer, go out and come back") {
+  const std::string flags = kSizes.substr(kSizes.find('\n')) + " --position-embedding-type none --disable-bias-linear" +
+                            " --mamba-num-groups 1 --mtp-loss-scaling-factor 0.3";
+  const auto read = [&](const std::string& more) {
+    return point_from_json(json(read_megatron(flags + more, "a.sh", {}).spec), "spec");
+  };
+  for (const char* more : {" --hybrid-layer-pattern 'M*|M-/*-/*-' --mtp-use-repeated-layer",
+                           " --hybrid-layer-pattern M*M-/*-/*- --mtp-use-repeated-layer --mtp-num-layers 2"}) {
+    const Point point = read(more);
+    CHECK(point.model.hybrid_pattern == "M*M-");
+    CHECK(point.model.mtp_layers == 2);
+    CHECK(point.model.parts().mtp_use_repeated_layer);
+    CHECK(point.model.parts().mtp_loss_scaling_factor == 0.3);
+    const std::string script = write_megatron(point);
+    CHECK_THAT(script, Catch::Contains("--hybrid-layer-pattern") && Catch::Contains("M*M-/*-/*-"));
+    CHECK_THAT(script, Catch::Contains("--mtp-use-repeated-layer"));
+    CHECK(model_identity(point_from_json(json(read_megatron(script, "b.sh", {}).spec), "spec").model) ==
+          model_identity(point.model));
+  }
+  CHECK_FALSE(read(" --hybrid-layer-pattern M*M-/*-").model.parts().mtp_use_repeated_layer);
+  CHECK_THROWS_WITH(read(" --hybrid-layer-pattern M*M-/*M"), Catch::Contains("that is not *-"));
+  CHECK_THROWS_WITH(read(" --hybrid-layer-pattern M*M-/MM*-"), Catch::Contains("that is not *-"));
+}

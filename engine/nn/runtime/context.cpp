@@ -91,8 +91,10 @@ Tensor keys_of(const MicroBatch& batch, std::int64_t chunk) {
 }
 
 ops::DropoutSpec dropout_at(const Context& context, std::uint64_t site) {
+  constexpr std::uint64_t kNextPass = 0xD1B54A32D192ED03u;
+  const std::uint64_t pass = context.passes[static_cast<std::size_t>(context.way)];
   return {context.dropout(),
-          {context.plan.training.seed, site, static_cast<std::uint32_t>(context.step)},
+          {context.plan.training.seed, site + pass * kNextPass, static_cast<std::uint32_t>(context.step)},
           context.step_on_device};
 }
 

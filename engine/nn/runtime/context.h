@@ -1,5 +1,6 @@
 // What modules run in: the device, the plan, the groups, the step; and one micro batch of inputs.
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <span>
@@ -78,7 +79,8 @@ struct Context {
   // Where a forward and a backward take turns (Plan: ChunkPlan::pauses): the one of them that runs.
   enum class Way { forward, backward } way = Way::forward;
   Fiber* fiber = nullptr;
-  std::uint64_t roundings = 0;  // operands of NVFP4 that were rounded at random in this step
+  std::array<std::uint64_t, 2> passes{};  // of each way: which use of a layer runs that is used again and again (Pass)
+  std::uint64_t roundings = 0;            // operands of NVFP4 that were rounded at random in this step
   PagedStash stash{};
   // With ExpertRoom: whether more rows came to this rank in this step than it has room for, and whether the step is run again.
   bool over_budget = false, rerun = false;
@@ -118,6 +120,20 @@ struct Context {
   Tensor activation(const Shape& shape, std::string_view what) {
     return device.empty(shape, dtype(), Category::activations, what);
   }
+};
+
+// While it lives, the layer that runs is in its use `number` of a micro batch, from 0: each use draws dropout masks of its own.
+class Pass {
+ public:
+  Pass(Context& context, std::uint64_t number) : at_(context.passes[static_cast<std::size_t>(context.way)]) {
+    at_ = number;
+  }
+  ~Pass() { at_ = 0; }
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+ private:
+  std::uint64_t& at_;
 };
 
 // One micro batch on the device. Ids are [rows, batch], of the positions of this rank's share of the sequence.

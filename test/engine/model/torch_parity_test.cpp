@@ -221,7 +221,7 @@ TEST_CASE("tiny GPT-OSS trains as in transformers") {
 }
 
 TEST_CASE("tiny LLaMA and DeepSeek with multi-token prediction train as in transformers") {
-  for (const char* name : {"llama_ahead", "deepseek_ahead"}) {
+  for (const char* name : {"llama_ahead", "deepseek_ahead", "deepseek_repeated"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});

@@ -125,6 +125,11 @@ TEST_CASE("depths of multi-token prediction: DeepSeek-V3 has 11.5 B weights more
   CHECK(static_cast<double>(more) * 1e-9 == Approx(11.5).epsilon(0.01));
   CHECK(read_model(nlohmann::json::parse(write_model(ahead).dump()), "m: $") == ahead);
   CHECK(model_identity(ahead).at("mtp_layers") == 1);
+  // Depths that are one layer have its weights once.
+  const ModelSpec again = read_model(
+      nlohmann::json::parse(R"({"preset": "deepseek-v3", "mtp_layers": 3, "mtp_use_repeated_layer": true})"), "m: $");
+  CHECK(parameter_count(again, 1) == parameter_count(ahead, 1));
+  CHECK(read_model(nlohmann::json::parse(write_model(again).dump()), "m: $") == again);
 }
 
 TEST_CASE("sizes of heads that do not fit one another are refused with their place and the nearest that do") {
