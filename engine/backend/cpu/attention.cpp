@@ -24,16 +24,23 @@ void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, s
                   const float* v, float* own) {
   const AttentionShape& s = op.shape;
   float *queries = own, *scores = own + z.block * z.widest();
-  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_panel(s, q0);
+  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_vector(s, q0);
   load_rows<T>(op.q, query_head(s, op.q, index), q0, rows, z.width, queries);
   score_block(z.ld, rows, from, keys, z.width, queries, k_panels, scores);
   const KeyMask mask = keys_of(s, index);
+  const bool scaled = bends_scores(s) || s.scale <= 0;  // by make_scores()
+  float inverses[HeadSizes::kMostRows];
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = scores + r * z.ld;
     const std::int64_t visible = s.end_key(q0 + r), first = s.first_key(q0 + r);
-    if (!s.plain()) make_scores(s, index, q0 + r, first, visible, row, nullptr);
-    op.lse.as<float>()[index * s.seq + q0 + r] =
-        softmax_row(row + first, row + first, visible - first, s.plain() ? s.scale : 1.0f, mask.from(first));
+    if (scaled) make_scores(s, index, q0 + r, first, visible, row, nullptr);
+    const ExpRow made = exp_row(row + first, visible - first, scaled ? 1.0f : s.scale, mask.from(first));
+    op.lse.as<float>()[index * s.seq + q0 + r] = made.lse;
+    inverses[r] = made.inverse;
+    if (op.probs) {
+      scale_row(visible - first, made.inverse, row + first);
+      inverses[r] = 1;
+    }
     std::fill(row + std::min(from, visible), row + first, 0.0f);
     std::fill(row + visible, row + keys, 0.0f);
     if (op.probs) {
@@ -47,6 +54,7 @@ void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, s
   float* out = queries;
   block_gemm(rows, z.v_width, keys - from, {scores + from, z.ld, 1}, v + from * z.v_width, z.v_width, out, z.v_width,
              false);
+  for (std::int64_t r = 0; r < rows; ++r) scale_row(z.v_width, inverses[r], out + r * z.v_width);
   store_rows<T>(out, op.out, query_head(s, op.out, index), q0, rows, z.v_width);
 }
 

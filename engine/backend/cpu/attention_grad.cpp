@@ -42,7 +42,7 @@ template <class T, class TP>
 void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index, std::int64_t b, const Shared& shared,
                 const Own& own) {
   const AttentionShape& s = op.shape;
-  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_panel(s, q0);
+  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_vector(s, q0);
   load_rows<T>(op.q, query_head(s, op.q, index), q0, rows, z.width, own.q);
   load_rows<T>(op.dout, query_head(s, op.dout, index), q0, rows, z.v_width, own.dout);
   load_rows<T>(op.out, query_head(s, op.out, index), q0, rows, z.v_width, own.out);

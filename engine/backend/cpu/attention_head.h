@@ -23,9 +23,9 @@ struct HeadSizes {
         keys(round_up(s.seq, kPanel)),
         // One vector more than a multiple of the panel: a power of two would map a column to a single cache set.
         ld(keys + kVector),
-        // A block of scores fits the second-level cache together with K and V.
-        block(std::clamp<std::int64_t>(72 * 1024 / std::max<std::int64_t>(1, s.seq) / kTileRows * kTileRows, 24, 72)),
+        block(rows_of_blocks(s)),
         blocks((s.seq + block - 1) / block) {}
+  static constexpr std::int64_t kMostRows = 72;  // of a block
   std::int64_t seq;
   std::int64_t width;    // of queries and keys, padded
   std::int64_t v_width;  // of values and outputs, padded
@@ -36,6 +36,17 @@ struct HeadSizes {
   std::int64_t rows_of(std::int64_t b) const { return std::min(block, seq - b * block); }
   std::int64_t widest() const { return std::max(width, v_width); }
   std::int64_t scores() const { return block * ld; }
+
+ private:
+  // A block of scores fits the second-level cache together with K and V. Where a query sees few keys, a block is narrow: its rows see as
+  // many more keys together as it has rows.
+  static std::int64_t rows_of_blocks(const ops::AttentionShape& s) {
+    const std::int64_t seq = std::max<std::int64_t>(1, s.seq),
+                       fitting = std::clamp<std::int64_t>(72 * 1024 / seq / kTileRows * kTileRows, 24, kMostRows);
+    if (s.window == 0 && !s.documents) return fitting;
+    const auto seen = static_cast<std::int64_t>(s.visible_pairs() / static_cast<double>(seq));
+    return std::clamp<std::int64_t>(seen / 4 / kTileRows * kTileRows, 2 * kTileRows, fitting);
+  }
 };
 
 // How threads share the work. If there are enough heads (forward) or groups of heads (backward), each thread gets whole ones. Otherwise all
@@ -66,7 +77,7 @@ void load_rows(const ops::Matrix& m, std::int64_t head, std::int64_t first, std:
   const T* from = m.data.as<T>() + head + first * m.ld;
   for (std::int64_t r = 0; r < rows; ++r) {
     to_floats(from + r * m.ld, to + r * width, m.cols);
-    std::fill(to + r * width + m.cols, to + (r + 1) * width, 0.0f);
+    if (m.cols < width) std::fill(to + r * width + m.cols, to + (r + 1) * width, 0.0f);
   }
 }
 
@@ -84,17 +95,23 @@ void load_panel(const ops::Matrix& m, std::int64_t head, std::int64_t panel, std
                 float* to) {
   const std::int64_t first = panel * kPanel, count = std::min(kPanel, m.rows - first);
   load_rows<T>(m, head, first, count, width, rows);
-  std::fill(rows + count * width, rows + kPanel * width, 0.0f);
+  if (count < kPanel) std::fill(rows + count * width, rows + kPanel * width, 0.0f);
   float* out = to + panel * kPanel * width;
-  for (std::int64_t c = 0; c < width; ++c)
-    for (std::int64_t k = 0; k < kPanel; ++k) out[c * kPanel + k] = rows[k * width + c];
+  for (std::int64_t c = 0; c < width; c += kVector)
+    for (std::int64_t k = 0; k < kPanel; k += kVector)
+      transpose_tile(rows + k * width + c, width, out + c * kPanel + k, kPanel);
 }
 
-// scores[rows, keys] = rows of `width` columns times the transposed panels, for keys from `first`, where a panel begins, to `keys`.
+// scores[rows, keys] = rows of `width` columns times the transposed panels, for keys from `first`, where a vector begins, to `keys`, which
+// may grow to a whole vector.
 inline void score_block(std::int64_t ld, std::int64_t rows, std::int64_t first, std::int64_t keys, std::int64_t width,
                         const float* q, const float* panels, float* scores) {
-  for (std::int64_t k = first; k < keys; k += kPanel)
-    block_gemm(rows, kPanel, width, {q, width, 1}, panels + k * width, kPanel, scores + k, ld, false);
+  const std::int64_t end = round_up(keys, kVector);
+  for (std::int64_t p = first / kPanel * kPanel; p < end; p += kPanel) {
+    const std::int64_t begin = std::max(p, first), stop = std::min(p + kPanel, end);
+    block_gemm(rows, stop - begin, width, {q, width, 1}, panels + p * width + (begin - p), kPanel, scores + begin, ld,
+               false);
+  }
 }
 
 inline KeyMask keys_of(const ops::AttentionShape& s, std::int64_t index) {
@@ -103,9 +120,14 @@ inline KeyMask keys_of(const ops::AttentionShape& s, std::int64_t index) {
   return mask;
 }
 
-// The panel that holds the first key that any query from q0 on may see.
-inline std::int64_t first_panel(const ops::AttentionShape& s, std::int64_t q0) {
-  return s.first_key(q0) / kPanel * kPanel;
+// Where the vector begins that holds the first key that any query from q0 on may see.
+inline std::int64_t first_vector(const ops::AttentionShape& s, std::int64_t q0) {
+  return s.first_key(q0) / kVector * kVector;
+}
+
+// Whether scores are more than scaled dot products.
+inline bool bends_scores(const ops::AttentionShape& s) {
+  return s.softcap > 0 || s.alibi;
 }
 
 // Turns the dot products of head `index`, query q with keys [first, end) into scores: scaled, capped, and lowered by distance. If `slopes`
@@ -137,6 +159,11 @@ inline std::uint64_t first_word(const ops::AttentionShape& s, std::int64_t index
   return first_element(s.map, probs, index * s.seq + q);
 }
 
+inline void scale_row(std::int64_t n, float factor, float* row) {
+#pragma omp simd
+  for (std::int64_t k = 0; k < n; ++k) row[k] *= factor;
+}
+
 // Applies dropout to a row of probabilities.
 inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first,
                      std::int64_t n, float* row) {
@@ -161,7 +188,7 @@ void restore_probs(const ops::AttentionGrad& op, std::int64_t index, std::int64_
   }
   const float lse = op.lse.as<float>()[index * s.seq + q];
   float scale = s.scale;
-  if (!s.plain()) make_scores(s, index, q, first, n, row, slopes), scale = 1;
+  if (bends_scores(s)) make_scores(s, index, q, first, n, row, slopes), scale = 1;
   if (mask.keep == nullptr) {
 #pragma omp simd
     for (std::int64_t k = first; k < n; ++k) row[k] = exp_f32(scale * row[k] - lse);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace mbench::cpu {
 
@@ -18,6 +19,32 @@ inline constexpr int kPanelVectors = 2, kTileRows = 6;  // 12 of 16
 inline constexpr std::int64_t kPanel = kPanelVectors * kVector;  // columns that are computed together
 
 typedef float FloatVector __attribute__((vector_size(4 * kVector)));
+
+// A block of kVector x kVector floats, transposed. `ld` and `to_ld`: elements from a row to the next. Step S transposes blocks of 2 S x 2 S whose
+// quarters are transposed already: two of these change places.
+template <int S, std::size_t... L>
+inline void exchange_halves(FloatVector& a, FloatVector& b, std::index_sequence<L...>) {
+  constexpr int kLanes = static_cast<int>(kVector);
+  const FloatVector low =
+      __builtin_shufflevector(a, b, ((L & S) == 0 ? static_cast<int>(L) : kLanes + static_cast<int>(L) - S)...);
+  b = __builtin_shufflevector(a, b, ((L & S) == 0 ? static_cast<int>(L) + S : kLanes + static_cast<int>(L))...);
+  a = low;
+}
+template <int S>
+inline void exchange_rows(FloatVector* rows) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kVector; ++r)
+    if ((r & S) == 0) exchange_halves<S>(rows[r], rows[r + S], std::make_index_sequence<kVector>());
+  if constexpr (2 * S < kVector) exchange_rows<2 * S>(rows);
+}
+inline void transpose_tile(const float* from, std::int64_t ld, float* to, std::int64_t to_ld) {
+  FloatVector rows[kVector];
+#pragma GCC unroll 16
+  for (int r = 0; r < kVector; ++r) std::memcpy(&rows[r], from + r * ld, sizeof(FloatVector));
+  exchange_rows<1>(rows);
+#pragma GCC unroll 16
+  for (int r = 0; r < kVector; ++r) std::memcpy(to + r * to_ld, &rows[r], sizeof(FloatVector));
+}
 
 // Element (r, c) of an operand is data[r * row_step + c * col_step].
 struct StridedBlock {

@@ -378,9 +378,9 @@ void compute(CpuOps& cpu, const ops::DeltaScan& op) {
       DeltaKeys::floats(at) + DeltaHead::floats(at) + 2 * at.longest * padded(at.p) + padded(at.longest);
   float* scratch = cpu.scratch.floats(each * omp_get_max_threads());
   with_type(s.xbc.dtype(), [&](auto type) {
-#pragma omp parallel for schedule(dynamic)
-    for (std::int64_t i = 0; i < s.batch() * s.groups(); ++i)
+    for_each_piece(s.batch() * s.groups(), [&](std::int64_t i) {
       delta_group<decltype(type)>(op, at, i / s.groups(), i % s.groups(), scratch + omp_get_thread_num() * each);
+    });
   });
 }
 
@@ -393,10 +393,10 @@ void compute(CpuOps& cpu, const ops::DeltaScanGrad& op) {
                      threads = omp_get_max_threads();
   float *scratch = cpu.scratch.floats(each * threads + s.batch() * s.heads() * 2), *partial = scratch + each * threads;
   with_type(s.xbc.dtype(), [&](auto type) {
-#pragma omp parallel for schedule(dynamic)
-    for (std::int64_t i = 0; i < s.batch() * s.groups(); ++i)
+    for_each_piece(s.batch() * s.groups(), [&](std::int64_t i) {
       delta_group_back<decltype(type)>(op, at, i / s.groups(), i % s.groups(), scratch + omp_get_thread_num() * each,
                                        partial + i * at.group * 2);
+    });
   });
   add_partials(partial, s.batch(), s.heads(), 2, {op.da_log, op.ddt_bias});
 }

@@ -5,6 +5,7 @@
 
 #include "engine/backend/cpu/block_gemm.h"
 #include "engine/backend/cpu/convert.h"
+#include "engine/backend/cpu/flush_denormals.h"
 #include "engine/backend/cpu/vector_math.h"
 #include "engine/device/tensor.h"
 
@@ -31,13 +32,24 @@ class ScanRoom {
   float* next_;
 };
 
+// f(i) for every piece of work of a scan, each on one thread.
+template <class F>
+void for_each_piece(std::int64_t count, F&& f) {
+#pragma omp parallel
+  {
+    const FlushDenormals flush;
+#pragma omp for schedule(dynamic)
+    for (std::int64_t i = 0; i < count; ++i) f(i);
+  }
+}
+
 // Rows of `cols` elements, one every `step` elements, as rows of padded(cols) floats.
 template <class T>
 void load_block(const T* from, std::int64_t step, std::int64_t rows, std::int64_t cols, float* to) {
   const std::int64_t wide = padded(cols);
   for (std::int64_t r = 0; r < rows; ++r) {
     to_floats(from + r * step, to + r * wide, cols);
-    std::fill(to + r * wide + cols, to + (r + 1) * wide, 0.0f);
+    if (cols < wide) std::fill(to + r * wide + cols, to + (r + 1) * wide, 0.0f);
   }
 }
 
@@ -50,12 +62,33 @@ void store_block(const float* from, std::int64_t rows, std::int64_t cols, T* to,
 // [rows, padded(cols)] to [cols, padded(rows)].
 inline void transpose_block(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
   const std::int64_t wide = padded(cols), high = padded(rows);
-  for (std::int64_t c = 0; c < cols; ++c) std::fill(to + c * high + rows, to + (c + 1) * high, 0.0f);
-  constexpr std::int64_t kBlock = 16;
-  for (std::int64_t r0 = 0; r0 < rows; r0 += kBlock)
-    for (std::int64_t c0 = 0; c0 < cols; c0 += kBlock)
-      for (std::int64_t c = c0; c < std::min(cols, c0 + kBlock); ++c)
-        for (std::int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r) to[c * high + r] = from[r * wide + c];
+  if (rows < high)
+    for (std::int64_t c = 0; c < cols; ++c) std::fill(to + c * high + rows, to + (c + 1) * high, 0.0f);
+  for (std::int64_t r0 = 0; r0 < rows; r0 += kVector)
+    for (std::int64_t c0 = 0; c0 < cols; c0 += kVector) {
+      if (r0 + kVector <= rows && c0 + kVector <= cols) {
+        transpose_tile(from + r0 * wide + c0, wide, to + c0 * high + r0, high);
+        continue;
+      }
+      for (std::int64_t c = c0; c < std::min(cols, c0 + kVector); ++c)
+        for (std::int64_t r = r0; r < std::min(rows, r0 + kVector); ++r) to[c * high + r] = from[r * wide + c];
+    }
+}
+
+// Like load_block() and transpose_block() after it, [rows, cols] to [cols, padded(rows)], without the block between.
+template <class T>
+void load_turned(const T* from, std::int64_t step, std::int64_t rows, std::int64_t cols, float* to) {
+  const std::int64_t high = padded(rows);
+  float tile[kVector * kVector], turned[kVector * kVector];
+  for (std::int64_t r0 = 0; r0 < rows; r0 += kVector)
+    for (std::int64_t c0 = 0; c0 < cols; c0 += kVector) {
+      const std::int64_t height = std::min(kVector, rows - r0), width = std::min(kVector, cols - c0);
+      if (height < kVector || width < kVector) std::fill(tile, tile + kVector * kVector, 0.0f);
+      for (std::int64_t r = 0; r < height; ++r) to_floats(from + (r0 + r) * step + c0, tile + r * kVector, width);
+      transpose_tile(tile, kVector, turned, kVector);
+      for (std::int64_t c = 0; c < width; ++c)
+        std::copy(turned + c * kVector, turned + (c + 1) * kVector, to + (c0 + c) * high + r0);
+    }
 }
 
 // C[m, padded(n)] = (or +=) A B, for A [m, k] by rows of `lda`, or transposed.

@@ -53,4 +53,17 @@ inline float softmax_row(const float* scores, float* probs, std::int64_t n, floa
   return top + std::log(sum);
 }
 
+// exp(scale * score - top) of n keys in place, with top the largest of scale * score; scale > 0.
+struct ExpRow {
+  float lse;      // as of softmax_row()
+  float inverse;  // of their sum: times this they are probabilities
+};
+inline ExpRow exp_row(float* row, std::int64_t n, float scale, const KeyMask& mask) {
+  if (mask) return {softmax_row(row, row, n, scale, mask), 1.0f};
+  const float top = scale * max_of(n, [row](std::int64_t k) { return row[k]; });
+  if (top == -kInf) return {softmax_row(row, row, n, scale, mask), 1.0f};
+  const float sum = sum_of(n, [row, scale, top](std::int64_t k) { return row[k] = exp_f32(scale * row[k] - top); });
+  return {top + std::log(sum), 1.0f / sum};
+}
+
 }  // namespace mbench::cpu

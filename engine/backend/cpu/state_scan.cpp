@@ -52,6 +52,36 @@ struct ScanPlaces {
   }
 };
 
+// Heads of one group.
+struct Heads {
+  std::int64_t first, end;
+};
+
+// The forward's pieces of work: a chunk of heads that share a group. A group is cut where there are fewer chunks of groups than threads.
+class Pieces {
+ public:
+  Pieces(const ScanPlaces& at, std::int64_t chunks)
+      : at_(at),
+        chunks_(chunks),
+        parts_(std::clamp<std::int64_t>(
+            omp_get_max_threads() / std::max<std::int64_t>(1, at.batch * at.groups * chunks), 1, at.group)) {}
+  std::int64_t count() const { return at_.batch * at_.groups * parts_ * chunks_; }
+  struct Piece {
+    std::int64_t b, c;
+    Heads heads;
+  };
+  Piece operator[](std::int64_t i) const {
+    const std::int64_t part = i / chunks_ % parts_, g = i / chunks_ / parts_ % at_.groups, first = g * at_.group;
+    return {i / chunks_ / parts_ / at_.groups,
+            i % chunks_,
+            {first + at_.group * part / parts_, first + at_.group * (part + 1) / parts_}};
+  }
+
+ private:
+  const ScanPlaces& at_;
+  std::int64_t chunks_, parts_;
+};
+
 // ln(1 + e^z).
 inline float scan_softplus(float z) {
   return z > 20.0f ? z : std::log1p(std::exp(z));
@@ -73,29 +103,32 @@ void make_steps(const ScanShape& s, const ScanPlaces& at, std::int64_t b, std::i
   }
 }
 
-// What a chunk adds to the state: the sum over t of exp(end - sums[t]) dt[t] B[t] x[t]^T.
+// What a chunk of each of a group's heads adds to its state: the sum over t of exp(end - sums[t]) dt[t] B[t] x[t]^T.
 template <class T>
-void chunk_state(const ops::StateScan& op, const ScanPlaces& at, std::int64_t b, std::int64_t h, std::int64_t c,
-                 float* room) {
+void chunk_states(const ops::StateScan& op, const ScanPlaces& at, std::int64_t b, Heads heads, std::int64_t c,
+                  float* room) {
   const ScanShape& s = op.shape;
   const std::int64_t length = s.length(c);
-  const float *steps = op.steps.as<float>() + at.steps(b, h, c), *sums = op.sums.as<float>() + at.steps(b, h, c);
   ScanRoom buffers(room);
   float *x = buffers.take(at.longest, padded(at.p)), *bs = buffers.take(at.longest, padded(at.n)),
         *factors = buffers.take(1, padded(at.longest)), *state = buffers.take(at.n, padded(at.p));
   const T* from = static_cast<const T*>(s.xbc.as<T>());
-  load_block(from + at.x(b, h, c), at.row, length, at.p, x);
-  load_block(from + at.of_group(b, h / at.group, c) + at.width, at.row, length, at.n, bs);
-  for (std::int64_t t = 0; t < length; ++t) factors[t] = exp_f32(sums[length - 1] - sums[t]) * steps[t];
-  scale_block(length, at.p, factors, x, x);
-  scan_gemm(at.n, at.p, length, {bs, 1, padded(at.n)}, x, state, false);
-  store_block(state, at.n, at.p, op.states.as<float>() + at.state_at(b, h, c + 1), at.p);
+  load_block(from + at.of_group(b, heads.first / at.group, c) + at.width, at.row, length, at.n, bs);
+  for (std::int64_t h = heads.first; h < heads.end; ++h) {
+    const float *steps = op.steps.as<float>() + at.steps(b, h, c), *sums = op.sums.as<float>() + at.steps(b, h, c);
+    load_block(from + at.x(b, h, c), at.row, length, at.p, x);
+    for (std::int64_t t = 0; t < length; ++t) factors[t] = exp_f32(sums[length - 1] - sums[t]) * steps[t];
+    scale_block(length, at.p, factors, x, x);
+    scan_gemm(at.n, at.p, length, {bs, 1, padded(at.n)}, x, state, false);
+    store_block(state, at.n, at.p, op.states.as<float>() + at.state_at(b, h, c + 1), at.p);
+  }
 }
 
 // From what each chunk adds, which stands where the next one begins, to the states.
 void pass_states(const ScanShape& s, const ScanPlaces& at, const Tensor& sums, const Tensor& states) {
   const std::int64_t all = at.batch * at.heads;
   parallel_rows(all, at.state * s.chunks(), [&](std::int64_t i) {
+    const FlushDenormals flush;
     const std::int64_t b = i / at.heads, h = i % at.heads;
     float* first = states.as<float>() + at.state_at(b, h, 0);
     std::fill(first, first + at.state, 0.0f);
@@ -137,62 +170,67 @@ class Decays {
   float *before_, *row_;
 };
 
-// M[t, s] = scores[t, s] exp(sums[t] - sums[s]) dt[s] up to the diagonal, zeros above.
-inline void decayed(std::int64_t length, const float* scores, const float* steps, const float* sums, float* m) {
-  const std::int64_t wide = padded(length);
+// y[t] += the sum over s <= t of M[t, s] x[s], M[t, s] = scores[t, s] exp(sums[t] - sums[s]) dt[s]. `m` has room for the kScanRows rows of
+// M that are used at a time.
+inline void add_decayed(std::int64_t length, std::int64_t p, const float* scores, const float* steps, const float* sums,
+                        const float* x, float* m, float* y) {
+  const std::int64_t wide = padded(length), cols = padded(p);
   float room[Decays::kRoom];
   Decays decays(sums, room);
-  for (std::int64_t t = 0; t < length; ++t) {
-    const float *from = scores + t * wide, *decay = decays.row(t);
-    float* to = m + t * wide;
+  for (std::int64_t first = 0; first < length; first += kScanRows) {
+    const std::int64_t end = std::min(length, first + kScanRows);
+    for (std::int64_t t = first; t < end; ++t) {
+      const float *from = scores + t * wide, *decay = decays.row(t);
+      float* to = m + (t - first) * wide;
 #pragma omp simd
-    for (std::int64_t s = 0; s <= t; ++s) to[s] = from[s] * decay[s] * steps[s];
-    std::fill(to + t + 1, to + wide, 0.0f);
+      for (std::int64_t s = 0; s <= t; ++s) to[s] = from[s] * decay[s] * steps[s];
+      std::fill(to + t + 1, to + end, 0.0f);
+    }
+    block_gemm(end - first, cols, end, {m, wide, 1}, x, cols, y + first * cols, cols, true);
   }
 }
 
-// B transposed and C of a group's chunk, and their scores.
+// B transposed and C of a group's chunk, and their scores. Backward needs B as it is too.
 struct GroupChunk {
   float *bs, *cs, *b_turned, *scores;
-  GroupChunk(ScanRoom& room, const ScanPlaces& at)
-      : bs(room.take(at.longest, padded(at.n))),
+  GroupChunk(ScanRoom& room, const ScanPlaces& at, bool backward)
+      : bs(backward ? room.take(at.longest, padded(at.n)) : nullptr),
         cs(room.take(at.longest, padded(at.n))),
         b_turned(room.take(at.n, padded(at.longest))),
         scores(room.take(at.longest, padded(at.longest))) {}
-  static std::int64_t floats(const ScanPlaces& at) {
-    return 2 * at.longest * padded(at.n) + at.n * padded(at.longest) + at.longest * padded(at.longest);
+  static std::int64_t floats(const ScanPlaces& at, bool backward) {
+    return (backward ? 2 : 1) * at.longest * padded(at.n) + at.n * padded(at.longest) + at.longest * padded(at.longest);
   }
   template <class T>
   void load(const ScanShape& s, const ScanPlaces& at, std::int64_t b, std::int64_t g, std::int64_t c) {
     const T* from = static_cast<const T*>(s.xbc.as<T>()) + at.of_group(b, g, c) + at.width;
     const std::int64_t length = s.length(c);
-    load_block(from, at.row, length, at.n, bs);
+    if (bs != nullptr) load_block(from, at.row, length, at.n, bs);
     load_block(from + at.n, at.row, length, at.n, cs);
-    transpose_block(bs, length, at.n, b_turned);
+    load_turned(from, at.row, length, at.n, b_turned);
     causal_scores(length, at.n, cs, padded(at.n), b_turned, scores);
   }
 };
 
 template <class T>
-void scan_chunk(const ops::StateScan& op, const ScanPlaces& at, std::int64_t b, std::int64_t g, std::int64_t c,
+void scan_chunk(const ops::StateScan& op, const ScanPlaces& at, std::int64_t b, Heads heads, std::int64_t c,
                 float* room) {
   const ScanShape& s = op.shape;
   const std::int64_t length = s.length(c);
   ScanRoom buffers(room);
-  GroupChunk group(buffers, at);
-  group.load<T>(s, at, b, g, c);
+  GroupChunk group(buffers, at, false);
+  group.load<T>(s, at, b, heads.first / at.group, c);
   float *x = buffers.take(at.longest, padded(at.p)), *y = buffers.take(at.longest, padded(at.p)),
-        *m = buffers.take(at.longest, padded(at.longest)), *state = buffers.take(at.n, padded(at.p)),
+        *m = buffers.take(kScanRows, padded(at.longest)), *state = buffers.take(at.n, padded(at.p)),
         *factors = buffers.take(1, padded(at.longest));
-  for (std::int64_t h = g * at.group; h < (g + 1) * at.group; ++h) {
+  for (std::int64_t h = heads.first; h < heads.end; ++h) {
     const float *steps = op.steps.as<float>() + at.steps(b, h, c), *sums = op.sums.as<float>() + at.steps(b, h, c);
     load_block(static_cast<const T*>(s.xbc.as<T>()) + at.x(b, h, c), at.row, length, at.p, x);
     load_block(static_cast<const float*>(op.states.as<float>()) + at.state_at(b, h, c), at.p, at.n, at.p, state);
     scan_gemm(length, at.p, at.n, {group.cs, padded(at.n), 1}, state, y, false);
     for (std::int64_t t = 0; t < length; ++t) factors[t] = exp_f32(sums[t]);
     scale_block(length, at.p, factors, y, y);
-    decayed(length, group.scores, steps, sums, m);
-    causal_sums(length, at.p, m, x, y, true);
+    add_decayed(length, at.p, group.scores, steps, sums, x, m, y);
     const float d = element_of(s.d, h);
 #pragma omp simd
     for (std::int64_t i = 0; i < length * padded(at.p); ++i) y[i] += d * x[i];
@@ -201,7 +239,7 @@ void scan_chunk(const ops::StateScan& op, const ScanPlaces& at, std::int64_t b, 
 }
 
 std::int64_t floats_of_scan(const ScanPlaces& at) {
-  return GroupChunk::floats(at) + 2 * at.longest * padded(at.p) + at.longest * padded(at.longest) +
+  return GroupChunk::floats(at, false) + 2 * at.longest * padded(at.p) + kScanRows * padded(at.longest) +
          at.n * padded(at.p) + padded(at.longest) + at.longest * padded(at.n);
 }
 
@@ -213,21 +251,24 @@ void compute(CpuOps& cpu, const ops::StateScan& op) {
   if (op.shape.xbc.numel() == 0) return;
   const ScanPlaces at(s);
   const std::int64_t chunks = s.chunks(), each = floats_of_scan(at);
+  const Pieces pieces(at, chunks);
   float* scratch = cpu.scratch.floats(each * omp_get_max_threads());
   const auto own = [&] { return scratch + omp_get_thread_num() * each; };
   with_type(s.xbc.dtype(), [&](auto type) {
     using T = decltype(type);
-#pragma omp parallel for schedule(dynamic)
-    for (std::int64_t i = 0; i < at.batch * at.heads * chunks; ++i) {
-      const std::int64_t c = i % chunks, h = i / chunks % at.heads, b = i / chunks / at.heads;
-      make_steps<T>(s, at, b, h, c, op.steps.as<float>() + at.steps(b, h, c), op.sums.as<float>() + at.steps(b, h, c));
-      if (c + 1 < chunks) chunk_state<T>(op, at, b, h, c, own());
-    }
+    for_each_piece(pieces.count(), [&](std::int64_t i) {
+      const auto [b, c, heads] = pieces[i];
+      for (std::int64_t h = heads.first; h < heads.end; ++h)
+        make_steps<T>(s, at, b, h, c, op.steps.as<float>() + at.steps(b, h, c),
+                      op.sums.as<float>() + at.steps(b, h, c));
+      if (c + 1 < chunks) chunk_states<T>(op, at, b, heads, c, own());
+    });
     pass_states(s, at, op.sums, op.states);
     if (!op.y) return;
-#pragma omp parallel for schedule(dynamic)
-    for (std::int64_t i = 0; i < at.batch * at.groups * chunks; ++i)
-      scan_chunk<T>(op, at, i / chunks / at.groups, i / chunks % at.groups, i % chunks, own());
+    for_each_piece(pieces.count(), [&](std::int64_t i) {
+      const auto [b, c, heads] = pieces[i];
+      scan_chunk<T>(op, at, b, heads, c, own());
+    });
   });
 }
 
@@ -257,6 +298,7 @@ void chunk_dstate(const ops::StateScanGrad& op, const ScanPlaces& at, std::int64
 void pass_dstates(const ScanShape& s, const ScanPlaces& at, const Tensor& sums, const Tensor& dstates) {
   const std::int64_t all = at.batch * at.heads, chunks = s.chunks();
   parallel_rows(all, at.state * chunks, [&](std::int64_t i) {
+    const FlushDenormals flush;
     const std::int64_t b = i / at.heads, h = i % at.heads;
     float* last = dstates.as<float>() + at.state_at(b, h, chunks - 1);
     std::fill(last, last + at.state, 0.0f);
@@ -378,7 +420,7 @@ void scan_chunk_back(const ops::StateScanGrad& op, const ScanPlaces& at, std::in
   const ScanShape& s = op.shape;
   const std::int64_t length = s.length(c), wide = padded(length);
   ScanRoom buffers(room);
-  GroupChunk group(buffers, at);
+  GroupChunk group(buffers, at, true);
   const BackBuffers k(buffers, at);
   group.load<T>(s, at, b, g, c);
   std::fill(k.dscores, k.dscores + length * wide, 0.0f);
@@ -413,20 +455,19 @@ void compute(CpuOps& cpu, const ops::StateScanGrad& op) {
   if (s.xbc.numel() == 0) return;
   const ScanPlaces at(s);
   const std::int64_t chunks = s.chunks(), parts = at.batch * chunks,
-                     each = GroupChunk::floats(at) + BackBuffers::floats(at), threads = omp_get_max_threads();
+                     each = GroupChunk::floats(at, true) + BackBuffers::floats(at), threads = omp_get_max_threads();
   float *scratch = cpu.scratch.floats(each * threads + parts * at.heads * 3), *partial = scratch + each * threads;
   const auto own = [&] { return scratch + omp_get_thread_num() * each; };
   with_type(s.xbc.dtype(), [&](auto type) {
     using T = decltype(type);
-#pragma omp parallel for schedule(dynamic)
-    for (std::int64_t i = 0; i < at.batch * at.heads * (chunks - 1); ++i)
+    for_each_piece(at.batch * at.heads * (chunks - 1), [&](std::int64_t i) {
       chunk_dstate<T>(op, at, i / (chunks - 1) / at.heads, i / (chunks - 1) % at.heads, i % (chunks - 1) + 1, own());
+    });
     pass_dstates(s, at, op.sums, op.dstates);
-#pragma omp parallel for schedule(dynamic)
-    for (std::int64_t i = 0; i < at.batch * at.groups * chunks; ++i) {
+    for_each_piece(at.batch * at.groups * chunks, [&](std::int64_t i) {
       const std::int64_t c = i % chunks, b = i / chunks / at.groups;
       scan_chunk_back<T>(op, at, b, i / chunks % at.groups, c, own(), partial + (b * chunks + c) * at.heads * 3);
-    }
+    });
   });
   add_partials(partial, parts, at.heads, 3, {op.da_log, op.ddt_bias, op.dd});
 }
