@@ -110,6 +110,8 @@ inline void block_rows_of(std::int64_t rows, std::int64_t k, const StridedBlock&
 // C[m, n] = (or +=) A[m, k] B[k, n]; n is a multiple of kVector.
 inline void block_gemm(std::int64_t m, std::int64_t n, std::int64_t k, const StridedBlock& a, const float* b,
                        std::int64_t ldb, float* c, std::int64_t ldc, bool accumulate) {
+  if (k == 0 && !accumulate)  // as of queries that see no key
+    for (std::int64_t i = 0; i < m; ++i) std::fill(c + i * ldc, c + i * ldc + n, 0.0f);
   constexpr std::int64_t kDepth = 64;  // rows of B that stay in the first-level cache while all of A passes
   for (std::int64_t j = 0; j < n; j += kPanel) {
     const std::int64_t vectors = std::min(kPanel, n - j) / kVector;
