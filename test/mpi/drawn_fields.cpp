@@ -332,7 +332,8 @@ const json& drawn_models() {
     {"family": "llama", "kv_heads": 2},
     {"family": "llama", "kv_heads": 4, "heads": 4},
     {"family": "llama", "kv_heads": 1, "heads": 4, "head_dim": 32},
-    {"family": "llama", "kv_heads": 4, "qk_norm": true, "mtp_layers": 2, "mtp_use_repeated_layer": true},
+    {"family": "llama", "kv_heads": 4, "qk_norm": true},
+    {"family": "llama", "kv_heads": 4, "mtp_layers": 2, "mtp_use_repeated_layer": true},
     {"family": "gpt", "heads": 4, "activation": "gelu_erf", "mtp_layers": 1, "mtp_loss_scaling_factor": 0.5},
     {"family": "llama", "kv_heads": 2, "rope": {"base": 10000, "fraction": 0.5}},
     {"family": "llama", "kv_heads": 8, "rope": {"base": 500, "scaling": {"factor": 8, "low_frequency_factor": 1, "high_frequency_factor": 4,
@@ -369,7 +370,8 @@ const json& drawn_models() {
     {"family": "deepseek", "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16, "heads": 4,
      "kv_heads": 4},
     {"family": "deepseek", "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8, "ffn": 96,
-     "expert_ffn": 32, "experts": 8, "active_experts": 2, "shared_experts": 1, "dense_layers": 1, "mtp_layers": 1}
+     "expert_ffn": 32, "experts": 8, "active_experts": 2, "shared_experts": 1, "dense_layers": 1, "mtp_layers": 1},
+    {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 2, "kv_heads": 4, "mtp_layers": 2, "mtp_use_repeated_layer": true}
   ])");
   return all;
 }

@@ -20,20 +20,21 @@
 
 namespace mbench::nn {
 
-// Megatron's global memory buffer: one persistent buffer that only grows, shared by everything that asks for
-// it.
+// Megatron's global memory buffer: a persistent buffer of each dtype that only grows, shared by everything that asks for it
+// (megatron/core/utils.py, GlobalMemoryBuffer).
 class GlobalBuffer {
  public:
   Tensor get(Device& device, const Shape& shape, DType dtype) {
-    if (!buffer_ || buffer_.numel() < shape.numel() || buffer_.dtype() != dtype) {
-      buffer_.reset();
-      buffer_ = device.empty({shape.numel()}, dtype, Category::workspace, "global memory buffer");
+    Tensor& buffer = buffers_[dtype];
+    if (!buffer || buffer.numel() < shape.numel()) {
+      buffer.reset();
+      buffer = device.empty({shape.numel()}, dtype, Category::workspace, "global memory buffer");
     }
-    return buffer_.part(0, shape);
+    return buffer.part(0, shape);
   }
 
  private:
-  Tensor buffer_;
+  std::map<DType, Tensor> buffers_;
 };
 
 // How unevenly routers sent tokens, where the data decide: for each layer and micro batch, the largest expert's tokens
