@@ -5,6 +5,7 @@
 #include "engine/base/json_reader.h"
 #include "formats/deepspeed/deepspeed.h"
 #include "formats/hugging_face/hugging_face.h"
+#include "formats/hugging_face/python_json.h"
 #include "formats/megatron/bridge.h"
 #include "formats/megatron/config_yaml.h"
 #include "formats/megatron/megatron.h"
@@ -62,7 +63,7 @@ Format recognise(std::string_view text, const std::string& path) {
       !names("\"gradient_accumulation_steps\"") && !names("\"per_device_train_batch_size\"") &&
       !names("\"model_name_or_path\""))
     return Format::spec;
-  const ordered_json object = parse_json(text, path);
+  const ordered_json object = parse_python_json(std::string(text), path);
   if (object.contains("model")) return Format::spec;
   if (is_training_arguments(object)) return Format::training_arguments;
   return object.contains("model_type") ? Format::hugging_face : is_deepspeed(object) ? Format::deepspeed : Format::spec;
@@ -74,7 +75,7 @@ Imported import_file(const std::string& path, const ImportOptions& options) {
   const std::string text = read_text_file(path);
   switch (recognise(text, path)) {
     case Format::hugging_face:
-      return read_hugging_face(parse_json(text, path), path, options.without);
+      return read_hugging_face(parse_python_json(text, path), path, options.without);
     case Format::megatron:
       return read_megatron(text, path, options);
     case Format::megatron_yaml:
@@ -111,7 +112,7 @@ std::optional<Imported> with_model_of_config(std::string_view text, const std::s
   const std::string content = read_text_file(file);
   if (recognise(content, file) != Format::hugging_face)
     fail(ErrorKind::bad_input, where, "got {}, need the config.json of a Hugging Face model", file);
-  Imported found = read_hugging_face(parse_json(content, file), file, {});
+  Imported found = read_hugging_face(parse_python_json(content, file), file, {});
   ordered_json changed = found.spec.at("model");
   if (changed.is_string()) changed = {{"preset", changed}};
   for (const auto& [key, value] : model->items())

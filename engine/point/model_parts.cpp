@@ -182,8 +182,8 @@ void read_rope(ModelParts& parts, const json& value, const std::string& where) {
     if (const json* positions = scaling.find("original_positions"))
       rope.original_positions = read_int(*positions, scaling.path("original_positions"), 1, kMostPositions);
     scaling.refuse_unknown();
-    if (rope.high_frequency_factor <= rope.low_frequency_factor)
-      fail(ErrorKind::bad_input, scaling.path("high_frequency_factor"), "got {}, need more than the low one, {}",
+    if (rope.high_frequency_factor < rope.low_frequency_factor)
+      fail(ErrorKind::bad_input, scaling.path("high_frequency_factor"), "got {}, need at least the low one, {}",
            rope.high_frequency_factor, rope.low_frequency_factor);
   }
   object.refuse_unknown();

@@ -28,9 +28,10 @@ double kept_by_yarn(const RopeSpec& rope, double n, double i) {
   return 1 - std::clamp((i - low) / (high - low), 0.0, 1.0);
 }
 
-// How often the pair turns within the original length, and where that lies between the two bounds.
+// How often the pair turns within the original length, and where that lies between the two bounds, which may be one.
 double kept_by_llama3(const RopeSpec& rope, double frequency) {
   const double turns = static_cast<double>(rope.original_positions) * frequency / (2 * std::numbers::pi);
+  if (rope.high_frequency_factor == rope.low_frequency_factor) return turns > rope.low_frequency_factor ? 1 : 0;
   return std::clamp((turns - rope.low_frequency_factor) / (rope.high_frequency_factor - rope.low_frequency_factor), 0.0,
                     1.0);
 }

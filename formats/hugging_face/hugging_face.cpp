@@ -31,15 +31,17 @@ const Table& table_of(const ordered_json& config, const std::string& file) {
   for (const Table& table : hugging_face_tables())
     for (const std::string& each : table.types) {
       if (each == type) return table;
-      names.push_back(each);
+      if (table.lacks.empty()) names.push_back(each);
     }
-  fail(ErrorKind::unsupported, where, "no such type of model is known, got \"{}\", {}", type,
-       nearest_choice(type, names));
+  std::sort(names.begin(), names.end());
+  // Types whose names are alike (olmo, olmoe) are other models: none is suggested.
+  fail(ErrorKind::unsupported, where, "no such type of model is known, got \"{}\", need one of {}", type,
+       fmt::join(names, ", "));
 }
 
 // Of a model of several kinds the language model: what stands in text_config. The towers beside it must be named in `without`.
-const ordered_json& language_model(const ordered_json& config, const std::string& file,
-                                   const std::vector<std::string>& without) {
+ordered_json language_model(const ordered_json& config, const std::string& file,
+                            const std::vector<std::string>& without) {
   const auto text = config.find("text_config");
   if (text == config.end() || !text->is_object()) return config;
   std::vector<std::string> towers;
@@ -52,7 +54,12 @@ const ordered_json& language_model(const ordered_json& config, const std::string
          "what mbench has no part for: {} with a language model; need mbench import {}{}, which takes only the "
          "language model, or its text_config as a file",
          fmt::join(towers, ", "), "--without ", fmt::join(towers, " --without "));
-  return *text;
+  ordered_json model = *text;
+  // These are said of the whole model, and mean its parts.
+  for (const char* of_all :
+       {"torch_dtype", "dtype", "tie_word_embeddings", "attn_implementation", "_attn_implementation"})
+    if (const auto said = config.find(of_all); said != config.end() && !model.contains(of_all)) model[of_all] = *said;
+  return model;
 }
 
 // The model's name: that of its repository, its folder, or its file.
@@ -71,6 +78,18 @@ std::vector<Item> items_of(const ordered_json& config, const std::string& file) 
   for (const auto& [key, value] : config.items())
     if (key != "model_type") items.push_back({key, json(value), file + ": $." + key});
   return items;
+}
+
+// Whether attention op by op was asked for where some layer has a window.
+bool needs_flash(const ordered_json& spec) {
+  if (spec.value("attention", "flash") != "core") return false;
+  const auto has_window = [](const ordered_json& parts) {
+    const auto window = parts.find("window");
+    return window != parts.end() && window->is_number() && *window != 0;
+  };
+  const ordered_json& model = spec.at("model");
+  const auto layers = model.find("layers_of");
+  return has_window(model) || (layers != model.end() && std::any_of(layers->begin(), layers->end(), has_window));
 }
 
 ordered_json assemble(const Table& table, const Writing& written) {
@@ -106,7 +125,7 @@ const std::vector<Table>& hugging_face_tables() {
 
 Imported read_hugging_face(const ordered_json& given, const std::string& file,
                            const std::vector<std::string>& without) {
-  const ordered_json& config = language_model(given, file, without);
+  const ordered_json config = language_model(given, file, without);
   const Table& table = table_of(config, file);
   std::vector<std::string> minded = without;
   if (table.rows.empty()) minded.clear();  // there is nothing else to go by
@@ -123,7 +142,17 @@ Imported read_hugging_face(const ordered_json& given, const std::string& file,
   if (positions && positions->is_number() && *positions < TrainingSpec().seq) spec["seq"] = *positions;
   spec["vocab_multiple"] = 1;  // a table has as many rows as there are words
   std::vector<std::string> notes = reading.notes();
-  if (&config != &given) notes.insert(notes.begin(), "only the language model: text_config");
+  if (needs_flash(spec)) {
+    spec["attention"] = "flash";
+    notes.push_back("attn_implementation eager is read as flash: a window is part of fused attention here");
+  }
+  const auto says = [&](const char* key) { return config.contains(key); };
+  const ordered_json* precision = find_field_of(spec, "precision.preset");
+  if (precision && !says("torch_dtype") && !says("dtype") && !says("precision"))
+    notes.push_back(fmt::format("no torch_dtype is said: precision {}; --set precision=bf16 has another",
+                                word_of(json(*precision))));
+  if (given.contains("text_config") && given.at("text_config").is_object())
+    notes.insert(notes.begin(), "only the language model: text_config");
   return {tidy_spec(spec, file + ", as a spec: $"), notes};
 }
 

@@ -85,6 +85,33 @@ void read_window_of_gemma3(Reading& r) {
   r.set("model.rope", {{"base", local}});
   set_window(r, r.value("sliding_window", 4096), pattern.is_number_integer() ? pattern.get<std::int64_t>() : 6, full);
 }
+// OLMo 3: the fourth of four layers is full, and a scaling of angles is its alone.
+void read_window_of_olmo3(Reading& r) {
+  json full = {{"window", 0}};
+  if (const auto scaling = r.get("model.rope.scaling")) {
+    full["rope"] = *r.get("model.rope");
+    json local = full["rope"];
+    local.erase("scaling");
+    r.set("model.rope", local);
+  }
+  set_window(r, r.value("sliding_window", 4096), 4, full);
+}
+// GPT-Neo: layers that see a window come by turns, as a list of patterns says.
+void read_window_of_gpt_neo(Reading& r) {
+  json kinds = r.value("attention_layers");
+  const json types = r.value("attention_types", json::parse(R"([[["global", "local"], 12]])"));
+  if (!kinds.is_array()) {
+    kinds = json::array();
+    for (const json& each : types)
+      for (int i = 0; each.is_array() && each.size() == 2 && each[1].is_number() && i < each[1].get<int>(); ++i)
+        for (const json& kind : each[0]) kinds.push_back(kind);
+  }
+  std::vector<std::int64_t> local;
+  for (std::int64_t i = 0; i < layers_in(r) && static_cast<std::size_t>(i) < kinds.size(); ++i)
+    if (kinds[static_cast<std::size_t>(i)] == "local") local.push_back(i);
+  const json window = r.value("window_size", 256);
+  if (!local.empty() && cuts(r, window)) add_layers(r, rules_of_layers(local, layers_in(r), {{"window", window}}));
+}
 // From a layer on, or those that a list names.
 void set_window_from(Reading& r, const json& window, const json& from) {
   if (r.value("layer_types").is_array()) return set_window(r, window, 0, {{"window", 0}});
@@ -130,6 +157,35 @@ void write_layer_types(Writing& w) {
   json kinds = json::array();
   for (const bool each : full) kinds.push_back(each ? "full_attention" : "sliding_attention");
   if (!kinds.empty()) w.put("layer_types", kinds);
+}
+// Full layers alone have the scaling.
+void write_window_of_olmo3(Writing& w) {
+  write_layer_types(w);
+  const json rules = w.at("model.layers_of");
+  if (!rules.is_array() || rules.empty() || !rules[0].contains("rope") || !rules[0].at("rope").contains("scaling"))
+    return;
+  const json& scaling = rules[0].at("rope").at("scaling");
+  if (scaling.value("type", "") != "yarn") return w.cannot("model.layers_of", "another scaling than YaRN");
+  json theirs = {{"rope_type", "yarn"}};
+  for (const auto& [our, their] : {std::pair{"factor", "factor"},
+                                   {"original_positions", "original_max_position_embeddings"},
+                                   {"low_frequency_factor", "beta_slow"},
+                                   {"high_frequency_factor", "beta_fast"},
+                                   {"attention_factor", "attention_factor"},
+                                   {"truncate", "truncate"}})
+    if (scaling.contains(our)) theirs[their] = scaling.at(our);
+  w.put("rope_scaling", theirs);
+}
+void write_window_of_gpt_neo(Writing& w) {
+  const json rules = w.at("model.layers_of");
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
+  const json window = rules.is_array() && !rules.empty() ? rules[0].value("window", json(256)) : json(256);
+  std::vector<bool> local = layers_with(rules, layers, "window", window);
+  local.resize(static_cast<std::size_t>(layers));
+  json kinds = json::array();
+  for (const bool each : local) kinds.push_back(each ? "local" : "global");
+  w.put("attention_types", json::array({json::array({kinds, 1})}));
+  w.put("window_size", window);
 }
 // transformers' class divides by a period where neither layers nor a window are given.
 void write_window_of_exaone(Writing& w) {
@@ -207,14 +263,21 @@ void write_sparse_layers(Writing& w) {
   if (const json dense = numbers_of(dense_of(w), true); !dense.empty()) w.put("mlp_only_layers", dense);
 }
 
-// LLaMA 4: the last of so many layers has experts, or those of a list; every fourth has no positions, or those of a list with a zero.
-// Up to so many tokens as a chunk has, attention in chunks is attention to all.
-void read_llama4(Reading& r) {
-  const std::int64_t step = r.whole("interleave_moe_layer_step", 1 << 20, 1),
-                     every = r.whole("no_rope_layer_interval", 1 << 20, 4), layers = layers_in(r);
-  const json with_experts = r.value("moe_layers"), turned = r.value("no_rope_layers"),
-             chunk = r.value("attention_chunk_size", 8192);
-  r.ignore("layer_types");
+// ERNIE 4.5: the last of so many layers has experts, from one layer to another.
+void read_layers_of_ernie(Reading& r) {
+  const std::int64_t step = r.whole("moe_layer_interval", 1 << 20, 1);
+  const auto bound = [&](const char* key, std::int64_t absent) {
+    const json value = r.value(key, absent);
+    return value.is_number_integer() && value >= 0 ? value.get<std::int64_t>() : absent;
+  };
+  const std::int64_t first = bound("moe_layer_start_index", 1), last = bound("moe_layer_end_index", layers_in(r) - 1);
+  set_dense(r, [&](std::int64_t layer) { return (layer + 1) % step != 0 || layer < first || layer > last; });
+}
+
+// Every fourth layer has no positions, or those of a list with a zero.
+void read_no_rope_layers(Reading& r) {
+  const std::int64_t every = r.whole("no_rope_layer_interval", 1 << 20, 4), layers = layers_in(r);
+  const json turned = r.value("no_rope_layers");
   std::vector<std::int64_t> without;
   for (std::int64_t i = 0; i < layers; ++i)
     if (turned.is_array() && !turned.empty()
@@ -222,6 +285,23 @@ void read_llama4(Reading& r) {
             : (i + 1) % every == 0)
       without.push_back(i);
   if (!without.empty()) add_layers(r, rules_of_layers(without, layers, {{"position", "none"}}));
+}
+void write_no_rope_layers(Writing& w) {
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
+  std::vector<bool> without = layers_with(w.at("model.layers_of"), layers, "position", "none");
+  without.resize(static_cast<std::size_t>(layers));
+  json turned = json::array();
+  for (const bool each : without) turned.push_back(each ? 0 : 1);
+  w.put("no_rope_layers", turned);
+}
+
+// LLaMA 4: the last of so many layers has experts, or those of a list. Up to so many tokens as a chunk has, attention in chunks is
+// attention to all.
+void read_llama4(Reading& r) {
+  const std::int64_t step = r.whole("interleave_moe_layer_step", 1 << 20, 1);
+  const json with_experts = r.value("moe_layers"), chunk = r.value("attention_chunk_size", 8192);
+  r.ignore("layer_types");
+  read_no_rope_layers(r);
   set_dense(r, [&](std::int64_t layer) {
     return with_experts.is_array() ? !holds(with_experts, layer) : (layer + 1) % step != 0;
   });
@@ -234,12 +314,7 @@ void read_llama4(Reading& r) {
       short_json(chunk)));
 }
 void write_llama4(Writing& w) {
-  const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
-  std::vector<bool> without = layers_with(w.at("model.layers_of"), layers, "position", "none");
-  without.resize(static_cast<std::size_t>(layers));
-  json turned = json::array();
-  for (const bool each : without) turned.push_back(each ? 0 : 1);
-  w.put("no_rope_layers", turned);
+  write_no_rope_layers(w);
   w.put("moe_layers", numbers_of(dense_of(w), false));
   w.put("attention_chunk_size", nullptr);
 }
@@ -257,6 +332,10 @@ const std::vector<Rule>& layer_rules() {
                                           {"window_from", read_window_from, write_window_from},
                                           {"window_if_used", read_window_if_used, write_window_if_used},
                                           {"sparse_layers", read_sparse_layers, write_sparse_layers},
+                                          {"window_of_olmo3", read_window_of_olmo3, write_window_of_olmo3},
+                                          {"window_of_gpt_neo", read_window_of_gpt_neo, write_window_of_gpt_neo},
+                                          {"layers_of_ernie", read_layers_of_ernie, write_nothing},
+                                          {"no_rope_layers", read_no_rope_layers, write_no_rope_layers},
                                           {"llama4", read_llama4, write_llama4}};
   return rules;
 }

@@ -13,12 +13,20 @@ json member(const json& object, const char* key) {
   return object.is_object() && object.contains(key) ? object.at(key) : json();
 }
 
+json as_number(double value) {
+  const double whole = std::round(value);
+  return std::abs(value - whole) < 1e-9 * std::abs(whole) + 1e-12 && std::abs(whole) < 1e15
+             ? json(static_cast<std::int64_t>(whole))
+             : json(value);
+}
+
 namespace {
 
-// Angles: base, fraction, and a scaling: LLaMA 3.1's, linear, dynamic or YaRN. Version 5 has all of it in one object. Other scalings
-// (longrope) turn by other angles, at no other cost.
+// Angles: base, fraction, and a scaling: LLaMA 3.1's, linear, dynamic or YaRN. Version 5 has all of it in one object, or in one for each
+// kind of layer. Other scalings (longrope) turn by other angles, at no other cost.
 void read_rope(Reading& r) {
-  const json together = r.value("rope_parameters");
+  json together = r.value("rope_parameters");
+  if (const json full = member(together, "full_attention"); full.is_object()) together = full;
   json scaling = together.is_object() ? together : r.value("rope_scaling");
   if (const json base = member(together, "rope_theta"); base.is_number()) r.set("model.rope.base", base);
   if (const json part = member(together, "partial_rotary_factor"); part.is_number()) r.set("model.rope.fraction", part);
@@ -49,8 +57,11 @@ void read_rope(Reading& r) {
     if (type != "yarn")
       for (const char* of_yarn : {"attention_factor", "truncate", "low_frequency_factor", "high_frequency_factor"})
         ours.erase(of_yarn);
-    if (!member(scaling, "mscale").is_null())
+    if (type == "yarn" && !member(scaling, "mscale").is_null())
       r.note("the mscale of a YaRN scaling is left out: it multiplies queries and keys");
+    if (const json alpha = member(scaling, "alpha"); !alpha.is_null())
+      r.note(fmt::format("the alpha {} of a scaling is left out: it turns by other angles at the same cost",
+                         short_json(alpha)));
     r.set("model.rope.scaling", ours);
     return;
   }
@@ -95,10 +106,7 @@ void read_scale_of_scores(Reading& r) {
 }
 void write_scale_of_scores(Writing& w) {
   const double scale = w.number("model.attention_scale");
-  const double scalar = scale > 0 ? 1 / (scale * scale) : w.number("model.head_dim"), whole = std::round(scalar);
-  w.put("query_pre_attn_scalar", std::abs(scalar - whole) < 1e-9 * whole && whole < 1e15
-                                     ? json(static_cast<std::int64_t>(whole))
-                                     : json(scalar));
+  w.put("query_pre_attn_scalar", as_number(scale > 0 ? 1 / (scale * scale) : w.number("model.head_dim")));
 }
 void read_inverse_logit_scale(Reading& r) {
   if (const double scaling = r.number("logits_scaling", 1); scaling > 0 && scaling != 1)
@@ -182,23 +190,35 @@ void write_positions_of_opt(Writing& w) {
   w.put("max_position_embeddings", static_cast<std::int64_t>(w.number("model.positions")) - kRowsBefore);
 }
 
+// Clipped queries, keys and values.
+void note_clip(Reading& r, const char* key, const json& clip) {
+  if (!clip.is_null())
+    r.note(fmt::format("{} {} is left out: it changes values, and nearly no cost", key, short_json(clip)));
+}
+void read_clip(Reading& r) {
+  note_clip(r, "clip_qkv", r.value("clip_qkv"));
+}
+
 // What MPT and DBRX keep in objects of their own.
 void read_mpt(Reading& r) {
   const json attention = r.value("attn_config"), ratio = r.value("expansion_ratio", 4);
   const auto hidden = r.get("model.hidden");
   if (hidden && hidden->is_number() && ratio.is_number() && ratio != 4)
-    r.set("model.ffn", ratio.get<double>() * hidden->get<double>());
-  if (const json clip = member(attention, "clip_qkv"); !clip.is_null())
-    r.lack("attn_config", "queries, keys and values that are clipped");
+    r.set("model.ffn", as_number(ratio.get<double>() * hidden->get<double>()));
+  if (const json heads = member(attention, "kv_n_heads"); heads.is_number()) r.set("model.kv_heads", heads);
+  note_clip(r, "attn_config.clip_qkv", member(attention, "clip_qkv"));
   if (member(attention, "qk_ln") == true) r.lack("attn_config", "layer norms of queries and keys");
   if (member(attention, "alibi") == false) r.set("model.position", "learned");
   if (const json p = member(attention, "attn_pdrop"); p.is_number() && p != 0)
     r.lack("attn_config", "dropout of only attention");
 }
 void write_mpt(Writing& w) {
-  if (w.at("model.position") == "learned") w.put("attn_config", {{"alibi", false}});
+  json attention = json::object();
+  if (w.at("model.position") == "learned") attention["alibi"] = false;
+  if (w.at("model.kv_heads") != w.at("model.heads")) attention["kv_n_heads"] = w.at("model.kv_heads");
+  if (!attention.empty()) w.put("attn_config", attention);
   if (const double ratio = w.number("model.ffn") / w.number("model.hidden"); ratio != 4)
-    w.put("expansion_ratio", ratio == std::round(ratio) ? json(static_cast<std::int64_t>(ratio)) : json(ratio));
+    w.put("expansion_ratio", as_number(ratio));
 }
 void write_dbrx(Writing& w) {
   w.put("attn_config", {{"kv_n_heads", w.at("model.kv_heads")}, {"rope_theta", w.at("model.rope.base")}});
@@ -225,8 +245,7 @@ void read_dbrx(Reading& r) {
   if (const json norm = member(experts, "moe_normalize_expert_weights");
       norm.is_null() && experts.is_object() && experts.contains("moe_normalize_expert_weights"))
     r.set("model.routing.normalise", false);
-  if (const json clip = member(attention, "clip_qkv"); !clip.is_null())
-    r.note(fmt::format("attn_config.clip_qkv {} is left out: it changes values, and nearly no cost", short_json(clip)));
+  note_clip(r, "attn_config.clip_qkv", member(attention, "clip_qkv"));
 }
 
 // All layers have experts: the width of a block that none has.
@@ -242,7 +261,10 @@ void read_one_shared_expert(Reading& r) {
 // OPT's embedding may be narrower than its layers.
 void read_same_width(Reading& r) {
   const json narrow = r.value("word_embed_proj_dim");
-  if (const auto hidden = r.get("model.hidden"); !narrow.is_null() && hidden && narrow != *hidden)
+  const auto hidden = r.get("model.hidden");
+  if (r.is_without("word_embed_proj_dim"))
+    r.note("the embedding is as wide as the layers, and so the model has more parameters");
+  if (!narrow.is_null() && hidden && narrow != *hidden)
     r.lack("word_embed_proj_dim", "an embedding of another width than the layers");
 }
 
@@ -302,6 +324,7 @@ const std::vector<Rule>& hugging_face_rules() {
                              {"rotary_dim_of_head", read_rotary_dim_of_head, write_nothing},
                              {"rope_of_gpt_oss", read_rope_of_gpt_oss, write_rope_of_gpt_oss},
                              {"positions_of_opt", read_positions_of_opt, write_positions_of_opt},
+                             {"clip", read_clip, write_nothing},
                              {"mpt", read_mpt, write_mpt},
                              {"dbrx", read_dbrx, write_dbrx},
                              {"ffn_of_experts", read_ffn_of_experts, write_nothing},
@@ -312,6 +335,7 @@ const std::vector<Rule>& hugging_face_rules() {
                              {"groups_without_loss", read_groups_without_loss, write_groups_without_loss}};
     for (const Rule& rule : layer_rules()) all.push_back(rule);
     for (const Rule& rule : state_rules()) all.push_back(rule);
+    for (const Rule& rule : repository_rules()) all.push_back(rule);
     return all;
   }();
   return rules;

@@ -9,10 +9,14 @@ namespace mbench::formats {
 
 // An object's member, or null.
 nlohmann::json member(const nlohmann::json& object, const char* key);
+// A number that has been computed, as an integer where it is whole.
+nlohmann::json as_number(double value);
 
 // Rules for layers that differ from one another: windows, positions, experts.
 const std::vector<Rule>& layer_rules();
 // Rules for models with state mixers.
 const std::vector<Rule>& state_rules();
+// Rules for models whose classes stand in their own repositories.
+const std::vector<Rule>& repository_rules();
 
 }  // namespace mbench::formats

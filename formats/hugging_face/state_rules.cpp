@@ -1,5 +1,6 @@
 // Configurations of models with state mixers.
 #include <cmath>
+#include <tuple>
 
 #include "engine/base/json_reader.h"
 #include "formats/hugging_face/rules.h"
@@ -136,12 +137,87 @@ void write_qwen3_next(Writing& w) {
   if (w.number("model.state_chunk") != 64) w.cannot("model.state_chunk", "it is 64 there");
 }
 
+// Granite 4: mixers by a list, of Mamba-2 or attention. Experts beside a shared one, or that one alone.
+void read_granite_hybrid(Reading& r) {
+  const std::int64_t layers = r.whole("num_hidden_layers", 16384, 32);
+  json types = r.value("layer_types");
+  if (types.is_null()) types = r.value("layers_block_type");
+  std::vector<std::int64_t> attention;
+  for (std::int64_t i = 0; i < layers; ++i)
+    if (types.is_array() && static_cast<std::size_t>(i) < types.size() &&
+        letter_of(types[static_cast<std::size_t>(i)]) == '*')
+      attention.push_back(i);
+  if (attention.size() < static_cast<std::size_t>(layers)) {
+    r.set("model.mixer", "mamba2");
+    for (const auto& [key, field, absent] : {std::tuple{"mamba_n_heads", "heads", 128},
+                                             {"mamba_d_head", "head_dim", 64},
+                                             {"mamba_n_groups", "groups", 1},
+                                             {"mamba_d_state", "dim", 256}})
+      r.set(fmt::format("model.state_{}", field), r.value(key, absent));
+    r.set("model.conv_width", r.value("mamba_d_conv", 4));
+    r.set("model.state_chunk", r.value("mamba_chunk_size", 256));
+    if (!attention.empty()) add_layers(r, rules_of_layers(attention, layers, {{"mixer", "attention"}}));
+  } else {
+    for (const char* key :
+         {"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_chunk_size"})
+      r.ignore(key);
+  }
+  const json shared = r.value("shared_intermediate_size", 1024), experts = r.value("num_local_experts", 8),
+             width = r.value("intermediate_size", 11008);
+  if (experts == 0) {
+    r.set("model.family", "llama");
+    r.set("model.ffn", shared);
+    for (const char* key : {"num_experts_per_tok", "router_aux_loss_coef"}) r.ignore(key);
+    return;
+  }
+  r.set("model.family", "mixtral");
+  r.set("model.ffn", width);
+  r.set("model.expert_ffn", width);
+  r.set("model.experts", experts);
+  r.set("model.active_experts", r.value("num_experts_per_tok", 2));
+  r.set("model.routing.balance_loss", r.value("router_aux_loss_coef", 0.001));
+  if (shared == 0) return;
+  r.set("model.shared_experts", 1);
+  r.set("model.shared_expert_ffn", shared);
+}
+
+void write_granite_hybrid(Writing& w) {
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
+  const bool mixers = w.at("model.mixer") == "mamba2";
+  std::vector<bool> attention = layers_with(w.at("model.layers_of"), layers, "mixer", "attention");
+  attention.resize(static_cast<std::size_t>(layers));
+  json types = json::array();
+  for (const bool each : attention) types.push_back(each || !mixers ? "attention" : "mamba");
+  w.put("layer_types", types);
+  if (mixers)
+    for (const auto& [key, field] : {std::pair{"mamba_n_heads", "model.state_heads"},
+                                     {"mamba_d_head", "model.state_head_dim"},
+                                     {"mamba_n_groups", "model.state_groups"},
+                                     {"mamba_d_state", "model.state_dim"},
+                                     {"mamba_d_conv", "model.conv_width"},
+                                     {"mamba_chunk_size", "model.state_chunk"}})
+      w.put(key, w.at(field));
+  if (w.at("model.experts").is_null() || w.number("model.experts") == 0) {
+    w.put("num_local_experts", 0);
+    w.put("shared_intermediate_size", w.at("model.ffn"));
+    return;
+  }
+  for (const auto& [key, field] : {std::pair{"intermediate_size", "model.expert_ffn"},
+                                   {"num_local_experts", "model.experts"},
+                                   {"num_experts_per_tok", "model.active_experts"},
+                                   {"router_aux_loss_coef", "model.routing.balance_loss"}})
+    w.put(key, w.at(field));
+  const bool shared = w.number("model.shared_experts") > 0;
+  w.put("shared_intermediate_size", shared ? w.at("model.shared_expert_ffn") : json(0));
+}
+
 }  // namespace
 
 const std::vector<Rule>& state_rules() {
   static const std::vector<Rule> rules = {{"mamba2", read_mamba2, write_mamba2},
                                           {"nemotron_h", read_nemotron_h, write_nemotron_h},
-                                          {"qwen3_next", read_qwen3_next, write_qwen3_next}};
+                                          {"qwen3_next", read_qwen3_next, write_qwen3_next},
+                                          {"granite_hybrid", read_granite_hybrid, write_granite_hybrid}};
   return rules;
 }
 

@@ -11,6 +11,7 @@
 #include "engine/point/architecture.h"
 #include "engine/point/point.h"
 #include "formats/formats.h"
+#include "formats/hugging_face/python_json.h"
 #include "formats/table/flat.h"
 #include "test/catch.h"
 
@@ -188,13 +189,73 @@ TEST_CASE("Hugging Face: what mbench has no part for is named with its key and v
   names(refusal({{"model_type", "qwen3_moe"}, {"decoder_sparse_step", 100}}), {"experts in no layer"});
   names(refusal({{"model_type", "bert"}, {"hidden_dropout_prob", 0.2}}),
         {"attention_probs_dropout_prob", "hidden_dropout_prob"});
-  names(refusal({{"model_type", "lama"}}), {"got \"lama\"", "did you mean \"llama\"?"});
+  names(refusal({{"model_type", "lama"}}), {"got \"lama\"", "need one of arcee", " llama, "});
   const ordered_json llava = {
       {"model_type", "llava"}, {"vision_config", {{"hidden_size", 64}}}, {"text_config", kLlama}};
   names(refusal(llava), {"vision_config", "--without vision_config"});
   const Imported text = imported(llava, {"vision_config"});
   CHECK(text.spec.at("model").at("layers") == 3);
   CHECK_THAT(fmt::format("{}", fmt::join(text.notes, "\n")), Contains("only the language model"));
+}
+
+TEST_CASE("Hugging Face: what is said of the whole model holds for its language model") {
+  const ordered_json gemma = {{"model_type", "gemma3"},
+                              {"torch_dtype", "bfloat16"},
+                              {"tie_word_embeddings", false},
+                              {"text_config", {{"model_type", "gemma3_text"}, {"hidden_size", 1152}}}};
+  const ordered_json spec = imported(gemma).spec;
+  CHECK(spec.at("precision") == "bf16");
+  CHECK(spec.at("model").value("tied_embedding", false) == false);
+  CHECK(imported(gemma.at("text_config")).spec.at("model").at("tied_embedding") == true);
+}
+
+TEST_CASE("Hugging Face: a config without a dtype says which precision that is") {
+  CHECK_THAT(fmt::format("{}", fmt::join(imported(kLlama).notes, "\n")),
+             Contains("no torch_dtype is said: precision f32"));
+  CHECK_THAT(fmt::format("{}", fmt::join(imported(with(kLlama, {{"dtype", "bfloat16"}})).notes, "\n")),
+             !Contains("torch_dtype"));
+  CHECK(imported({{"model_type", "gpt_oss"}}).spec.at("precision") == "bf16");
+}
+
+TEST_CASE("Hugging Face: windows are part of fused attention, also where eager is asked for") {
+  const Imported eager = imported({{"model_type", "gemma2"}, {"_attn_implementation", "eager"}});
+  CHECK(eager.spec.at("attention") == "flash");
+  CHECK_THAT(fmt::format("{}", fmt::join(eager.notes, "\n")), Contains("attn_implementation eager is read as flash"));
+  CHECK(imported(with(kLlama, {{"_attn_implementation", "eager"}})).spec.at("attention") == "core");
+  CHECK_THAT(refusal({{"model_type", "gemma3_text"}, {"use_bidirectional_attention", true}}),
+             Contains("windows of attention in both directions"));
+}
+
+TEST_CASE("Hugging Face: numbers that are none, as Python writes them") {
+  const auto limit = [](const std::string& value) {
+    return parse_python_json(R"({"name": "Infinity \\\" NaN", "limit": [0.0, )" + value + "]}", "config.json");
+  };
+  CHECK(limit("Infinity").at("limit")[1] == ordered_json({{"__float__", "Infinity"}}));
+  CHECK(limit("-Infinity").at("limit")[1] == ordered_json({{"__float__", "-Infinity"}}));
+  CHECK(limit("NaN").at("name") == "Infinity \\\" NaN");
+  CHECK_THROWS_WITH(limit("Infinite"), Contains("not JSON"));
+}
+
+TEST_CASE("Hugging Face: a scaling of angles may have one bound") {
+  const auto scaled = [](const ordered_json& scaling) {
+    return point_of(with(kLlama, {{"rope_scaling", scaling}})).model.parts().rope.frequencies(16, 128);
+  };
+  const std::vector<float> plain = point_of(kLlama).model.parts().rope.frequencies(16, 128);
+  // LLaMA's: what turns more often than the bound within the original length stays, the rest is 8 times slower.
+  const std::vector<float> llama = scaled({{"rope_type", "llama3"},
+                                           {"factor", 8},
+                                           {"low_freq_factor", 1},
+                                           {"high_freq_factor", 1},
+                                           {"original_max_position_embeddings", 64}});
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    CHECK(llama[i] == Approx(64 * plain[i] > 2 * 3.14159265 ? plain[i] : plain[i] / 8));
+  const std::vector<float> yarn = scaled({{"rope_type", "yarn"},
+                                          {"factor", 8},
+                                          {"beta_fast", 1},
+                                          {"beta_slow", 1},
+                                          {"original_max_position_embeddings", 64}});
+  CHECK(yarn.front() == Approx(plain.front()));
+  CHECK(yarn.back() == Approx(plain.back() / 8));
 }
 
 TEST_CASE("Hugging Face: one of two dropouts can be left out") {
