@@ -38,7 +38,12 @@ FreedLayout free_layout(nlohmann::ordered_json& spec) {
     const auto found = spec.find(field);
     if (found == spec.end()) continue;
     freed.was.push_back(fmt::format("{}={}", field, word_of(*found)));
+    const nlohmann::ordered_json own = *found;
     spec.erase(found);
+    // Strategies offer none, selective and full; and each number of layers is as good as another.
+    if (field == "recompute") spec["recompute"] = {"any", own};
+    if (field == "recompute_layers" && own != 0) spec["recompute_layers"] = {0, own};
+    if (field == "micro_batch") spec["micro_batch"] = {"any", own};
   }
   return freed;
 }

@@ -13,7 +13,7 @@ struct FreedLayout {
 };
 
 // Takes the layout out of the spec: sizes of the mesh, micro batch, schedule, recompute. All fields that strategies offer values for
-// become free. Returns the layout that was there; nothing where stages set by hand fix it.
+// become free; its own recompute and micro batch join what they offer. Returns the layout that was there; nothing where stages set by hand fix it.
 FreedLayout free_layout(nlohmann::ordered_json& spec);
 
 }  // namespace mbench::api

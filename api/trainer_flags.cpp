@@ -32,6 +32,7 @@ std::set<std::string> said_anyway(const Point& point, formats::Target target) {
   Point plain = without(point, {FieldKind::layout});
   plain.framework = point.framework;
   plain.global_batch = plain.micro_batch = point.micro_batch + 1;
+  plain.overlap_grad_reduce = false;  // Megatron-LM has --overlap-param-gather only next to its flag
   try {
     const std::vector<std::string> lines = lines_of(formats::export_point(plain, target));
     return {lines.begin(), lines.end()};
@@ -66,7 +67,8 @@ std::string keys_of(const std::vector<std::string>& lines, const std::set<std::s
 
 }  // namespace
 
-std::string trainer_flags(const Point& point) {
+std::string trainer_flags(const Point& point, bool* whole) {
+  if (whole) *whole = true;
   const auto target = target_of(point.framework.preset);
   if (!target) return "";
   std::string text = fmt::format("## The best as settings of {}\n\n", point.framework.preset);
@@ -75,6 +77,7 @@ std::string trainer_flags(const Point& point) {
     lines = lines_of(formats::export_point(point, *target));
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::unsupported) throw;
+    if (whole) *whole = false;
     return text + fmt::format("Not all of it can be set: {}\n", e.what());
   }
   const std::set<std::string> anyway = said_anyway(point, *target);

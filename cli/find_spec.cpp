@@ -1,5 +1,6 @@
 #include "cli/find_spec.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
@@ -57,8 +58,10 @@ std::string find_spec(const std::string& path) {
        nearest_choices(path, near, kMostNames));
 }
 
-std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, bool* of_trainer) {
-  std::optional<formats::Imported> imported = formats::spec_of_file(path);
+std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, formats::ImportOptions how,
+                                                    const std::string& device, bool* of_trainer) {
+  if (device.starts_with("sim:")) how.devices = sim::parse_simulated(device, "--on").count;
+  std::optional<formats::Imported> imported = formats::spec_of_file(path, how);
   if (!imported) return std::nullopt;
   if (of_trainer) *of_trainer = imported->of_trainer;
   for (const std::string& note : imported->notes)
@@ -66,9 +69,21 @@ std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, boo
   return std::move(imported->spec);
 }
 
-void find_and_import(sweeps::SpecOptions& spec) {
+void find_and_import(sweeps::SpecOptions& spec, const formats::ImportOptions& how) {
   spec.path = find_spec(spec.path);
-  spec.json = imported_spec(spec.path);
+  spec.json = imported_spec(spec.path, how, spec.device);
+}
+
+void add_import_options(CLI::App& command, formats::ImportOptions& how) {
+  const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* type, const char* about) {
+    command.add_option(name, values, about)->type_name(type)->take_all()->expected(1)->allow_extra_args(false);
+  };
+  repeated("--without", how.without, "KEY",
+           "Of a trainer's file: take this key as if it were not there. May be repeated");
+  repeated("--var", how.variables, "NAME=VALUE",
+           "A variable of a trainer's script, whatever the script assigns to it. May be repeated");
+  repeated("--also", how.also, "ARGUMENTS",
+           "Arguments that a trainer's script has too, such as \"--vocab-size 128256\". May be repeated");
 }
 
 std::string device_asked(const std::string& device) {

@@ -5,6 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "formats/import_options.h"
+
+namespace CLI {
+class App;
+}
+
 namespace mbench::sweeps {
 struct SpecOptions;
 }
@@ -17,10 +23,15 @@ std::string find_spec(const std::string& path);
 
 // The spec in a trainer's own file (formats/), or a spec whose model comes from a config.json ({"hf": PATH}). Notes go to standard
 // error. Nothing where the file is another spec, or no file. `of_trainer`: whether it was a trainer's file.
-std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, bool* of_trainer = nullptr);
+// `device`: of --on; a simulated one says how many devices run it.
+std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, formats::ImportOptions how = {},
+                                                    const std::string& device = "", bool* of_trainer = nullptr);
 
 // Finds the spec that a command was given, and reads it where it is a trainer's file.
-void find_and_import(sweeps::SpecOptions& spec);
+void find_and_import(sweeps::SpecOptions& spec, const formats::ImportOptions& how = {});
+
+// --without, --var and --also, for a command that reads a trainer's file.
+void add_import_options(CLI::App& command, formats::ImportOptions& how);
 
 // What --on means, with the machine's full name. Where a short name matches several machines, standard error reports which one is
 // taken.

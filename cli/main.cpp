@@ -83,6 +83,17 @@ void complain(const std::string& message) {
   fmt::print(stderr, "mbench: {}\n", printable(message));
 }
 
+// A first word that is no command: CLI11 would say only that one is required.
+void refuse_other_commands(CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || *argv[1] == '-' || *argv[1] == 0) return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == argv[1]) return;
+    names.push_back(command->get_name());
+  }
+  fail(ErrorKind::bad_input, "mbench", "no such command, got \"{}\", {}", argv[1], nearest_choice(argv[1], names));
+}
+
 int run(int argc, char** argv) {
   // A file size limit shall fail the write, which is then reported, not kill the program.
   std::signal(SIGXFSZ, SIG_IGN);
@@ -113,6 +124,7 @@ int run(int argc, char** argv) {
   add_documents(app, exit);
   add_help(app, exit);
   try {
+    refuse_other_commands(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     std::ostringstream reported;  // with what was typed in it

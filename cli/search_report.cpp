@@ -9,6 +9,7 @@
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "engine/point/model_changes.h"
+#include "engine/point/point_builder.h"
 #include "engine/point/result_file.h"
 #include "reports/tables/report.h"
 #include "strategies/strategies.h"
@@ -107,13 +108,39 @@ std::string assumed_framework(const search::Space& space) {
          "--set framework=megatron-core (or torchtitan).\n\n";
 }
 
+// What an interrupted search has not seen.
+std::string interruption(const SearchEnd& end) {
+  if (!end.interrupted) return "";
+  const std::size_t meshes = end.meshes - end.meshes_opened;
+  return fmt::format("Interrupted: {} not decided, and {} not opened. A better layout may be among them.\n\n",
+                     end.undecided == 1 ? "1 layout is" : fmt::format("{} layouts are", end.undecided),
+                     meshes == 1 ? "1 mesh is" : fmt::format("{} meshes are", meshes));
+}
+
+// Why there is none that can be.
+std::string none_can_be(const search::Space& space, const search::SearchTarget& place,
+                        const search::SearchOptions& options, const SearchEnd& end) {
+  if (end.meshes > 0 && options.rate > 0 && end.refused.empty())
+    return fmt::format("No layout reaches the rate: by their lower bounds none on {} does.\n\n",
+                       end.meshes == 1 ? "1 mesh" : fmt::format("{} meshes", end.meshes));
+  if (end.meshes > 0 || !end.refused.empty()) return "No layout can be.\n\n";
+  std::string given;
+  for (const std::string& field : space.given)
+    if (search::is_axis(field))
+      given += fmt::format("{}{} {}", given.empty() ? "" : ", ", field,
+                           word_of(nlohmann::json(point_field(space.base, field))));
+  return fmt::format("No layout can be: no mesh{} has {} ranks.\n\n", given.empty() ? "" : " with " + given,
+                     place.devices);
+}
+
 // "Best by time: **tp=2 pp=1**, 12.92 s, 55.85 GiB of 73.30 GiB a rank", and what it gave up for memory.
 std::string best_text(const search::Space& space, const search::SearchOptions& options, const SearchEnd& end,
                       const api::MemoryMargin& margin) {
   const Tried& best = end.best.front();
-  std::string text = fmt::format("Best by {}: **{}**, {}, {} of {} a rank", name_of(options.objective),
-                                 search::label_of(space, best.point), time_text(ms_of(best)),
-                                 memory_text(best.needed_mib), memory_text(end.limit_mib));
+  std::string text =
+      fmt::format("Best {}by {}: **{}**, {}, {} of {} a rank", end.interrupted ? "of those simulated, " : "",
+                  name_of(options.objective), search::label_of(space, best.point), time_text(ms_of(best)),
+                  memory_text(best.needed_mib), memory_text(end.limit_mib));
   if (!margin.about.empty())
     text += fmt::format(" ({} are left as a margin: {}; --memory-margin changes it)", memory_text(margin.mib),
                         margin.about);
@@ -145,11 +172,13 @@ nlohmann::ordered_json search_record(const search::Space& space, const search::S
     return lines;
   };
   nlohmann::ordered_json record;
-  record["answer"] = end.best.empty() ? lines_of(end.interrupted ? "Interrupted before any was simulated that fits."
-                                                                 : "No layout fits.")
-                                      : lines_of(best_text(space, options, end, margin) + assumed_framework(space));
-  record["counted"] = fmt::format("{} that can be: {} simulated, {} ruled out by a lower bound.",
-                                  counted(end.layouts, "layout"), end.simulated, end.by_lower_bound);
+  record["answer"] =
+      end.best.empty()
+          ? lines_of(end.interrupted ? "Interrupted before any was simulated that fits." : "No layout fits.")
+          : lines_of(interruption(end) + best_text(space, options, end, margin) + assumed_framework(space));
+  record["counted"] = fmt::format("{} that can be: {} simulated, {} ruled out by a lower bound{}.",
+                                  counted(end.layouts, "layout"), end.simulated, end.by_lower_bound,
+                                  end.undecided > 0 ? fmt::format(", {} not decided", end.undecided) : "");
   record["left_out"] = lines_of(not_looked_at(options, end) + reasons_text(space, end));
   record["front"] = nlohmann::ordered_json::array();
   for (const Tried& t : end.front)
@@ -166,15 +195,17 @@ std::string describe_search(const search::Space& space, const search::SearchTarg
   std::string text = fmt::format("# {}: {} on {} x {}, simulated\n\n", space.name, label_of(space.base.model),
                                  place.devices, place.machine.name);
   text += fmt::format(
-      "{} that can be, on {} of {}; {} simulated, {} of them block by block, {} ruled out by a lower bound, in {}.\n\n",
+      "{} that can be, on {} of {}; {} simulated, {} of them block by block, {} ruled out by a lower bound{}, in "
+      "{}.\n\n",
       counted(end.layouts, "layout"), end.meshes_opened,
       end.meshes == 1 ? "1 mesh" : fmt::format("{} meshes", end.meshes), end.simulated, end.placed, end.by_lower_bound,
-      format_duration(end.total_seconds));
+      end.undecided > 0 ? fmt::format(", {} not decided", end.undecided) : "", format_duration(end.total_seconds));
+  text += interruption(end);
   text += assumed_framework(space);
   text += not_looked_at(options, end);
   if (end.best.empty()) {
     text += end.interrupted     ? "Interrupted before any was simulated that fits.\n\n"
-            : end.layouts == 0  ? "No layout can be.\n\n"
+            : end.layouts == 0  ? none_can_be(space, place, options, end)
             : end.too_slow == 0 ? "No layout fits.\n\n"
                                 : "No layout that fits reaches the rate.\n\n";
     return text + reasons_text(space, end);
@@ -242,6 +273,7 @@ std::string explain_layout(const search::Space& space, const search::SearchTarge
       const auto& values = space.values(field);
       of_space = of_space && (values.empty() || std::find(values.begin(), values.end(), value) != values.end());
       such.free[field] = {value};
+      such.more.erase(field);
     } else {
       Point other = space.base;
       search::set_field(other, field, value, where);

@@ -85,7 +85,7 @@ Imported import_file(const std::string& path, const ImportOptions& options) {
       return read_training_arguments(yaml.value, yaml.lines, path, options.without);
     }
     case Format::torchtitan:
-      return read_torchtitan(text, path, options.without);
+      return read_torchtitan(text, path, options);
     case Format::deepspeed:
       return read_deepspeed(parse_json(text, path), path, options.without);
     case Format::spec:
@@ -127,8 +127,10 @@ std::optional<Imported> with_model_of_config(std::string_view text, const std::s
 Imported import_files(const std::vector<std::string>& paths, const ImportOptions& options) {
   Imported all;
   all.spec = ordered_json::object();
+  bool of_deepspeed = false;
   for (const std::string& path : paths) {
     Imported one = import_file(path, options);
+    of_deepspeed = of_deepspeed || recognise(read_text_file(path), path) == Format::deepspeed;
     for (const auto& [key, value] : one.spec.items()) all.spec[key] = value;
     for (const std::string& note : one.notes)
       all.notes.push_back(paths.size() > 1 ? fmt::format("{}: {}", path, note) : note);
@@ -138,15 +140,16 @@ Imported import_files(const std::vector<std::string>& paths, const ImportOptions
     fail(ErrorKind::bad_input, where, "has no model, need the config.json of one too: mbench import config.json {}",
          where);
   all.of_trainer = true;
+  if (of_deepspeed && !all.spec.contains("framework")) all.spec["framework"] = "deepspeed";
   all.spec = tidy_spec(all.spec, where + ", as a spec: $");
   return all;
 }
 
-std::optional<Imported> spec_of_file(const std::string& path) {
+std::optional<Imported> spec_of_file(const std::string& path, const ImportOptions& options) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return std::nullopt;
   const std::string text = read_text_file(path);
-  if (recognise(text, path) != Format::spec) return import_files({path});
+  if (recognise(text, path) != Format::spec) return import_files({path}, options);
   return with_model_of_config(text, path);
 }
 

@@ -37,7 +37,7 @@ std::optional<Imported> with_model_of_config(std::string_view text, const std::s
 
 // The spec in a file that is given as a SPEC but is no plain spec. It is a trainer's file, or a spec with the model of a config.json.
 // Nothing for a plain spec, and for a missing file; the reader of specs reports that.
-std::optional<Imported> spec_of_file(const std::string& path);
+std::optional<Imported> spec_of_file(const std::string& path, const ImportOptions& options = {});
 
 // The trainer's files that run the point: a script, or the config of its model.
 enum class Target { hugging_face, megatron, megatron_bridge, torchtitan, deepspeed };

@@ -71,7 +71,8 @@ class Search {
     find_meshes();
     find_best();
     if (options_.front) find_front();
-    end_.by_lower_bound = end_.layouts - end_.simulated;
+    if (stopped()) end_.undecided = std::min(left_.size(), end_.layouts - end_.simulated);
+    end_.by_lower_bound = end_.layouts - end_.simulated - end_.undecided;
     find_larger();
     finish();
     end_.total_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

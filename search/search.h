@@ -60,6 +60,7 @@ struct SearchEnd {
   std::size_t undercut = 0;  // skipped: one that fits takes less time than any on the mesh, and less memory
   std::size_t too_slow = 0;  // for the rate that was asked for
   std::size_t by_lower_bound = 0, simulated = 0;  // decided by their lower bounds; by a simulation
+  std::size_t undecided = 0;                      // where the search was interrupted: neither
   std::size_t placed = 0;                         // of these, simulated block by block
   double limit_mib = 0;      // that the allocator of a rank may hold, without the margin of the place
   double total_seconds = 0;  // of wall clock

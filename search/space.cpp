@@ -100,9 +100,15 @@ class Reader {
         free(key, {}, where);
       } else if (value.is_array() && !(key == "pipeline_layout" && is_layout_list(value))) {
         if (value.empty()) fail(ErrorKind::bad_input, where, "got [], need at least one value, or \"any\"");
-        for (std::size_t i = 0; i < value.size(); ++i)  // each is refused where it stands
-          PointBuilder().set(key, json(value[i]), fmt::format("{}[{}]", where, i));
-        free(key, std::vector<json>(value.begin(), value.end()), where);
+        std::vector<json> values;
+        for (std::size_t i = 0; i < value.size(); ++i) {
+          if (value[i] == "any") continue;
+          PointBuilder().set(key, json(value[i]), fmt::format("{}[{}]", where, i));  // each is refused where it stands
+          values.emplace_back(value[i]);
+        }
+        const bool joins = values.size() < value.size();
+        free(key, joins ? std::vector<json>() : values, where);
+        if (joins) space_.more[key] = values;
       } else {
         builder.set(key, json(value), where);
         space_.given.push_back(field_of(key));
@@ -160,6 +166,12 @@ class Reader {
       if (values.empty() && !contains(offered, field))
         fail(ErrorKind::bad_input, top_, "no strategy offers values of \"{}\" for {}, need a list of them, {}", field,
              space_.base.model.name, nearest_choice(field, offered));
+    for (const Offered& slot : slots_of(space_.base))
+      for (const std::string& field : slot.fields)
+        if (slot.fields.size() > 1 && space_.more.contains(field))
+          fail(ErrorKind::bad_input, top_ + "." + field,
+               "\"any\" and values for a field that is offered with others ({}), need \"any\" or a list",
+               fmt::join(slot.fields, ", "));
     if (space_.free.empty() && !space_.all)
       fail(ErrorKind::bad_input, top_, "no field is free, need \"search\": [fields], or a field that is \"any\"");
   }
@@ -193,6 +205,10 @@ const std::vector<nlohmann::json>& Space::values(const std::string& field) const
   static const std::vector<json> none;
   const auto found = free.find(field);
   return found == free.end() ? none : found->second;
+}
+
+bool is_axis(const std::string& field) {
+  return contains(kAxisFields, field);
 }
 
 Space read_space(const SpaceOptions& options) {
@@ -270,7 +286,11 @@ class Layouts::Walk {
         if (devices_ % others == 0) settings.push_back({devices_ / others});
         return settings;
       }
+      if (const auto more = space_.more.find(field); more != space_.more.end())
+        for (const json& value : more->second) settings.push_back({value});
     }
+    const std::size_t joined = settings.size();
+    bool foreign = false;  // whether values are offered that the framework has not
     const std::vector<Choice> choices = slot.strategy->choices(point, devices_ * point.dp / point.world());
     for (const Choice& choice : choices) {
       if (choice.field != slot.joined) continue;
@@ -281,9 +301,18 @@ class Layouts::Walk {
           setting = {value};
         else
           setting.assign(value.begin(), value.end());
-        if (allowed(slot, setting) && in_framework(slot, setting)) settings.push_back(std::move(setting));
+        const auto listed = settings.begin() + static_cast<std::ptrdiff_t>(joined);
+        if (std::find(settings.begin(), listed, setting) != listed) continue;
+        if (!allowed(slot, setting)) continue;
+        if (in_framework(slot, setting, point))
+          settings.push_back(std::move(setting));
+        else
+          foreign = true;
       }
     }
+    // What the point has where the framework has that, and nothing of what is offered.
+    if (settings.empty() && foreign && in_framework(slot, values_at(slot, point), point))
+      settings = {values_at(slot, point)};
     if (settings.empty()) settings = as_given(slot, point);
     return settings;
   }
@@ -293,12 +322,14 @@ class Layouts::Walk {
   std::vector<std::vector<json>> as_given(const Offered& slot, const Point& point) const {
     if (std::none_of(slot.fields.begin(), slot.fields.end(), [&](const auto& f) { return contains(space_.given, f); }))
       return {};
-    std::vector<json> setting;
-    for (const std::string& field : slot.fields) {
-      if (const auto& own = space_.values(field); !own.empty()) return {};
-      setting.push_back(json(point_field(point, field)));
-    }
-    return {setting};
+    if (lists(slot)) return {};
+    return {values_at(slot, point)};
+  }
+
+  static std::vector<json> values_at(const Offered& slot, const Point& point) {
+    std::vector<json> values;
+    for (const std::string& field : slot.fields) values.push_back(json(point_field(point, field)));
+    return values;
   }
 
   // Whether the spec lists values of one of the fields.
@@ -343,9 +374,10 @@ class Layouts::Walk {
   }
 
   // Whether the framework has those values that the spec does not name itself.
-  bool in_framework(const Offered& slot, const std::vector<json>& setting) const {
+  bool in_framework(const Offered& slot, const std::vector<json>& setting, const Point& point) const {
     for (std::size_t i = 0; i < setting.size(); ++i) {
       const std::string& field = slot.fields[i];
+      if (field == "sequence_parallel" && point.tp == 1) continue;  // says nothing there
       if (!has(space_.can, field, setting[i]) && space_.values(field).empty() && !contains(space_.given, field))
         return false;
     }

@@ -1,10 +1,10 @@
 // What a search looks through: a spec in which some fields are free.
 //
 // Top-level keys are the fields of a point, as in a sweep's spec. A field is free where it is "any" (what the strategies offer), an
-// array (these values), or named in the array `search`. `"search": "all"` frees every field that is not given and that a strategy
-// offers values for. `dp` takes the devices that the other axes leave, unless it is given or a list. Fields that a strategy offers
-// together (schedule and virtual_stages) are free together, except those that are given. `"all"` leaves fields as they are that are
-// offered by name only (Choice::by_name).
+// array (these values), or named in the array `search`. An array that holds "any" has what they offer, and its own values too. `"search":
+// "all"` frees every field that is not given and that a strategy offers values for. `dp` takes the devices that the other axes leave,
+// unless it is given or a list. Fields that a strategy offers together (schedule and virtual_stages) are free together, except those
+// that are given. `"all"` leaves fields as they are that are offered by name only (Choice::by_name).
 //
 // The strategies decide which values a field can have (strategies.h: choices), so a new strategy is found without a change here. Axes
 // of the mesh are chosen first, then the rest in the strategies' own order.
@@ -36,6 +36,7 @@ struct Space {
   Abilities can;                // of the framework: other values are offered only where the spec lists them
   Point base;                   // the fields that are given; the free ones at their defaults
   std::map<std::string, std::vector<nlohmann::json>> free;  // its values; empty: those that the strategies offer
+  std::map<std::string, std::vector<nlohmann::json>> more;  // values that join those that the strategies offer
   bool all = false;                                         // every field that strategies offer values of
   std::vector<std::string> given;                           // fields that are not free
 
@@ -43,6 +44,9 @@ struct Space {
   // The values that the spec lists; empty where the strategies' count.
   const std::vector<nlohmann::json>& values(const std::string& field) const;
 };
+
+// tp, pp, cp and dp.
+bool is_axis(const std::string& field);
 
 // Throws bad_input for anything else than described above, and names the file and JSON path, or the option.
 Space read_space(const SpaceOptions& options);

@@ -101,9 +101,16 @@ Mesh read_mesh(const std::string& text) {
   return mesh;
 }
 
-std::vector<Mesh> wanted_meshes(const CheckOptions& options) {
+// `ranks`: of the job. A mesh that was asked for by name needs as many; a point of the spec that has more is left out.
+std::vector<Mesh> wanted_meshes(const CheckOptions& options, std::int64_t ranks) {
   std::vector<Mesh> meshes;
-  for (const std::string& text : options.meshes) meshes.push_back(read_mesh(text));
+  for (const std::string& text : options.meshes) {
+    meshes.push_back(read_mesh(text));
+    if (!options.reported && meshes.back().world() > ranks)
+      fail(ErrorKind::bad_input, "--mesh",
+           "\"{}\" has {} ranks, got a job of {}, need a job of as many, or a smaller mesh", text,
+           meshes.back().world(), ranks);
+  }
   if (options.spec.empty()) return meshes;
   sweeps::SpecOptions spec;
   spec.path = options.spec;
@@ -146,7 +153,7 @@ health::Health check_here(const CheckOptions& options, platform::Job& job) {
   health.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr)));
   health.hosts = where.hosts;
   health.devices = devices_of(where.hosts, options.device, job.world().size());
-  const std::vector<Mesh> meshes = wanted_meshes(options);
+  const std::vector<Mesh> meshes = wanted_meshes(options, job.world().size());
   const auto device = job.open_device(options.device, 0, Precision::f32);
   comm::World& world = job.world_of(*device);
   health::MeasureOptions measure;
@@ -227,9 +234,9 @@ int run(CheckOptions options) {
   if (!options.machine.empty()) sim::find_machine(options.machine, "--expect");
   if (!options.result.empty()) check_writable(options.result);
   CheckRequest request;
-  request.meshes = wanted_meshes(options);
   request.largest = largest_of(options);
   if (options.ranks == 0) return run_as_rank(options);
+  request.meshes = wanted_meshes(options, options.ranks);
   request.device = options.device;
   request.ranks = options.ranks;
   request.repeat = options.repeat;

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "cli/cli.h"
+#include "cli/find_spec.h"
 #include "engine/base/json_reader.h"
 #include "engine/base/text.h"
 #include "formats/formats.h"
@@ -44,25 +45,7 @@ void add_import(CLI::App& app, Exit& exit) {
   command->add_option("FILE", options->files, "What there is")->required();
   command->add_option("-o,--out", options->out, "Where the spec is written; default standard output")
       ->type_name("FILE");
-  command->add_option("--without", options->how.without, "Take this key as if it were not there. May be repeated")
-      ->type_name("KEY")
-      ->take_all()
-      ->expected(1)
-      ->allow_extra_args(false);
-  command
-      ->add_option("--var", options->how.variables,
-                   "A variable of the script, whatever the script assigns to it. May be repeated")
-      ->type_name("NAME=VALUE")
-      ->take_all()
-      ->expected(1)
-      ->allow_extra_args(false);
-  command
-      ->add_option("--also", options->how.also,
-                   "Arguments that the script has too, such as \"--vocab-size 128256\". May be repeated")
-      ->type_name("ARGUMENTS")
-      ->take_all()
-      ->expected(1)
-      ->allow_extra_args(false);
+  add_import_options(*command, options->how);
   command->callback([options, &exit] {
     const formats::Imported imported = formats::import_files(options->files, options->how);
     const std::string text = dump_json(imported.spec);

@@ -31,6 +31,7 @@ constexpr const char* kPlanHelp =
 
 struct PlanOptions {
   sweeps::SpecOptions spec;
+  formats::ImportOptions trainer;  // how a trainer's file is read
   std::string on = "cpu";
   bool schedule = false, sensitivities = false, advice = false, memory = false;
   std::string snapshot;
@@ -304,6 +305,7 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->required();
   command->add_option("--set", options->spec.set, "field=value: set a field of every point (repeatable)");
   command->add_option("--filter", options->spec.filter, "field=value: only points with that value (repeatable)");
+  add_import_options(*command, options->trainer);
   command->add_flag("--sensitivities", options->sensitivities,
                     "Simulated: what 10 % more of each figure of the machine's file gives");
   command->add_flag("--advice", options->advice,
@@ -322,7 +324,7 @@ void add_plan(CLI::App& app, Exit& exit) {
       ->type_name("DEVICE");
   command->callback([options, &exit] {
     options->spec.device = device_asked(options->on);
-    find_and_import(options->spec);
+    find_and_import(options->spec, options->trainer);
     const char* simulated = options->sensitivities ? "--sensitivities" : options->advice ? "--advice" : nullptr;
     if (simulated && !options->on.starts_with("sim:"))
       fail(ErrorKind::bad_input, simulated, "is of a simulated machine, got --on {}, need sim:<N>x<MACHINE>",

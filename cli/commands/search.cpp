@@ -34,6 +34,7 @@
 #include "reports/plots/gnuplot.h"
 #include "reports/plots/report_plots.h"
 #include "reports/tables/report.h"
+#include "sweeps/spec/found_layouts.h"
 #include "sweeps/spec/spec.h"
 
 namespace mbench::cli {
@@ -62,6 +63,7 @@ constexpr const char* kSearchFooter =
 
 struct SearchCommandOptions {
   search::SpaceOptions space;
+  formats::ImportOptions trainer;  // how a trainer's file is read
   std::string out, objective = "time", why, memory_margin;
   double rate = 0, front_within = 1.5;
   int best = 10, threads = 0, measure = 0;
@@ -193,8 +195,10 @@ ResultFile found_file(const api::PreparedSearch& prepared, const search::SearchO
 std::string flags_text(const search::SearchEnd& end, const std::string& out) {
   if (end.best.empty()) return "";
   const Point& best = end.best.front().point;
-  const std::string flags = api::trainer_flags(best);
+  bool whole = false;
+  const std::string flags = api::trainer_flags(best, &whole);
   if (flags.empty()) return "";
+  if (!whole) return "\n" + flags;
   return "\n" + flags +
          fmt::format("\nThe whole of it: `mbench export {} --layout 1 --to {}`.\n", out,
                      best.framework.preset == "torchtitan" ? "torchtitan" : "megatron");
@@ -211,11 +215,13 @@ bool is_confirmed(const search::Space& space, const search::SearchTarget& place,
 }
 
 // What the layout of a trainer's own file would take, beside the best one: the file's other settings and --set of no layout hold.
-std::string own_layout_text(const search::SpaceOptions& options, const api::FreedLayout& own, const search::Tried& best,
+std::string own_layout_text(const search::SpaceOptions& options, const api::FreedLayout& own,
+                            const search::SearchTarget& place, const search::SearchEnd& end,
                             api::PointSimulator& simulator) {
   const std::string begin = fmt::format("\nAs {} has it ({}), ", options.path, fmt::join(own.was, " "));
   try {
-    sweeps::SpecOptions spec{options.path};
+    sweeps::SpecOptions spec;
+    spec.path = options.path;
     spec.json = own.spec_as_was;
     spec.device = options.device;
     for (const std::string& set : options.set)
@@ -225,11 +231,17 @@ std::string own_layout_text(const search::SpaceOptions& options, const api::Free
     if (const int devices = sim::parse_simulated(options.device, "--on").count; point.world() != devices)
       return begin + fmt::format("it is of {} devices, not of {}.\n", point.world(), devices);
     simulator.check(point);
-    const PointResult result = simulator.run(point);
-    if (!result.iteration_ms) return begin + fmt::format("it is {}: {}\n", name_of(result.outcome), result.reason);
-    const double ms = result.iteration_ms->mean, best_ms = best.result.iteration_ms->mean;
-    return begin + fmt::format("a step takes {:.4g} s, {:.1f} % {} than the best.\n", ms / 1000,
-                               std::abs(ms / best_ms - 1) * 100, ms < best_ms ? "less" : "more");
+    const search::Tried tried = search::simulated(point, place, true);
+    if (!tried.result.iteration_ms)
+      return begin + fmt::format("it is {}: {}\n", name_of(tried.result.outcome), tried.result.reason);
+    const double ms = tried.result.iteration_ms->mean, best_ms = end.best.front().result.iteration_ms->mean;
+    std::string text = fmt::format("a step takes {:.4g} s, {:.1f} % {} than the best", ms / 1000,
+                                   std::abs(ms / best_ms - 1) * 100, ms < best_ms ? "less" : "more");
+    const auto of_bytes = [](double mib) { return format_bytes(static_cast<std::uint64_t>(mib * 1048576)); };
+    if (!tried.fits)
+      text += fmt::format(". It takes {} a rank, more than the {} that a layout may take", of_bytes(tried.needed_mib),
+                          of_bytes(end.limit_mib));
+    return begin + text + ".\n";
   } catch (const Error& e) {
     return begin + fmt::format("it cannot be: {}\n", e.what());
   }
@@ -254,12 +266,29 @@ search::SearchOptions search_options(const SearchCommandOptions& options, proces
   return how;
 }
 
+// Whether a spec and --set leave no field free.
+bool is_one_layout(const search::SpaceOptions& space) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(space.path, ignored)) return false;
+  const nlohmann::ordered_json spec = parse_json(read_text_file(space.path), space.path);
+  if (!spec.is_object() || spec.contains("sweep") || sweeps::leaves_fields_free(spec)) return false;
+  return std::none_of(space.set.begin(), space.set.end(), [](const std::string& set) {
+    const std::string value = set.substr(set.find('=') + 1);
+    return value == "any" || value.starts_with("[");
+  });
+}
+
 int run(SearchCommandOptions options) {
   options.space.device = device_asked(options.space.device);
   options.space.path = find_spec(options.space.path);
   bool of_trainer = false;
-  options.space.json = imported_spec(options.space.path, &of_trainer);
+  options.space.json = imported_spec(options.space.path, options.trainer, options.space.device, &of_trainer);
   std::optional<api::FreedLayout> own;
+  // A spec that leaves nothing free is one layout, as a trainer's file is.
+  if (!options.space.json && is_one_layout(options.space)) {
+    options.space.json = parse_json(read_text_file(options.space.path), options.space.path);
+    of_trainer = true;
+  }
   if (of_trainer) {
     own = api::free_layout(*options.space.json);
     if (!own->was.empty())
@@ -291,7 +320,7 @@ int run(SearchCommandOptions options) {
   const ResultFile file = found_file(prepared, how, end);
   std::string text = describe_search(space, place, how, end, file, prepared.margin) + ties_of(end, place.machine);
   if (own && !own->was.empty() && !end.best.empty())
-    text += own_layout_text(options.space, *own, end.best.front(), simulator);
+    text += own_layout_text(options.space, *own, place, end, simulator);
   text += flags_text(end, out);
   // What was found is kept before anything is drawn: a disk that is nearly full has room for the one, and not for both.
   bool written =
@@ -346,6 +375,7 @@ void add_search(CLI::App& app, Exit& exit) {
   command->add_option("--on", options->space.device, "The machine and how many of its devices: sim:<N>x<MACHINE>")
       ->type_name("DEVICE")
       ->required();
+  add_import_options(*command, options->trainer);
   command
       ->add_option("--set", options->space.set,
                    "Give a field another value, \"any\", or a list of values to try. May be repeated")

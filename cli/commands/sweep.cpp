@@ -65,7 +65,8 @@ constexpr const char* kSweepFooter =
 
 struct SweepOptions {
   sweeps::SpecOptions spec;
-  std::string on;  // empty: default_device()
+  formats::ImportOptions trainer;  // how a trainer's file is read
+  std::string on;                  // empty: default_device()
   std::string out;
   LaunchOptions launch;
   std::string trace, metrics, soak, turns;
@@ -149,6 +150,9 @@ std::string resume_command(const SweepOptions& options, const std::string& out) 
   command.argv = {"mbench", "sweep", options.spec.path, "--on", options.on, "--out", out, "--resume"};
   for (const std::string& text : options.spec.set) command.argv.insert(command.argv.end(), {"--set", text});
   for (const std::string& text : options.spec.filter) command.argv.insert(command.argv.end(), {"--filter", text});
+  for (const std::string& text : options.trainer.without) command.argv.insert(command.argv.end(), {"--without", text});
+  for (const std::string& text : options.trainer.variables) command.argv.insert(command.argv.end(), {"--var", text});
+  for (const std::string& text : options.trainer.also) command.argv.insert(command.argv.end(), {"--also", text});
   options.launch.append_to(command.argv);
   if (options.timeout > 0) command.argv.insert(command.argv.end(), {"--timeout", fmt::format("{}", options.timeout)});
   if (options.collective_timeout > 0)
@@ -225,7 +229,8 @@ void check_turns(const Request& request, const std::string& device) {
 // Settles options.on, too.
 Request read_request(SweepOptions& options) {
   Request request;
-  find_and_import(options.spec);
+  if (!options.on.empty()) options.spec.device = options.on;
+  find_and_import(options.spec, options.trainer);
   request.soak_s = options.soak.empty() ? 0 : parse_duration(options.soak, "--soak");
   if (request.soak_s > 0 && options.on.starts_with("sim:"))
     fail(ErrorKind::bad_input, "--soak", "is of real time, got --on {}, need cpu or cuda", options.on);
@@ -427,6 +432,7 @@ void add_sweep(CLI::App& app, Exit& exit) {
                    "of a sweep or "
                    "search, whose points are run again")
       ->required();
+  add_import_options(*command, options->trainer);
   command
       ->add_option("--on", options->on,
                    "Device: cpu, cuda or sim:<N>x<MACHINE>, a machine of mbench devices or the path of a machine file; "

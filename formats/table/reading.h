@@ -46,6 +46,9 @@ class Reading {
   // Rows, rules, then what is left. Throws unsupported naming all that mbench lacks.
   void read();
 
+  // How many devices run it; 0: not known.
+  std::int64_t devices = 0;
+
   const Table& table() const { return table_; }
   const std::string& file() const { return file_; }
   const ordered_json& spec() const { return spec_; }

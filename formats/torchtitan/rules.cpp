@@ -29,6 +29,16 @@ void write_flavor(Writing& w) {
   w.put("model.flavor", both.substr(both.find('/') + 1));
 }
 
+// What -1 shards are where the devices are known: what the other degrees leave of them.
+std::optional<std::int64_t> rest_of_devices(Reading& r, const json& copies) {
+  std::int64_t others = copies.is_number_integer() ? copies.get<std::int64_t>() : 1;
+  for (const char* degree : {"parallelism.tensor_parallel_degree", "parallelism.pipeline_parallel_degree",
+                             "parallelism.context_parallel_degree"})
+    others *= r.whole(degree, 32768);
+  if (r.devices <= 0 || others <= 0 || r.devices % others != 0) return std::nullopt;
+  return r.devices / others;
+}
+
 // FSDP within the sharded ranks, copies between them; without sharding DDP. -1 is what is left of the devices, which no file says.
 void read_data_ranks(Reading& r) {
   const json all = r.value("training.data_parallel_degree", -1);
@@ -40,15 +50,21 @@ void read_data_ranks(Reading& r) {
              global = r.value("training.global_batch_size", -1);
   if (reshard == "never") r.lack("parallelism.fsdp_reshard_after_forward", "weights that stay gathered");
   const bool open = shards == -1;
-  if (open) {
+  if (const auto rest = open ? rest_of_devices(r, copies) : std::nullopt) {
+    r.note(fmt::format("data_parallel_shard_degree -1 is {}: what the other degrees leave of {} devices", *rest,
+                       r.devices));
+    shards = *rest;
+  } else if (open) {
     r.note(
         "how many devices share the state is not said (data_parallel_shard_degree -1): one, or --set dp=N --set "
         "global_batch=N");
     shards = 1;
   }
-  for (const json& each : {shards, copies, local})
+  const std::pair<const char*, const json&> counts[] = {
+      {"data_parallel_shard_degree", shards}, {"data_parallel_replicate_degree", copies}, {"local_batch_size", local}};
+  for (const auto& [key, each] : counts)
     if (!each.is_number_integer() || each < 1 || each > 1 << 20)
-      fail(ErrorKind::bad_input, r.file(), "got {} for ranks or samples, need a whole number from 1", short_json(each));
+      fail(ErrorKind::bad_input, r.file(), "{}: got {}, need a whole number from 1", key, short_json(each));
   const std::int64_t dp = shards.get<std::int64_t>() * copies.get<std::int64_t>(),
                      cp = r.whole("parallelism.context_parallel_degree", 32768);
   r.set("dp", dp);

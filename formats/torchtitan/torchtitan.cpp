@@ -95,7 +95,7 @@ std::string_view flavor_of(const json& model) {
   return "";
 }
 
-Imported read_torchtitan(std::string_view text, const std::string& file, const std::vector<std::string>& without) {
+Imported read_torchtitan(std::string_view text, const std::string& file, const ImportOptions& options) {
   if (text.size() > kMostTomlBytes)
     fail(ErrorKind::bad_input, file, "a TOML of {} bytes, need {} at most", text.size(), kMostTomlBytes);
   std::vector<Item> items;
@@ -104,12 +104,16 @@ Imported read_torchtitan(std::string_view text, const std::string& file, const s
   } catch (const toml::parse_error& e) {
     fail(ErrorKind::bad_input, fmt::format("{}:{}", file, e.source().begin.line), "not TOML: {}", e.description());
   }
-  Reading reading(torchtitan_table(), std::move(items), file, without);
+  Reading reading(torchtitan_table(), std::move(items), file, options.without);
+  reading.devices = options.devices;
   reading.read();
   return {reading.spec(), reading.notes()};
 }
 
-std::string write_torchtitan(const Point& point) {
+std::string write_torchtitan(const Point& given) {
+  Point point = given;
+  if (point.ep == 1 && point.etp == point.tp)
+    point.etp = 0;  // the same, and the key is of experts on ranks of their own
   const ordered_json flat = flat_point(point);
   Writing writing(torchtitan_table(), flat);
   writing.write();
@@ -120,7 +124,7 @@ std::string write_torchtitan(const Point& point) {
     items.emplace_back("training.steps", point.iterations + point.warmup);
     text = fmt::format("# {}: {} devices. Written by mbench export.\n{}", point.model.name, point.world(),
                        toml_text(items));
-    ordered_json spec = read_torchtitan(text, "the TOML", {}).spec;
+    ordered_json spec = read_torchtitan(text, "the TOML", ImportOptions()).spec;
     faults = lost_fields(flat, flat_point(point_from_json(json(spec), "the TOML")));
     std::erase_if(faults, [](const std::string& fault) { return fault.starts_with("model.positions "); });
   }

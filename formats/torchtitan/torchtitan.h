@@ -17,7 +17,7 @@ std::string_view preset_of_flavor(std::string_view name_and_flavor);  // "llama3
 // The flavor whose preset is this model (table/flat.h), except for its name and its longest sequence, or nothing.
 std::string_view flavor_of(const nlohmann::json& flat_model);
 
-Imported read_torchtitan(std::string_view text, const std::string& file, const std::vector<std::string>& without);
+Imported read_torchtitan(std::string_view text, const std::string& file, const ImportOptions& options);
 std::string write_torchtitan(const Point& point);
 
 }  // namespace mbench::formats

@@ -121,6 +121,9 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
   c.baseline = base.losses[at];
   c.now = now.losses[at];
   if (std::isfinite(*c.now / *c.baseline)) c.ratio = *c.now / *c.baseline;
+  if (now.losses.size() != base.losses.size())
+    c.reason = fmt::format("of {} steps here and {} in the baseline the first {} are compared", now.losses.size(),
+                           base.losses.size(), steps);
   if (apart(at) > tolerance(at)) {
     c.verdict = Verdict::changed;
     c.reason = std::isfinite(apart(at)) ? fmt::format("step {} of {} differs by {:.2g} %, tolerance {:.2g} %", at + 1,
@@ -129,6 +132,40 @@ std::optional<MetricComparison> compare_losses(const PointResult& now, const Poi
                                                       which_is_not_finite(*c.now, *c.baseline));
   }
   return c;
+}
+
+// Whether a point that ran has what a metric compares.
+bool has_metric(const PointResult& point, const std::string& metric) {
+  if (metric == "time") return point.iteration_ms.has_value() && !point.iteration_ms->samples.empty();
+  if (metric == "memory") return point.peak_memory_mib.value_or(0) > 0;
+  if (metric == "energy") return point.energy_joules.value_or(0) > 0;
+  return !point.losses.empty();
+}
+
+// What the baseline has and the new result lacks passes no gate in silence.
+std::vector<MetricComparison> lost_metrics(const PointResult& now, const PointResult& base,
+                                           const CompareOptions& options) {
+  std::vector<MetricComparison> lost;
+  for (const std::string& metric : options.metrics) {
+    if (!has_metric(base, metric) || has_metric(now, metric)) continue;
+    MetricComparison c;
+    c.metric = metric;
+    c.verdict = Verdict::missing;
+    c.reason = fmt::format("the baseline has its {}, the new result has none", metric);
+    lost.push_back(std::move(c));
+  }
+  return lost;
+}
+
+// Why none of the metrics can be compared.
+std::string nothing_to_compare(const std::vector<MetricComparison>& lost, const PointResult& now,
+                               const CompareOptions& options) {
+  if (!lost.empty()) return lost.front().reason;
+  std::vector<std::string> here;
+  for (const std::string& metric : options.metrics)
+    if (has_metric(now, metric)) here.push_back(metric);
+  const auto any = fmt::format("{}", fmt::join(here.empty() ? options.metrics : here, " or "));
+  return here.empty() ? "neither side has " + any : "the baseline has no " + any;
 }
 
 // One time comparison that waits for the correction by the number of all.
@@ -172,7 +209,7 @@ class Comparer {
       point.tensors = changed_tensors(now, base);
       point.memory_of_ranks = changed_memory_of_ranks(now, base);
       if (!now.simulated) point.ranks = changed_ranks(now, base, options_.thresholds.time);
-      if (options_.has("time") && now.iteration_ms && base.iteration_ms) {
+      if (options_.has("time") && has_metric(now, "time") && has_metric(base, "time")) {
         point.metrics.push_back(compare_time(now, base, point.metrics.size()));
         point.metrics.back().parts = changed_time_parts(now, base, options_.thresholds.time);
         if (!now.simulated) point.flags = flags_of_both(now, base);
@@ -184,9 +221,12 @@ class Comparer {
       if (options_.has("loss"))
         if (auto l = compare_losses(now, base, options_.thresholds.loss, same_build_ && now.id == base.id))
           point.metrics.push_back(std::move(*l));
+      std::vector<MetricComparison> lost = lost_metrics(now, base, options_);
+      const std::string why = point.metrics.empty() ? nothing_to_compare(lost, now, options_) : "";
+      if (!why.empty()) nothing_.push_back(fmt::format("{}: {}", point.label, why));
+      for (MetricComparison& each : lost) point.metrics.push_back(std::move(each));
       if (point.metrics.empty()) {
-        add_remark(std::move(point), Verdict::not_comparable,
-                   fmt::format("neither side has {}", fmt::join(options_.metrics, " or ")));
+        add_remark(std::move(point), Verdict::not_comparable, why);
         return;
       }
     }
@@ -202,7 +242,11 @@ class Comparer {
     comparison_.points.push_back(std::move(point));
   }
 
+  // Refuses files of which no point has anything to compare.
   Comparison finish() {
+    if (!nothing_.empty() && nothing_.size() == comparison_.points.size())
+      fail(ErrorKind::bad_input, "--metric", "nothing to compare, got {}{}", nothing_.front(),
+           nothing_.size() > 1 ? fmt::format(", and as much of {} more", nothing_.size() - 1) : "");
     std::vector<double> p_values;
     for (const Waiting& test : waiting_) p_values.push_back(test.evidence.p_value);
     for (const Waiting& test : waiting_)  // two tests of one point
@@ -317,6 +361,7 @@ class Comparer {
   const std::vector<Round>& again_;
   Comparison comparison_;
   std::vector<Waiting> waiting_;
+  std::vector<std::string> nothing_;  // points of which neither side has what is compared
   TimeTest time_;
 };
 

@@ -16,6 +16,8 @@
 // A point that was ok and no longer is has failed: a regression. So is one that only ran out of memory, or was impossible, and now
 // crashes, hangs or computes something wrong.
 //
+// A metric that the baseline has and the new result lacks is missing, which fails only on request.
+//
 // Not comparable, with the reason: other hardware, device kind, model, precision or FLOP formula, or simulated against measured
 // (comparable.h). Where nothing is comparable, compare_results refuses the files (bad_input). Where time is not compared, CPUs may
 // differ: the allocator counts memory to the byte on any machine, and losses agree to rounding.

@@ -105,8 +105,9 @@ ordered_json search_schema() {
   ordered_json properties = common_properties(), names = ordered_json::array();
   for (const auto& [field, values] : fields.items()) {
     names.push_back(field);
-    properties[field] = {
-        {"anyOf", ordered_json::array({reference(field), {{"const", "any"}}, some(reference(field))})}};
+    const ordered_json any = {{"const", "any"}};
+    const ordered_json value_or_any = {{"anyOf", ordered_json::array({reference(field), any})}};
+    properties[field] = {{"anyOf", ordered_json::array({reference(field), any, some(value_or_any)})}};
   }
   properties["search"] = {
       {"anyOf", ordered_json::array({{{"const", "all"}}, {{"type", "array"}, {"items", {{"enum", names}}}}})}};

@@ -39,6 +39,8 @@ TEST_CASE("faults: what a search or a check cannot do is refused before it begin
               {kSearch + "/proc/o", 2, "[--out] cannot be made: "},
               {kSearch + "file", 2, "[--out] cannot be made: Not a directory"},
               {kSearch + "r", 2, "[r] holds the results of a sweep, need another --out"},
+              {"$M check --on cpu --ranks 2 --mesh tp=3", 2, "[--mesh] \"tp=3\" has 3 ranks, got a job of 2"},
+              {"$M swep quickstart", 2, "[mbench] no such command, got \"swep\""},
               {"$M check --on cpu --mesh etp=1048576,ep=1048576", 2,
                "[--mesh] more ranks than a job has, got \"etp=1048576,ep=1048576\""},
               {"$M check --on cpu --mesh tp=65536,dp=65536", 2, "[--mesh] more ranks than a job has"}});

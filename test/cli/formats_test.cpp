@@ -141,6 +141,41 @@ TEST_CASE("formats: a search says how the trainer is told its best layout") {
   CHECK_THAT(search.out, Contains("|  tp |  pp |  dp |  cp |  ep | micro_batch |"));
 }
 
+TEST_CASE("formats: what a script recomputes is among the layouts of its search") {
+  const Room room;
+  std::string script = kScript;
+  script.insert(script.find("--save"), "--recompute-granularity selective --recompute-modules layernorm mlp ");
+  room.put("train.sh", script);
+  const Run search = room.shell(
+      "$M search train.sh --on sim:4xH100 --best 30 --no-front --set tp=1 --set pp=1 --set offload=none --out o");
+  INFO(search.out << search.err);
+  CHECK(search.code == 0);
+  CHECK_THAT(read_text_file(room / "o/results.json"), Contains("\"mlp+norm\"") || Contains("\"norm+mlp\""));
+  CHECK_THAT(search.out, !Contains("less than the best"));
+}
+
+TEST_CASE("formats: a search of a spec with nothing free frees its layout, and reads a script as import does") {
+  const Room room;
+  room.put("train.sh", kScript);
+  CHECK(room.shell("$M import train.sh --also \"--swiglu\" -o spec.json").code == 0);
+  const Run search = room.shell("$M search spec.json --on sim:4xH100 --best 1 --no-front --out o");
+  INFO(search.out << search.err);
+  CHECK(search.code == 0);
+  CHECK_THAT(search.err, Contains("its layout is free here ("));
+  CHECK_THAT(search.out, Contains("As spec.json has it ("));
+  CHECK(room.shell("$M search train.sh --also \"--swiglu\" --on sim:4xH100 --best 1 --no-front --out p").code == 0);
+  CHECK(room.shell("$M plan train.sh --also \"--swiglu\"").code == 0);
+}
+
+TEST_CASE("formats: a model with a DeepSpeed config runs in DeepSpeed") {
+  const Room room;
+  room.put("config.json", kConfig);
+  room.put("ds.json", R"({"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}, "train_batch_size": 8})");
+  const Run imported = room.shell("$M import config.json ds.json");
+  CHECK(imported.code == 0);
+  CHECK_THAT(imported.out, Contains("\"framework\": \"deepspeed\""));
+}
+
 TEST_CASE("formats: a search frees the layout of a script, and says how far the script's own is from the best") {
   const Room room;
   room.put("train.sh", kScript);
@@ -161,12 +196,12 @@ TEST_CASE("formats: a search frees the layout of a script, and says how far the 
 TEST_CASE("formats: refusals name the file, the key and what would be right") {
   const Room room;
   room.put("train.sh", std::string(kScript) + "# more\n");
-  room.put("config.json", R"({"model_type": "mpt", "attn_config": {"clip_qkv": 8}})");
+  room.put("config.json", R"({"model_type": "mpt", "attn_config": {"qk_ln": true}})");
   room.put("text.txt", "nothing\n");
-  const Run clipped = room.shell("$M import config.json");
-  CHECK(clipped.code == 2);
-  CHECK_THAT(clipped.err, Contains("[config.json]") && Contains("attn_config {\"clip_qkv\":8}") &&
-                              Contains("that are clipped") && Contains("--without"));
+  const Run norms = room.shell("$M import config.json");
+  CHECK(norms.code == 2);
+  CHECK_THAT(norms.err, Contains("[config.json]") && Contains("attn_config {\"qk_ln\":true}") &&
+                            Contains("layer norms of queries and keys") && Contains("--without"));
   CHECK(room.shell("$M import config.json --without attn_config").code == 0);
   CHECK_THAT(room.shell("$M import text.txt").err, Contains("[text.txt] nothing that can be imported"));
   CHECK_THAT(room.shell("$M export train.sh --to nemo").err, Contains("no such trainer, got \"nemo\""));

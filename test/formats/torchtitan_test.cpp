@@ -75,6 +75,30 @@ mode = "full"
 
 }  // namespace
 
+TEST_CASE("torchtitan: shards that are -1 are what the other degrees leave of the devices") {
+  const auto read = [](const std::string& degrees, std::int64_t devices) {
+    ImportOptions options;
+    options.devices = devices;
+    return read_torchtitan(
+        "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 2\n[compile]\nenable = "
+        "true\n[activation_checkpoint]\nmode = \"none\"\n[parallelism]\n" +
+            degrees,
+        "t.toml", options);
+  };
+  const Imported sixteen = read("data_parallel_shard_degree = -1\ntensor_parallel_degree = 2\n", 16);
+  CHECK(sixteen.spec.at("dp") == 8);
+  CHECK(sixteen.spec.at("global_batch") == 16);
+  CHECK_THAT(fmt::format("{}", fmt::join(sixteen.notes, "\n")),
+             Contains("-1 is 8: what the other degrees leave of 16"));
+  CHECK(read("data_parallel_replicate_degree = 2\n", 16).spec.at("optimizer_instances") == 2);
+  // Not known, or no multiple: one, and a line says so.
+  for (const std::int64_t devices : {0, 9}) {
+    const Imported one = read("tensor_parallel_degree = 2\n", devices);
+    CHECK(one.spec.value("dp", 1) == 1);
+    CHECK_THAT(fmt::format("{}", fmt::join(one.notes, "\n")), Contains("is not said"));
+  }
+}
+
 TEST_CASE("torchtitan: the spellings of 2025") {
   const Point p = titan_point(kNow);
   CHECK(p.model.layers == 32);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/base/error.h"
+#include "engine/point/point_builder.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"
 
@@ -44,6 +45,35 @@ std::vector<Point> layouts(const Space& space, std::int64_t devices = 8, bool fi
 constexpr const char* kModel = R"("model": "gpt-bytes-3m", "seq": 128, "global_batch": 16)";
 
 }  // namespace
+
+TEST_CASE("a list that holds any has what strategies offer, and its own values") {
+  const auto kinds = [](const std::string& recompute) {
+    std::set<std::string> names;
+    for (const Point& p : layouts(space_of(fmt::format(R"({{{}, "tp": 8, "recompute": {}}})", kModel, recompute))))
+      names.insert(point_field(p, "recompute").dump());
+    return names;
+  };
+  const std::set<std::string> offered = kinds(R"("any")"), with_own = kinds(R"(["any", "norm+mlp"])");
+  CHECK(offered.size() >= 2);
+  CHECK(with_own.size() == offered.size() + 1);
+  CHECK(std::includes(with_own.begin(), with_own.end(), offered.begin(), offered.end()));
+  CHECK(kinds(R"(["any", "full"])") == offered);
+  CHECK(kinds(R"(["norm+mlp"])").size() == 1);
+  CHECK_THAT(refusal(fmt::format(R"({{{}, "schedule": ["any", "zbv"]}})", kModel)),
+             Contains("offered with others (schedule"));
+}
+
+TEST_CASE("what the framework has not is not proposed, and stays as it is where nothing else is offered") {
+  Space space = space_of(fmt::format(R"({{{}, "zero": "fsdp", "search": "all", "framework": "torchtitan"}})", kModel));
+  space.can = find_framework("torchtitan", "test").can;
+  const std::vector<Point> all = layouts(space);
+  CHECK(all.size() > 20);
+  for (const Point& p : all) {
+    CHECK_FALSE(p.fsdp_no_sync);
+    CHECK(p.sequence_parallel == (p.tp > 1));
+    CHECK(p.virtual_stages <= 2);
+  }
+}
 
 TEST_CASE("what is free is any, a list or named, and all layouts are of the devices") {
   const Space space = space_of(fmt::format(R"({{{}, "tp": "any", "pp": [1, 2], "search": ["zero"]}})", kModel));

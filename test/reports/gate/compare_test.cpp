@@ -265,6 +265,47 @@ TEST_CASE("outcomes: what failed, what still fails, what works again") {
   CHECK(is_regression(Verdict::failed));
 }
 
+TEST_CASE("a metric that the baseline has and the new result lacks is missing") {
+  const ResultFile base = one();
+  ResultFile now = one();
+  now.points[0].peak_memory_mib.reset();
+  const Comparison comparison = compare_results(now, base, {});
+  CHECK(metric(comparison, "memory").verdict == Verdict::missing);
+  CHECK_THAT(metric(comparison, "memory").reason, Contains("the baseline has its memory"));
+  CHECK(metric(comparison, "time").verdict == Verdict::same);
+  CHECK_FALSE(comparison.fails());
+  CompareOptions strict;
+  strict.fail_on = {Verdict::missing};
+  CHECK(compare_results(now, base, strict).fails());
+  now = one();
+  now.points[0].iteration_ms.reset();
+  CHECK(metric(compare_results(now, base, {}), "time").verdict == Verdict::missing);
+  now = one();
+  now.points[0].losses.clear();
+  CHECK(metric(compare_results(now, base, {}), "loss").verdict == Verdict::missing);
+}
+
+TEST_CASE("files with nothing to compare are refused, with what lacks") {
+  CompareOptions memory;
+  memory.metrics = {"memory"};
+  const auto without = [] {
+    ResultFile file = one();
+    file.points[0].peak_memory_mib.reset();
+    return file;
+  };
+  CHECK_THROWS_WITH(compare_results(without(), one(), memory), Contains("the baseline has its memory"));
+  CHECK_THROWS_WITH(compare_results(one(), without(), memory), Contains("the baseline has no memory"));
+  CHECK_THROWS_WITH(compare_results(without(), without(), memory), Contains("neither side has memory"));
+}
+
+TEST_CASE("losses of fewer steps than the baseline's say so") {
+  ResultFile now = one();
+  now.points[0].losses.resize(1);
+  const MetricComparison loss = metric(compare_results(now, one(), {}), "loss");
+  CHECK(loss.verdict == Verdict::same);
+  CHECK(loss.reason == "of 1 steps here and 3 in the baseline the first 1 are compared");
+}
+
 TEST_CASE("points of one side alone are listed and are no regression") {
   ResultFile now = one(), base = one();
   now.points.push_back(sample::measured(sample::point(1, 1, 99, ""), around(1), 1));
