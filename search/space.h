@@ -1,8 +1,9 @@
 // What a search looks through: a spec in which some fields are free.
 //
 // Top-level keys are the fields of a point, as in a sweep's spec. A field is free where it is "any" (what the strategies offer), an
-// array (these values), or named in the array `search`. An array that holds "any" has what they offer, and its own values too. `"search":
-// "all"` frees every field that is not given and that a strategy offers values for. `dp` takes the devices that the other axes leave,
+// array (these values), or named in the array `search`. An array that holds "any" has what they offer, and its own values too.
+//
+// `"search": "all"` frees every field that is not given and that a strategy offers values for. `dp` takes the devices that the other axes leave,
 // unless it is given or a list. Fields that a strategy offers together (schedule and virtual_stages) are free together, except those
 // that are given. `"all"` leaves fields as they are that are offered by name only (Choice::by_name).
 //

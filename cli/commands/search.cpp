@@ -45,8 +45,9 @@ namespace fs = std::filesystem;
 constexpr const char* kSearchAbout =
     "Finds the best layouts of SPEC on a simulated machine: which TP, PP, CP, EP, ZeRO, micro batch, recompute and "
     "schedule.\n"
-    "Fields of SPEC that are \"any\", a list, or named in \"search\" are free; what each can be is the strategies' "
-    "word.\n"
+    "Fields of SPEC that are \"any\", a list, or named in \"search\" are free. Values that "
+    "SPEC's\n"
+    "framework cannot run are not tried.\n"
     "Of a trainer's script, YAML or TOML the whole layout is free; --set keeps a part of it, and the file's own is "
     "compared.\n"
     "Layouts that cannot be, that do not fit and that cannot be better than those found are counted with the reason.";

@@ -214,7 +214,9 @@ std::string to_markdown_comparison(const Comparison& comparison) {
     for (const std::string& command : comparison.accept) out += "    " + command + "\n";
     out += "\n";
   }
-  if (!same.empty()) out += folded(fmt::format("{} metrics are the same", same.size()), table_of(same, options));
+  if (!same.empty())
+    out += folded(same.size() == 1 ? "1 metric is the same" : fmt::format("{} metrics are the same", same.size()),
+                  table_of(same, options));
   return out + folded("How this was judged", how_judged(options));
 }
 

@@ -209,7 +209,7 @@ TEST_CASE("layouts that cannot be are told with what could") {
         "framework.cross_entropy_fusion te");
   CHECK(with(Graph::megatron_core, "cross_entropy_fusion", "torch") ==
         "cross_entropy_fusion torch with framework megatron-core, need framework.preset deepspeed, fairscale, "
-        "mbench, torch-ddp, torch-eager or torchtitan, or "
+        "mbench, nemo-automodel, torch-ddp, torch-eager or torchtitan, or "
         "framework.cross_entropy_fusion te");
   CHECK(with(Graph::fused, "cross_entropy_fusion", "torch") == "");
   CHECK(with(Graph::fused, "cross_entropy_fusion", "torch_16bit", Precision::bf16) == "");

@@ -349,8 +349,8 @@ TEST_CASE("rotary frequencies, and LLaMA 3.1's slower ones") {
         read(R"({"scaling": {"type": "yarn", "factor": 32}})"));
   CHECK_THROWS_WITH(read(R"({"base": 10000, "fractoin": 0.5})"),
                     Catch::Contains("m: $.rope") && Catch::Contains("fraction"));
-  CHECK_THROWS_WITH(read(R"({"scaling": {"factor": 4, "low_frequency_factor": 4}})"),
-                    Catch::Contains("high_frequency_factor") && Catch::Contains("need more than the low one"));
+  CHECK_THROWS_WITH(read(R"({"scaling": {"factor": 4, "low_frequency_factor": 5}})"),
+                    Catch::Contains("high_frequency_factor") && Catch::Contains("need at least the low one"));
 }
 
 TEST_CASE("layers of one branch each, and of two with other mixers") {
