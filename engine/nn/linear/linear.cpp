@@ -147,7 +147,10 @@ Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) 
   if (!table_) c.device.host_work(HostWork::gemm, leaves ? 1 : 2);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
   // travelled, or if it is the GEMM's.
-  const bool fused_bias = trains && fuses(c) && !separate_ && (site_.output.backward.empty() || bias_of_gemm_);
+  // A GEMM has one type for both gradients: where a weight's is a 16-bit tensor of its own, a bias's in f32 is none of its outputs.
+  const bool one_type = c.keeps().weight_gradients != WeightGradients::apart || c.plan.precision.gradients == c.dtype();
+  const bool fused_bias =
+      trains && fuses(c) && one_type && !separate_ && (site_.output.backward.empty() || bias_of_gemm_);
   if (!fused_bias && !bias_of_gemm_) add_bias_gradient(c, dy);
   if (separate_) return separate_->backward(c, site_, dy, saved);
   const auto gradient = gemms_->gradient(c, site_, dy);
