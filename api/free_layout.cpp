@@ -40,7 +40,7 @@ FreedLayout free_layout(nlohmann::ordered_json& spec) {
     freed.was.push_back(fmt::format("{}={}", field, word_of(*found)));
     const nlohmann::ordered_json own = *found;
     spec.erase(found);
-    // Strategies offer none, selective and full; and each number of layers is as good as another.
+    // Of these strategies offer only some values, or none.
     if (field == "recompute") spec["recompute"] = {"any", own};
     if (field == "recompute_layers" && own != 0) spec["recompute_layers"] = {0, own};
     if (field == "micro_batch") spec["micro_batch"] = {"any", own};

@@ -62,6 +62,11 @@ std::optional<nlohmann::ordered_json> imported_spec(const std::string& path, for
                                                     const std::string& device, bool* of_trainer) {
   if (device.starts_with("sim:")) how.devices = sim::parse_simulated(device, "--on").count;
   std::optional<formats::Imported> imported = formats::spec_of_file(path, how);
+  if (!imported || !imported->of_trainer)
+    for (const auto& [option, given] :
+         {std::pair{"--without", how.without.empty()}, std::pair{"--var", how.variables.empty()},
+          std::pair{"--also", how.also.empty()}})
+      if (!given) fail(ErrorKind::bad_input, option, "is of a trainer's file, got a spec, {}; need it without", path);
   if (!imported) return std::nullopt;
   if (of_trainer) *of_trainer = imported->of_trainer;
   for (const std::string& note : imported->notes)

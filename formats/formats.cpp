@@ -71,9 +71,8 @@ Format recognise(std::string_view text, const std::string& path) {
 
 namespace {
 
-Imported import_file(const std::string& path, const ImportOptions& options) {
-  const std::string text = read_text_file(path);
-  switch (recognise(text, path)) {
+Imported import_file(Format format, const std::string& text, const std::string& path, const ImportOptions& options) {
+  switch (format) {
     case Format::hugging_face:
       return read_hugging_face(parse_python_json(text, path), path, options.without);
     case Format::megatron:
@@ -129,8 +128,10 @@ Imported import_files(const std::vector<std::string>& paths, const ImportOptions
   all.spec = ordered_json::object();
   bool of_deepspeed = false;
   for (const std::string& path : paths) {
-    Imported one = import_file(path, options);
-    of_deepspeed = of_deepspeed || recognise(read_text_file(path), path) == Format::deepspeed;
+    const std::string text = read_text_file(path);
+    const Format format = recognise(text, path);
+    of_deepspeed = of_deepspeed || format == Format::deepspeed;
+    Imported one = import_file(format, text, path, options);
     for (const auto& [key, value] : one.spec.items()) all.spec[key] = value;
     for (const std::string& note : one.notes)
       all.notes.push_back(paths.size() > 1 ? fmt::format("{}: {}", path, note) : note);

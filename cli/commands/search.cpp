@@ -215,6 +215,12 @@ bool is_confirmed(const search::Space& space, const search::SearchTarget& place,
   return confirmed.wrong.empty();
 }
 
+// Whether --set leaves a field free.
+bool is_freeing(const std::string& set) {
+  const std::string value = set.substr(set.find('=') + 1);
+  return value == "any" || value.starts_with("[");
+}
+
 // What the layout of a trainer's own file would take, beside the best one: the file's other settings and --set of no layout hold.
 std::string own_layout_text(const search::SpaceOptions& options, const api::FreedLayout& own,
                             const search::SearchTarget& place, const search::SearchEnd& end,
@@ -226,8 +232,7 @@ std::string own_layout_text(const search::SpaceOptions& options, const api::Free
     spec.json = own.spec_as_was;
     spec.device = options.device;
     for (const std::string& set : options.set)
-      if (const std::string value = set.substr(set.find('=') + 1); value != "any" && !value.starts_with("["))
-        spec.set.push_back(set);
+      if (!is_freeing(set)) spec.set.push_back(set);
     const Point point = sweeps::read_spec(spec).points.at(0).point;
     if (const int devices = sim::parse_simulated(options.device, "--on").count; point.world() != devices)
       return begin + fmt::format("it is of {} devices, not of {}.\n", point.world(), devices);
@@ -267,16 +272,14 @@ search::SearchOptions search_options(const SearchCommandOptions& options, proces
   return how;
 }
 
-// Whether a spec and --set leave no field free.
-bool is_one_layout(const search::SpaceOptions& space) {
+// The spec, where neither it nor --set leave a field free.
+std::optional<nlohmann::ordered_json> spec_of_one_layout(const search::SpaceOptions& space) {
   std::error_code ignored;
-  if (!fs::is_regular_file(space.path, ignored)) return false;
-  const nlohmann::ordered_json spec = parse_json(read_text_file(space.path), space.path);
-  if (!spec.is_object() || spec.contains("sweep") || sweeps::leaves_fields_free(spec)) return false;
-  return std::none_of(space.set.begin(), space.set.end(), [](const std::string& set) {
-    const std::string value = set.substr(set.find('=') + 1);
-    return value == "any" || value.starts_with("[");
-  });
+  if (!fs::is_regular_file(space.path, ignored)) return std::nullopt;
+  nlohmann::ordered_json spec = parse_json(read_text_file(space.path), space.path);
+  if (!spec.is_object() || spec.contains("sweep") || sweeps::leaves_fields_free(spec)) return std::nullopt;
+  if (std::any_of(space.set.begin(), space.set.end(), is_freeing)) return std::nullopt;
+  return spec;
 }
 
 int run(SearchCommandOptions options) {
@@ -286,9 +289,9 @@ int run(SearchCommandOptions options) {
   options.space.json = imported_spec(options.space.path, options.trainer, options.space.device, &of_trainer);
   std::optional<api::FreedLayout> own;
   // A spec that leaves nothing free is one layout, as a trainer's file is.
-  if (!options.space.json && is_one_layout(options.space)) {
-    options.space.json = parse_json(read_text_file(options.space.path), options.space.path);
-    of_trainer = true;
+  if (!options.space.json) {
+    options.space.json = spec_of_one_layout(options.space);
+    of_trainer = options.space.json.has_value();
   }
   if (of_trainer) {
     own = api::free_layout(*options.space.json);

@@ -164,17 +164,7 @@ void write_window_of_olmo3(Writing& w) {
   const json rules = w.at("model.layers_of");
   if (!rules.is_array() || rules.empty() || !rules[0].contains("rope") || !rules[0].at("rope").contains("scaling"))
     return;
-  const json& scaling = rules[0].at("rope").at("scaling");
-  if (scaling.value("type", "") != "yarn") return w.cannot("model.layers_of", "another scaling than YaRN");
-  json theirs = {{"rope_type", "yarn"}};
-  for (const auto& [our, their] : {std::pair{"factor", "factor"},
-                                   {"original_positions", "original_max_position_embeddings"},
-                                   {"low_frequency_factor", "beta_slow"},
-                                   {"high_frequency_factor", "beta_fast"},
-                                   {"attention_factor", "attention_factor"},
-                                   {"truncate", "truncate"}})
-    if (scaling.contains(our)) theirs[their] = scaling.at(our);
-  w.put("rope_scaling", theirs);
+  w.put("rope_scaling", rope_scaling_of(rules[0].at("rope").at("scaling")));
 }
 void write_window_of_gpt_neo(Writing& w) {
   const json rules = w.at("model.layers_of");

@@ -20,6 +20,23 @@ json as_number(double value) {
              : json(value);
 }
 
+json rope_scaling_of(const json& scaling) {
+  const json type = member(scaling, "type");
+  const bool llama3 = type.is_null(), yarn = type == "yarn";
+  json theirs = {{"rope_type", llama3 ? json("llama3") : type}};
+  const auto copy = [&](const char* our, const char* their) {
+    if (const json value = member(scaling, our); !value.is_null()) theirs[their] = value;
+  };
+  copy("factor", "factor");
+  copy("original_positions", "original_max_position_embeddings");
+  if (llama3 || yarn) {
+    copy("low_frequency_factor", llama3 ? "low_freq_factor" : "beta_slow");
+    copy("high_frequency_factor", llama3 ? "high_freq_factor" : "beta_fast");
+  }
+  if (yarn) copy("attention_factor", "attention_factor"), copy("truncate", "truncate");
+  return theirs;
+}
+
 namespace {
 
 // Angles: base, fraction, and a scaling: LLaMA 3.1's, linear, dynamic or YaRN. Version 5 has all of it in one object, or in one for each
@@ -75,24 +92,7 @@ void read_rope(Reading& r) {
 
 void write_rope(Writing& w) {
   const json scaling = w.at("model.rope.scaling");
-  if (scaling.is_null()) return;
-  if (const json type = member(scaling, "type"); !type.is_null()) {
-    json theirs = {{"rope_type", type},
-                   {"factor", scaling.at("factor")},
-                   {"original_max_position_embeddings", scaling.at("original_positions")}};
-    if (type == "yarn") {
-      theirs["beta_slow"] = scaling.at("low_frequency_factor"),
-      theirs["beta_fast"] = scaling.at("high_frequency_factor");
-      for (const char* key : {"attention_factor", "truncate"})
-        if (const json value = member(scaling, key); !value.is_null()) theirs[key] = value;
-    }
-    return w.put("rope_scaling", theirs);
-  }
-  w.put("rope_scaling", {{"rope_type", "llama3"},
-                         {"factor", scaling.at("factor")},
-                         {"low_freq_factor", scaling.at("low_frequency_factor")},
-                         {"high_freq_factor", scaling.at("high_frequency_factor")},
-                         {"original_max_position_embeddings", scaling.at("original_positions")}});
+  if (!scaling.is_null()) w.put("rope_scaling", rope_scaling_of(scaling));
 }
 
 // Gemma's embedding is multiplied by the root of hidden; its scores by that of a number of their own.

@@ -12,6 +12,9 @@ nlohmann::json member(const nlohmann::json& object, const char* key);
 // A number that has been computed, as an integer where it is whole.
 nlohmann::json as_number(double value);
 
+// A spec's scaling of rotary angles as the `rope_scaling` of a config.
+nlohmann::json rope_scaling_of(const nlohmann::json& scaling);
+
 // Rules for layers that differ from one another: windows, positions, experts.
 const std::vector<Rule>& layer_rules();
 // Rules for models with state mixers.

@@ -165,13 +165,10 @@ void Reading::read() {
 
 void Reading::refuse_lacks() const {
   if (lacks_.empty()) return;
-  if (table_.rows.empty())  // there is no key to leave out
-    fail(ErrorKind::unsupported, file_, "what mbench has no part for: {}; need a model without",
-         fmt::join(lacks_, "; "));
-  fail(ErrorKind::unsupported, file_,
-       "what mbench has no part for: {}; need a model without, or mbench import --without KEY, which takes a key as "
-       "if it were not there",
-       fmt::join(lacks_, "; "));
+  // A table without rows knows no key that could be left out.
+  fail(ErrorKind::unsupported, file_, "what mbench has no part for: {}; need a model without{}",
+       fmt::join(lacks_, "; "),
+       table_.rows.empty() ? "" : ", or mbench import --without KEY, which takes a key as if it were not there");
 }
 
 }  // namespace mbench::formats

@@ -40,6 +40,8 @@ TEST_CASE("faults: what a search or a check cannot do is refused before it begin
               {kSearch + "file", 2, "[--out] cannot be made: Not a directory"},
               {kSearch + "r", 2, "[r] holds the results of a sweep, need another --out"},
               {"$M check --on cpu --ranks 2 --mesh tp=3", 2, "[--mesh] \"tp=3\" has 3 ranks, got a job of 2"},
+              {"$M plan quickstart --without x", 2, "[--without] is of a trainer's file, got a spec"},
+              {"$M sweep quickstart --var N=1 --dry-run", 2, "[--var] is of a trainer's file"},
               {"$M swep quickstart", 2, "[mbench] no such command, got \"swep\""},
               {"$M check --on cpu --mesh etp=1048576,ep=1048576", 2,
                "[--mesh] more ranks than a job has, got \"etp=1048576,ep=1048576\""},
