@@ -268,3 +268,20 @@ TEST_CASE("tokens a joule need a machine whose power is known") {
   CHECK_NOTHROW(ask("H100-SXM5-80GB"));
   CHECK_THROWS_WITH(ask("TITAN-RTX"), Catch::Contains("device.watts") && Catch::Contains("H100-SXM5-80GB"));
 }
+
+TEST_CASE("a search that is interrupted says what it has not decided") {
+  const Space space =
+      space_of(R"({"model": "gpt-bytes-3m", "seq": 128, "global_batch": 16, "search": "all"})", "sim:8xV100-SXM2-16GB");
+  const Machine machine = find_machine("V100-SXM2-16GB", "test");
+  const SearchTarget place{machine, 8};
+  SearchOptions options;
+  options.front = false;
+  options.threads = 1;
+  CHECK(mbench::search::search(space, place, options).undecided == 0);
+  int asked = 0;
+  options.interrupted = [&asked] { return ++asked > 2; };
+  const SearchEnd end = mbench::search::search(space, place, options);
+  CHECK(end.interrupted);
+  CHECK(end.by_lower_bound + end.simulated + end.undecided == end.layouts);
+  CHECK((end.undecided > 0 || end.meshes_opened < end.meshes));
+}
