@@ -50,6 +50,8 @@ struct Keeps {
   bool reads_expert_rows = false;  // the host waits for the rows of experts even with balanced routing / not
   bool reads_token_map =
       false;  // the host waits three times forward and once backward where received tokens become rows / not
+  bool views_of_chunks =
+      false;  // in simulation, the host makes a view for each rank's rows of each expert wherever they change order / not
   bool reads_gate_offset =
       false;  // the host waits where the offset of a clamped gate is copied to the device, with experts' weights of rows / not
   bool deterministic_attention =
@@ -99,6 +101,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"forwarding_kernels", &Keeps::forwarding_kernels},
     {"reads_expert_rows", &Keeps::reads_expert_rows},
     {"reads_token_map", &Keeps::reads_token_map},
+    {"views_of_chunks", &Keeps::views_of_chunks},
     {"reads_gate_offset", &Keeps::reads_gate_offset},
     {"deterministic_attention", &Keeps::deterministic_attention},
     {"unfused_norm", &Keeps::unfused_norm},

@@ -63,9 +63,10 @@ void read_expert_ranks(Reading& r) {
   else
     r.set("router", forced ? "balanced" : "learned");
   r.set("framework.grouped_experts", grouped);
-  // Of DeepEP alone: HybridEP has no map of indices.
-  if (r.get("ep_communication") == "flex")
-    r.set("framework.index_map_fusion", backend == "hybridep" || backend == "ncclep" || (experimental && permute));
+  // The kernels of HybridEP and NCCL EP permute themselves, and have no map of indices.
+  const bool permutes = r.get("ep_communication") == "flex" && (backend == "hybridep" || backend == "ncclep");
+  r.set("framework.permute_fusion", permutes || permute);
+  if (r.get("ep_communication") == "flex") r.set("framework.index_map_fusion", permutes || (experimental && permute));
   read_expert_room(r, backend);
 }
 void write_expert_ranks(Writing& w) {
@@ -85,6 +86,7 @@ void write_expert_ranks(Writing& w) {
       break;
     }
   if (w.at("framework.grouped_experts") == true) w.put("--moe-grouped-gemm", true);
+  if (w.at("framework.permute_fusion") == true) w.put("--moe-permute-fusion", true);
   write_expert_room(w);
   if (w.at("ep_communication") == "flex" && w.at("framework.index_map_fusion") == true) {
     w.put("--enable-experimental", true);

@@ -14,8 +14,10 @@ namespace {
 // Where Python's name of an argument is not its flag's, and what the flag says is that it is false.
 constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
     {"fp8", "--fp8-format"}, {"virtual_pipeline_model_parallel_size", "--num-virtual-stages-per-pipeline-rank"}};
-constexpr std::pair<std::string_view, std::string_view> kOff[] = {{"add_bias_linear", "--disable-bias-linear"},
-                                                                  {"apply_rope_fusion", "--no-rope-fusion"}};
+constexpr std::pair<std::string_view, std::string_view> kOff[] = {
+    {"add_bias_linear", "--disable-bias-linear"},
+    {"apply_rope_fusion", "--no-rope-fusion"},
+    {"bias_activation_fusion", "--no-bias-swiglu-fusion"}};
 
 // "torch.bfloat16" is bf16 on the command line, "AttnBackend.flash" flash, "['core_attn', 'mlp']" two words.
 std::string value_of(std::string_view value) {

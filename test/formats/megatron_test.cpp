@@ -87,7 +87,7 @@ PARALLEL=(
     --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
 )
 torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py ${MODEL} ${TRAIN[@]} ${PARALLEL[@]} --vocab-size 32000 --save $CHECKPOINT --data-path $DATA --no-such-flag 3 \
-  --no-bias-swiglu-fusion --recompute-granularity selective --cross-entropy-loss-fusion --log-interval 1 2>&1 | tee log
+  --no-bias-swiglu-fusion --no-bias-dropout-fusion --recompute-granularity selective --cross-entropy-loss-fusion --log-interval 1 2>&1 | tee log
 )";
   const Point p = point_of(script);
   CHECK(p.model.layers == 8);
@@ -106,12 +106,12 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py ${MODEL} ${TRAIN[@]} ${PARALLEL[
   CHECK(p.fp8_recipe == Fp8Recipe::delayed);
   CHECK(p.fp8_parameters);
   CHECK(p.recompute == Recompute::selective);
-  CHECK(name_of(p.framework) == "megatron-core, cross_entropy_fusion native");
+  CHECK(name_of(p.framework) == "megatron-core, cross_entropy_fusion native, swiglu_fusion false");
   CHECK(p.learning_rate == 3e-4);
   CHECK(p.clip_grad == 0.5);
   const std::string notes = notes_of(script);
   CHECK_THAT(notes, Contains("not known to mbench, and not in the spec: --no-such-flag 3 (a.sh:32)"));
-  CHECK_THAT(notes, Contains("forecasts are as without: --no-bias-swiglu-fusion"));
+  CHECK_THAT(notes, Contains("forecasts are as without: --no-bias-dropout-fusion"));
   CHECK_THAT(notes, Contains("without meaning for cost: ") && Contains("--save") && Contains("--log-interval"));
   CHECK(point_of(script, {.without = {}, .variables = {"NUM_NODES=4"}, .also = {"--micro-batch-size 2"}}).dp == 4);
   CHECK(point_of(script, {.without = {}, .variables = {}, .also = {"--micro-batch-size 2"}}).micro_batch == 2);
@@ -345,6 +345,16 @@ TEST_CASE("Megatron: experts") {
   CHECK(framework_part(p.framework, "grouped_experts") == true);
 }
 
+TEST_CASE("Megatron: permutation of tokens is fused where the script says so") {
+  const std::string experts = kArguments + "--num-experts 8 --moe-ffn-hidden-size 32 ";
+  for (const bool fused : {false, true}) {
+    const Point p = point_of(experts + (fused ? "--moe-permute-fusion" : ""));
+    CHECK(framework_part(p.framework, "permute_fusion") == fused);
+    CHECK((write_megatron(p).find("--moe-permute-fusion") != std::string::npos) == fused);
+  }
+  CHECK(point_of(kArguments).framework.options.count("permute_fusion") == 0);  // without experts it says nothing
+}
+
 TEST_CASE("Megatron: experts' exchange overlapped goes out and comes back") {
   const std::string experts = kArguments + "--num-experts 8 --moe-ffn-hidden-size 32 --moe-grouped-gemm ";
   const Point plain = point_of(experts);
@@ -417,6 +427,8 @@ TEST_CASE("Megatron: every choice of every option of the framework goes out and 
           choice.name == "true" || choice.name == "false" ? json(choice.name == "true") : json(choice.name);
       set_framework_part(point.framework, option.name, value, "framework");
       INFO(name_of(point.framework));
+      if (option.name == "permute_fusion")  // the map of indices is fused only with it
+        point.ep_communication = EpCommunication::all_to_all;
       if (option.name == "keep_fp8_weight_transpose_cache" &&
           choice.name == "false") {  // of TransformerConfig, no flag
         CHECK_THROWS_AS(write_megatron(point), Error);

@@ -272,6 +272,7 @@ const std::vector<FixedField>& fixed_fields() {
       {"strategy", "names a value of zero and of recompute, which are drawn"},
       {"rope_fusion", "a real device has one kernel for it"},
       {"index_map_fusion", "a real device has one kernel for it"},
+      {"permute_fusion", "a real device has its own kernels for it"},
       {"paged_stash", "wants more rows than drawn layouts have: layouts.json has it"},
       {"routing_imbalance", "of a simulation: how full its fullest rank is, which on others is counted"},
       {"keep_fp8_weight_transpose_cache", "layouts.json has it"},

@@ -170,6 +170,23 @@ TEST_CASE("layers that are not Transformer Engine's are not charged its products
             ->host.work[HostWork::gemm] == 0);
 }
 
+// Forward and backward send rows, sums and weights each once: three changes of order either way in each layer of each micro batch.
+TEST_CASE("without fused permutation the host makes a view for each rank's rows of each expert") {
+  Point p = mixture();
+  p.framework = keeps(Graph::megatron_core), p.device = "sim:2", p.dp = 2, p.ep = 2, p.global_batch *= 2;
+  p.model.experts = 16;
+  const long long fused = times(p, HostWork::call);
+  p.framework.options["permute_fusion"] = "false";
+  const long long calls = std::lround(0.11 * static_cast<double>(p.model.experts));
+  REQUIRE(calls > 0);
+  CHECK(times(p, HostWork::call) - fused == calls * 2 * 3 * 8 * 8);
+  p.framework.options.clear();
+  p.model.experts = 2;  // one on each rank
+  const long long one = times(p, HostWork::call);
+  p.framework.options["permute_fusion"] = "false";
+  CHECK(times(p, HostWork::call) == one);
+}
+
 TEST_CASE("a micro batch is broadcast over tp, to the stages of a pipeline that need it") {
   Framework framework = ideal_framework();
   framework.host.collective = 1e-3;

@@ -210,6 +210,27 @@ TEST_CASE("rotary positions without a kernel cost a host-bound step the calls of
             .epsilon(1e-6));
 }
 
+TEST_CASE("rows of experts by PyTorch's ops cost a device-bound step their atomic additions") {
+  Machine machine = find_machine("H100-SXM5-80GB", "test");
+  machine.host.speed *= 1000;  // it waits for the device
+  Point p = gpt(1, 1, 1);
+  p.model = find_preset("llama-bytes-tiny", "test");
+  p.model.family = "mixtral", p.model.hidden = 2048, p.model.layers = 2, p.model.positions = 4096;
+  p.model.experts = 8, p.model.active_experts = 2, p.model.expert_ffn = 512;
+  p.seq = 4096, p.global_batch = p.micro_batch, p.router = {Routing::balanced};
+  p.precision = Precision::bf16, p.framework = {.preset = "megatron-core"}, p.device = "sim:1xH100-SXM5-80GB";
+  const std::shared_ptr<const Framework> framework = framework_of(p.framework);
+  const double fused = step_ms(simulated(p, machine, *framework, 1));
+  p.framework.options["permute_fusion"] = "false";
+  // Sums of rows forward and backward, of as many elements; gathers, which are faster than what is charged of the kernel, likewise.
+  const double tokens = static_cast<double>(p.seq * p.micro_batch), width = 2048, k = 2;
+  const double sum = tokens * (2 * width * k + 8 * k + 2 * width), gather = tokens * k * (4 * width + 8);
+  const double rate =
+      machine.device.memory_bandwidth * machine.device.memory_efficiency * framework->traffic_efficiency;
+  CHECK(step_ms(simulated(p, machine, *framework_of(p.framework), 1)) - fused ==
+        Approx(1e3 * 2 * (2 * (6.75 - 1) * sum + 2 * (0.72 - 1) * gather) / rate).epsilon(0.02));
+}
+
 TEST_CASE(
     "deterministic algorithms cost a host-bound step a share of each op, and a device-bound one the filling of new "
     "tensors") {
