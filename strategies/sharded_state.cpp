@@ -158,14 +158,17 @@ Choice offloads(const Point& p) {
 
 // Where no rank replicates another's weights there is nothing to shard, and every stage is stage 0. fsdp without no_sync is
 // stage 3. Of copies those are offered that are a node of today each, or a rack of them, to a search that names them: with all other fields free
-// these two alone make it up to twice as long. A copy has two ranks of data at least.
+// these two alone make it up to twice as long. A copy has two ranks of data at least. Optimizers that own whole parameters are offered
+// where the framework names them: elsewhere stages 1 and 2 shard the same state evenly.
 std::vector<Choice> choices(const Point& p, std::int64_t) {
   using nlohmann::json;
   Choice zero{"zero,fsdp_no_sync", {}};
   zero.values.push_back(json::array({0, false}));
   if (p.dp * p.cp > 1) {
-    for (const json& stage : {json(1), json(2), json(3), json("oss"), json("oss+sdp")})
-      zero.values.push_back(json::array({stage, false}));
+    for (const int stage : {1, 2, 3}) zero.values.push_back(json::array({stage, false}));
+    const Abilities& can = framework_of(p.framework)->can;
+    for (const char* stage : {"oss", "oss+sdp"})
+      if (can.values.contains("zero") && can.has("zero", stage)) zero.values.push_back(json::array({stage, false}));
     zero.values.push_back(json::array({"fsdp", true}));
   }
   Choice instances{"optimizer_instances", {1}, true};

@@ -87,8 +87,8 @@ TEST_CASE("what is free is any, a list or named, and all layouts are of the devi
     CHECK(p.fsdp_no_sync == (p.zero == Zero::fsdp));
     CHECK(seen.emplace(p.tp, p.pp, p.zero).second);
   }
-  // tp 1 2 4 with pp 1 and 7 kinds of state each for dp 8 4 2, tp 8 with one; tp 1 2 with pp 2, tp 4 with one.
-  CHECK(seen.size() == 3 * 7 + 1 + 2 * 7 + 1);
+  // tp 1 2 4 with pp 1 and 5 kinds of state each for dp 8 4 2, tp 8 with one; tp 1 2 with pp 2, tp 4 with one.
+  CHECK(seen.size() == 3 * 5 + 1 + 2 * 5 + 1);
 }
 
 TEST_CASE("a field that is given stays, in what is offered with it too") {

@@ -71,7 +71,7 @@ TEST_CASE("each choice that a strategy offers can be, and no divisor is missing"
   CHECK(strategies::context().choices(p, 8).front().values.size() == 4);  // 1 2 4 8 of 16 heads
   p.attention = AttentionKind::flash, p.cp_communication = CpCommunication::ring;
   CHECK(strategies::context().choices(p, 8).front().values.size() == 4);
-  CHECK(count.at("zero,fsdp_no_sync") == 7);
+  CHECK(count.at("zero,fsdp_no_sync") == 5);
   CHECK(count.at("optimizer_instances") == 1);      // of whole state
   CHECK(count.at("offload") == 2);                  // moments with 16-bit weights, the others with sharded state
   CHECK(count.at("schedule,virtual_stages") == 1);  // of a single stage
