@@ -119,16 +119,19 @@ Result Simulator::what_if(const std::map<std::string, double>& figures, const Sp
 
 SearchResult Simulator::search(const std::string& spec, const SearchOptions& options) {
   search::SpaceOptions space{spec, options.set, state_->device};
-  if (spec.find_first_not_of(" \t\r\n") != std::string::npos && spec[spec.find_first_not_of(" \t\r\n")] == '{') {
+  bool of_trainer = false;
+  if (const std::size_t first = spec.find_first_not_of(" \t\r\n"); first != std::string::npos && spec[first] == '{') {
     space.path = "spec";
     space.json = api::spec_of_text(spec).spec;
-  } else if (auto imported = formats::spec_of_file(spec)) {
-    space.json = std::move(imported->spec);
-    if (imported->of_trainer)
-      api::free_layout(*space.json);
-    else if (!space.json->contains("search"))
-      (*space.json)["search"] = "all";
+  } else {
+    formats::ImportOptions how;
+    how.devices = devices();
+    if (auto imported = formats::spec_of_file(spec, how)) {
+      space.json = std::move(imported->spec);
+      of_trainer = imported->of_trainer;
+    }
   }
+  api::free_fields(space.json, space.path, space.set, of_trainer);
   if (!state_->options.framework.empty()) space.set.push_back("framework=" + state_->options.framework);
   for (const auto& [figure, value] : state_->options.figures)
     space.set.push_back(fmt::format("machine.{}={}", figure, value));

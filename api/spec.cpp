@@ -49,7 +49,9 @@ std::string Spec::point_json(std::size_t point) const {
 }
 
 Spec load_spec(const std::string& path, const SpecOptions& options) {
-  return read({path, options.set, options.filter}, formats::spec_of_file(path));
+  formats::ImportOptions how;
+  how.devices = options.devices;
+  return read({path, options.set, options.filter}, formats::spec_of_file(path, how));
 }
 
 Spec parse_spec(const std::string& json, const SpecOptions& options) {

@@ -84,10 +84,10 @@ void bind_spec(nb::module_& m) {
       .def("point_json", &mbench::Spec::point_json, "point"_a = 0);
   m.def(
       "load_spec",
-      [](const std::string& path, std::vector<std::string> set, std::vector<std::string> filter) {
-        return mbench::load_spec(path, {std::move(set), std::move(filter)});
+      [](const std::string& path, std::vector<std::string> set, std::vector<std::string> filter, std::int64_t devices) {
+        return mbench::load_spec(path, {std::move(set), std::move(filter), devices});
       },
-      "path"_a, "set"_a = std::vector<std::string>(), "filter"_a = std::vector<std::string>());
+      "path"_a, "set"_a = std::vector<std::string>(), "filter"_a = std::vector<std::string>(), "devices"_a = 0);
   m.def(
       "parse_spec",
       [](const std::string& json, std::vector<std::string> set, std::vector<std::string> filter) {

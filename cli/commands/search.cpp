@@ -215,12 +215,6 @@ bool is_confirmed(const search::Space& space, const search::SearchTarget& place,
   return confirmed.wrong.empty();
 }
 
-// Whether --set leaves a field free.
-bool is_freeing(const std::string& set) {
-  const std::string value = set.substr(set.find('=') + 1);
-  return value == "any" || value.starts_with("[");
-}
-
 // What the layout of a trainer's own file would take, beside the best one: the file's other settings and --set of no layout hold.
 std::string own_layout_text(const search::SpaceOptions& options, const api::FreedLayout& own,
                             const search::SearchTarget& place, const search::SearchEnd& end,
@@ -232,7 +226,7 @@ std::string own_layout_text(const search::SpaceOptions& options, const api::Free
     spec.json = own.spec_as_was;
     spec.device = options.device;
     for (const std::string& set : options.set)
-      if (!is_freeing(set)) spec.set.push_back(set);
+      if (!api::is_freeing(set)) spec.set.push_back(set);
     const Point point = sweeps::read_spec(spec).points.at(0).point;
     if (const int devices = sim::parse_simulated(options.device, "--on").count; point.world() != devices)
       return begin + fmt::format("it is of {} devices, not of {}.\n", point.world(), devices);
@@ -272,35 +266,16 @@ search::SearchOptions search_options(const SearchCommandOptions& options, proces
   return how;
 }
 
-// The spec, where neither it nor --set leave a field free.
-std::optional<nlohmann::ordered_json> spec_of_one_layout(const search::SpaceOptions& space) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(space.path, ignored)) return std::nullopt;
-  nlohmann::ordered_json spec = parse_json(read_text_file(space.path), space.path);
-  if (!spec.is_object() || spec.contains("sweep") || sweeps::leaves_fields_free(spec)) return std::nullopt;
-  if (std::any_of(space.set.begin(), space.set.end(), is_freeing)) return std::nullopt;
-  return spec;
-}
-
 int run(SearchCommandOptions options) {
   options.space.device = device_asked(options.space.device);
   options.space.path = find_spec(options.space.path);
   bool of_trainer = false;
   options.space.json = imported_spec(options.space.path, options.trainer, options.space.device, &of_trainer);
-  std::optional<api::FreedLayout> own;
-  // A spec that leaves nothing free is one layout, as a trainer's file is.
-  if (!options.space.json) {
-    options.space.json = spec_of_one_layout(options.space);
-    of_trainer = options.space.json.has_value();
-  }
-  if (of_trainer) {
-    own = api::free_layout(*options.space.json);
-    if (!own->was.empty())
-      fmt::print(stderr, "{}: its layout is free here ({}); --set {} keeps a part of it\n",
-                 printable(options.space.path), printable(fmt::format("{}", fmt::join(own->was, " "))),
-                 printable(own->was.front()));
-  } else if (options.space.json && !options.space.json->contains("search"))
-    (*options.space.json)["search"] = "all";
+  const std::optional<api::FreedLayout> own =
+      api::free_fields(options.space.json, options.space.path, options.space.set, of_trainer);
+  if (own && !own->was.empty())
+    fmt::print(stderr, "{}: its layout is free here ({}); --set {} keeps a part of it\n", printable(options.space.path),
+               printable(fmt::format("{}", fmt::join(own->was, " "))), printable(own->was.front()));
   api::PointSimulator simulator;
   const search::Objective objective = search::read_objective(options.objective, "--objective");
   if (objective == search::Objective::devices && options.rate <= 0)

@@ -76,8 +76,8 @@ class MBENCH_EXPORT Simulator {
   Estimate estimate(const Spec& spec, std::size_t point = 0);
   /// The step on a machine with other figures, by their paths in its file: {{"network.gbps_per_device", 800}}.
   Result what_if(const std::map<std::string, double>& figures, const Spec& spec, std::size_t point = 0);
-  /// The best layouts of a spec in which fields are free ("any", a list of values, or named in "search"). `spec`: a file, or its JSON
-  /// where it begins with "{".
+  /// The best layouts of a spec in which fields are free ("any", a list of values, or named in "search"). Of a trainer's file, and of a
+  /// spec that names none, the layout is free. `spec`: a file, or its JSON where it begins with "{".
   SearchResult search(const std::string& spec, const SearchOptions& options = {});
 
  private:

@@ -1,6 +1,7 @@
 // Specs: which model is trained, in which layout. docs/reference/fields.md lists the fields, docs/spec.md how a sweep crosses them.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@ namespace mbench {
 struct SpecOptions {
   std::vector<std::string> set;  // "field=value" for every point, as `mbench sweep --set`: {"tp=8", "model.layers=32"}
   std::vector<std::string> filter;  // "field=value": only the points with that value
+  // That run it, for a trainer's file that leaves a degree to them, as torchtitan's data_parallel_shard_degree = -1; 0: not known.
+  std::int64_t devices = 0;
 };
 
 /// The points of a spec, in the order of their expansion. A value: copies share what they hold.

@@ -228,3 +228,51 @@ TEST_CASE("api: a search of a script frees its layout, and of a spec what it nam
   CHECK(kept > 1);
   CHECK(kept < free);
 }
+
+TEST_CASE("api: a search of a spec that names no free field frees its layout, from a file and from text") {
+  const mbench::test::TemporaryFolder folder;
+  const std::string text = R"({"model": "gpt-bytes-tiny", "seq": 128, "global_batch": 8, "dp": 4})";
+  std::ofstream(folder / "spec.json") << text;
+  mbench::Simulator machine("sim:4xH100");
+  mbench::SearchOptions few;
+  few.best = 1;
+  few.front = false;
+  const std::size_t of_file = machine.search(folder / "spec.json", few).layouts;
+  CHECK(of_file > 4);
+  CHECK(machine.search(text, few).layouts == of_file);
+  few.set = {"tp=any"};  // then it is tp alone
+  CHECK(machine.search(text, few).layouts < of_file);
+}
+
+TEST_CASE("api: a trainer's file that leaves a degree to its devices is told how many there are") {
+  const mbench::test::TemporaryFolder folder;
+  std::ofstream(folder / "train.toml") << R"([model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 1
+seq_len = 8192
+[parallelism]
+data_parallel_shard_degree = -1
+[compile]
+enable = true
+[activation_checkpoint]
+mode = "none"
+)";
+  std::ifstream in(folder / "train.toml");
+  std::string staged((std::istreambuf_iterator<char>(in)), {});
+  staged.insert(staged.find("data_parallel_shard"), "pipeline_parallel_degree = 4\n");
+  std::ofstream(folder / "staged.toml") << staged;
+  // Its stages follow from the degree, so that another degree is free.
+  mbench::SearchOptions few;
+  few.best = 1;
+  few.front = false;
+  few.set = {"tp=1", "cp=1", "micro_batch=1", "recompute=full"};
+  mbench::Simulator machine("sim:8xH100");
+  const mbench::SearchResult found = machine.search(folder / "staged.toml", few);
+  CHECK(found.best.at(0).outcome() == "ok");
+  CHECK(found.layouts > 1);
+  mbench::SpecOptions of_eight;
+  of_eight.devices = 8;
+  CHECK_THAT(mbench::load_spec(folder / "train.toml", of_eight).point_json(), Contains("\"dp\": 8"));
+}
