@@ -1,6 +1,7 @@
 #include "engine/sim/cost/device.h"
 
 #include <optional>
+#include <type_traits>
 
 #include "engine/ops/epilogue.h"
 #include "engine/ops/ops.h"
@@ -122,7 +123,8 @@ double unfused_seconds(CostModel& costs, const Op& op, const UnfusedOp& unfused,
 
 // Kinds of an op that a framework may run otherwise than the rest of it. Its file names them where it does.
 constexpr std::string_view kWeightedBias = "weighted_expert_bias", kWeightedBiasGrad = "weighted_expert_bias_grad",
-                           kClampedGate = "clamped_swiglu", kClampedGateGrad = "clamped_swiglu_grad";
+                           kClampedGate = "clamped_swiglu", kClampedGateGrad = "clamped_swiglu_grad",
+                           kHostAdam = "host_adam";  // of an offloaded optimizer
 
 template <class Op>
 std::string_view kind_of(const Op&) {
@@ -164,16 +166,25 @@ std::optional<UnfusedOp> unfused_of(const CostModel& costs, const Op& op) {
   return all;
 }
 
+// What an op on the host's memory moves there.
+template <class Op>
+Cost host_cost(const CostModel* costs, const Op& op) {
+  Cost cost = op.cost();
+  if constexpr (std::is_same_v<Op, ops::Adam>)
+    if (const UnfusedOp* found = costs ? costs->unfused(kHostAdam) : nullptr) cost.bytes *= found->traffic;
+  return cost;
+}
+
 }  // namespace
 
 bool can_be_unfused(std::string_view op) {
   return streams(AllOps(), op) || op == kWeightedBias || op == kWeightedBiasGrad || op == kClampedGate ||
-         op == kClampedGateGrad;
+         op == kClampedGateGrad || op == kHostAdam;
 }
 
 template <class Op>
 void SimDevice::charge(const Op& op) {
-  if (host_of_) return host_of_->charge_host(op.cost(), part_of<Op>(), Op::name.data());
+  if (host_of_) return host_of_->charge_host(host_cost(host_of_->costs_.get(), op), part_of<Op>(), Op::name.data());
   if (const std::optional<UnfusedOp> unfused = costs_ ? unfused_of(*costs_, op) : std::nullopt)
     return charge_unfused(*unfused, unfused_seconds(*costs_, op, *unfused, parts_of_call()), op.cost(), part_of<Op>(),
                           Op::name);
