@@ -76,11 +76,38 @@ void write_batch(Writing& w) {
         static_cast<std::int64_t>(w.number("global_batch") / (w.number("micro_batch") * w.number("dp"))));
 }
 
+// How stages 1 and 2 reduce gradients. Stage 3 has two buckets by its own default. "auto" of Transformers is the square of the hidden size.
+constexpr const char *kOverlap = "zero_optimization.overlap_comm", *kBucket = "zero_optimization.reduce_bucket_size";
+
+void read_buckets(Reading& r) {
+  const json stage = r.value("zero_optimization.stage", 0);
+  if ((stage == 1 || stage == 2) && r.find(kOverlap) && !r.is_auto(kOverlap))
+    r.set("framework.overlap_comm", r.flag(kOverlap));
+  const json size = r.is_auto(kBucket) ? json("hidden_squared") : r.find(kBucket) ? r.value(kBucket) : json(nullptr);
+  if (size == "hidden_squared")
+    r.set("framework.reduce_bucket_size", size);
+  else if (size == 500000000 || size == 200000000)
+    r.set("framework.reduce_bucket_size", fmt::format("{:.0f}", size.get<double>()));
+  else if (!size.is_null())
+    r.note(fmt::format("{} {} is forecast as 500000000", kBucket, size.dump()));
+  if (r.get("framework.overlap_comm") || r.get("framework.reduce_bucket_size")) r.set("framework.preset", "deepspeed");
+}
+void write_buckets(Writing& w) {
+  if (w.at("framework.preset") != "deepspeed") return;
+  if (w.at("framework.overlap_comm") == true) w.put(kOverlap, true);
+  const json size = w.at("framework.reduce_bucket_size");
+  if (size == "hidden_squared")
+    w.put(kBucket, "auto");
+  else if (size == "200000000")
+    w.put(kBucket, 200000000);
+}
+
 }  // namespace
 
 const std::vector<Rule>& deepspeed_rules() {
   static const std::vector<Rule> rules = {{"deepspeed_precision", read_types, write_types},
                                           {"deepspeed_offload", read_offload, write_offload},
+                                          {"deepspeed_buckets", read_buckets, write_buckets},
                                           {"deepspeed_batch", read_batch, write_batch}};
   return rules;
 }

@@ -3,6 +3,7 @@
 
 #include "engine/base/json_reader.h"
 #include "engine/point/model_spec.h"
+#include "engine/point/pipeline_layout.h"
 #include "formats/torchtitan/torchtitan.h"
 
 namespace mbench::formats {
@@ -158,22 +159,91 @@ constexpr std::pair<const char*, const char*> kSchedules[] = {{"1F1B", "1f1b"},
                                                               {"ZBVZeroBubble", "zbv"},
                                                               {"DualPipeV", "dualpipev"}};
 
+constexpr const char *kFirstLess = "parallelism.pipeline_parallel_first_stage_less_layers",
+                     *kLastLess = "parallelism.pipeline_parallel_last_stage_less_layers",
+                     *kEach = "parallelism.pipeline_parallel_layers_per_stage";
+
+// The stages as pipeline_layout has them; empty where all have as many layers, and nothing where a stage would have none. The embedding
+// counts as `first` layers and the head as `last`; what is left over goes to the first stages (pipeline_parallel.py,
+// _generate_llm_fqn_per_model_part).
+std::optional<std::string> layout_of(std::int64_t layers, std::int64_t stages, std::int64_t first, std::int64_t last) {
+  const std::int64_t all = layers + first + last, each = all / stages, more = all % stages;
+  if (each == 0 || first > each || last > each) return std::nullopt;
+  PipelineLayout layout(static_cast<std::size_t>(stages));
+  bool even = true;
+  for (std::int64_t i = 0; i < stages; ++i) {
+    StageParts& parts = layout[static_cast<std::size_t>(i)];
+    parts.layers = each + (i < more ? 1 : 0) - (i == 0 ? first : 0) - (i == stages - 1 ? last : 0);
+    even = even && parts.layers * stages == layers;
+  }
+  layout.front().embedding = layout.back().loss = true;
+  return even ? "" : str(layout);
+}
+
+std::int64_t less_layers(Reading& r, const char* key) {
+  const json less = r.value(key, 1);
+  if (less.is_number_integer() && less >= 0 && less <= 32768) return less.get<std::int64_t>();
+  fail(ErrorKind::bad_input, r.file(), "{} {}, need layers from 0", key, less.dump());
+}
+
+// Which layers each stage has, and how many stages a rank. Layers of a flavor that is no preset are not known here.
+void read_stages(Reading& r, std::int64_t ranks, bool several) {
+  const std::int64_t first = less_layers(r, kFirstLess), last = less_layers(r, kLastLess);
+  const json each = r.value(kEach);
+  std::int64_t of_rank = several ? 2 : 1;
+  const auto preset = r.get("model.preset");
+  if (!preset) {
+    if (!each.is_null()) r.lack(kEach, "stages by their layers, of a flavor that is no preset");
+    r.note("the flavor's layers are not known here: stages are forecast with as many layers each");
+  } else {
+    const std::int64_t layers = find_preset(preset->get<std::string>(), "model").layers;
+    if (!each.is_null()) {
+      const std::int64_t wanted = r.whole(kEach, 32768), stages = (layers + first + last + wanted - 1) / wanted;
+      if (stages % ranks != 0 || (stages / ranks > 1) != several)
+        fail(ErrorKind::bad_input, r.file(), "{} {} makes {} stages of {} layers, need {} of each of {} ranks", kEach,
+             wanted, stages, layers, several ? "two or more" : "one", ranks);
+      of_rank = stages / ranks;
+    }
+    const auto layout = layout_of(layers, ranks * of_rank, first, last);
+    if (!layout)
+      return r.lack("parallelism.pipeline_parallel_degree",
+                    fmt::format("{} stages of {} layers, some without a layer", ranks * of_rank, layers));
+    if (!layout->empty()) r.set("pipeline_layout", *layout);
+  }
+  if (several) r.set("virtual_stages", of_rank);
+}
+
+void write_stages(Writing& w) {
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers")),
+             pp = static_cast<std::int64_t>(w.number("pp"));
+  const bool several = w.at("schedule") != "1f1b" && w.at("schedule") != "gpipe";
+  const std::int64_t stages = pp * (several ? static_cast<std::int64_t>(w.number("virtual_stages")) : 1);
+  const json wanted = w.at("pipeline_layout");
+  for (const auto& [first, last] :
+       {std::pair(1, 1), std::pair(0, 0), std::pair(0, 1), std::pair(1, 0), std::pair(2, 2)}) {
+    const auto layout = layout_of(layers, stages, first, last);
+    if (!layout || *layout != wanted) continue;
+    if (first != 1) w.put(kFirstLess, first);
+    if (last != 1) w.put(kLastLess, last);
+    return;
+  }
+}
+
 void read_schedule(Reading& r) {
-  const json schedule = r.value("parallelism.pipeline_parallel_schedule",
-                                r.value("experimental.pipeline_parallel_schedule", "1F1B")),
-             each = r.value("parallelism.pipeline_parallel_layers_per_stage");
+  const json schedule =
+      r.value("parallelism.pipeline_parallel_schedule", r.value("experimental.pipeline_parallel_schedule", "1F1B"));
   const std::int64_t stages = r.whole("parallelism.pipeline_parallel_degree", 32768);
   if (stages == 1) return;
   for (const auto& [theirs, ours] : kSchedules)
     if (schedule == theirs) r.set("schedule", ours);
   if (!r.get("schedule")) return r.lack("parallelism.pipeline_parallel_schedule", "another schedule");
-  if (!each.is_null()) r.lack("parallelism.pipeline_parallel_layers_per_stage", "stages by their layers");
-  if (schedule != "1F1B" && schedule != "GPipe") r.set("virtual_stages", 2);
+  read_stages(r, stages, schedule != "1F1B" && schedule != "GPipe");
 }
 void write_schedule(Writing& w) {
   if (w.number("pp") == 1) return;
   for (const auto& [theirs, ours] : kSchedules)
     if (w.at("schedule") == ours) w.put("parallelism.pipeline_parallel_schedule", theirs);
+  write_stages(w);
 }
 
 // Ranks of a sequence and of experts, and tensor parallelism, which is with sequence parallelism.

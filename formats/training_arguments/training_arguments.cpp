@@ -70,6 +70,10 @@ void add_deepspeed(const json& value, const std::string& file, const std::vector
                      (key == "clip_grad" && says({"gradient_clipping"})) || (key == "optimizer" && says({"optimizer"}));
     if (own) imported.spec[key] = field;
   }
+  const auto framework = imported.spec.find("framework");
+  if (framework != imported.spec.end() && framework->is_object() && framework->value("preset", "") == "deepspeed" &&
+      more.spec.contains("framework"))
+    framework->update(more.spec.at("framework"));
   for (const std::string& note : more.notes)
     if (note.find("how many ranks start") == std::string::npos) imported.notes.push_back(where + ": " + note);
 }

@@ -58,6 +58,20 @@ TEST_CASE("DeepSpeed: a config over a model's config") {
   CHECK_THAT(notes, Contains("without meaning for cost") && Contains("steps_per_print"));
 }
 
+TEST_CASE("DeepSpeed: buckets and their overlap are the framework's options") {
+  ordered_json run = kRun;
+  run["zero_optimization"] = {{"stage", 2}, {"overlap_comm", true}, {"reduce_bucket_size", 2e8}};
+  const auto framework = [&] { return name_of(point_from_json(json(merged(run).spec), "spec").framework); };
+  CHECK(framework() == "deepspeed, overlap_comm true, reduce_bucket_size 200000000");
+  run["zero_optimization"]["reduce_bucket_size"] = "auto";
+  CHECK(framework() == "deepspeed, overlap_comm true, reduce_bucket_size hidden_squared");
+  run["zero_optimization"]["reduce_bucket_size"] = 5e8;
+  run["zero_optimization"]["overlap_comm"] = false;
+  CHECK(framework() == "deepspeed");
+  run["zero_optimization"]["reduce_bucket_size"] = 3e8;
+  CHECK_THAT(fmt::format("{}", fmt::join(merged(run).notes, "\n")), Contains("is forecast as 500000000"));
+}
+
 TEST_CASE("DeepSpeed: auto leaves what the model's config says") {
   ordered_json run = kRun;
   run["bf16"]["enabled"] = "auto";

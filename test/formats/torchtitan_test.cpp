@@ -161,6 +161,32 @@ TEST_CASE("torchtitan: schedules that split backward go out and come back") {
   }
 }
 
+TEST_CASE(
+    "torchtitan: the embedding and the head count as a layer where stages are cut, unless the file says otherwise") {
+  const auto of = [](const std::string& more) {
+    std::string text = kNow;
+    const std::string where = "[parallelism]\n";
+    text.insert(text.find(where) + where.size(), "pipeline_parallel_degree = 4\n" + more);
+    return titan_point(text);
+  };
+  const std::int64_t layers = of("").model.layers;
+  REQUIRE(layers == 32);
+  CHECK(of("").pipeline_layout == "Et*8|t*9|t*8|t*7L");
+  const std::string even =
+      "pipeline_parallel_first_stage_less_layers = 0\npipeline_parallel_last_stage_less_layers = 0\n";
+  CHECK(of(even).pipeline_layout.empty());
+  CHECK(of("pipeline_parallel_schedule = \"Interleaved1F1B\"\n").pipeline_layout == "Et*4|t*5|(t*4|)*5t*3L");
+  const Point in_fours =
+      of("pipeline_parallel_schedule = \"Interleaved1F1B\"\npipeline_parallel_layers_per_stage = 3\n");
+  CHECK(in_fours.virtual_stages == 3);
+  for (const std::string& more : {std::string(), even, std::string("pipeline_parallel_schedule = \"ZBVZeroBubble\"\n"),
+                                  std::string("pipeline_parallel_schedule = \"Interleaved1F1B\"\n")}) {
+    const Point p = of(more);
+    CHECK(titan_point(write_torchtitan(p)).pipeline_layout == p.pipeline_layout);
+  }
+  CHECK_THROWS_WITH(of("pipeline_parallel_layers_per_stage = 3\n"), Contains("makes 12 stages of 32 layers"));
+}
+
 TEST_CASE("torchtitan: FSDP2's offload is of weights, gradients and optimizer state") {
   std::string text = kThen;
   text.replace(text.find("seq_len"), 0, "enable_cpu_offload = true\n");
