@@ -13,6 +13,7 @@
 #include "cli/preflight.h"
 #include "engine/base/atomic_file.h"
 #include "engine/base/json_reader.h"
+#include "engine/base/text.h"
 #include "engine/process/process.h"
 #include "reports/tables/report.h"
 #include "sweeps/run/runner.h"
@@ -105,7 +106,7 @@ MeasuredLayouts measure_best(const search::Space& space, const search::SearchEnd
   const sweeps::SweepEnd sweep = sweeps::run_sweep(spec, runner);
 
   std::vector<double> ms;
-  std::string rows;
+  std::string rows, reasons;
   for (const search::Tried& t : layouts) {
     Point real = t.point;
     real.device = options.device;
@@ -118,6 +119,9 @@ MeasuredLayouts measure_best(const search::Space& space, const search::SearchEnd
       measured.good = false;
       rows += fmt::format("| {} | {:.4g} | {} | |\n", search::label_of(space, t.point), simulated,
                           found == sweep.file.points.end() ? "not run" : name_of(found->outcome));
+      if (found != sweep.file.points.end() && !found->reason.empty() &&
+          reasons.find(found->reason) == std::string::npos)
+        reasons += fmt::format("\n{}: {}\n", name_of(found->outcome), printable(found->reason));
       continue;
     }
     const double median = found->iteration_ms->median;
@@ -128,7 +132,7 @@ MeasuredLayouts measure_best(const search::Space& space, const search::SearchEnd
   measured.text =
       "## Measured on this machine\n\n| Layout | Simulated (ms) | Measured, median (ms) | Error |\n"
       "| --- | ---: | ---: | ---: |\n" +
-      rows;
+      rows + reasons;
   const Agreement a = agreement_of(ms);
   if (a.pairs > 0)
     measured.text += fmt::format(

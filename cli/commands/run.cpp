@@ -53,10 +53,20 @@ struct RunCommandOptions {
   bool progress = false;
 };
 
+// A spec has keys that no point has.
+void refuse_spec(const nlohmann::json& json, const std::string& path) {
+  for (const char* key : {"sweep", "search", "name", "tables", "published", "$schema"})
+    if (json.contains(key))
+      fail(ErrorKind::bad_input, path, "a spec, since it has \"{}\", need one point; mbench sweep {} runs a spec", key,
+           path);
+}
+
 // A file, or the point itself, as a sweep gives it to ranks that need not see its folder.
 Point read_point(const std::string& path) {
   if (path.starts_with('{')) return point_from_json(nlohmann::json(parse_json(path, "the point")), "the point: $");
-  return point_from_json(nlohmann::json(parse_json(read_text_file(path), path)), path + ": $");
+  const nlohmann::json json(parse_json(read_text_file(path), path));
+  refuse_spec(json, path);
+  return point_from_json(json, path + ": $");
 }
 
 void print_line(const nlohmann::ordered_json& json) {

@@ -27,13 +27,22 @@ int write_all(int fd, std::string_view text, bool keep) {
   return !keep || ::fsync(fd) == 0 ? 0 : errno;
 }
 
-[[noreturn]] void fail_write(const std::string& path, const std::string& folder, std::string_view text, int error) {
+bool is_of_room(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
+}
+
+// What would let it be written.
+std::string needed(const std::string& folder, std::string_view text, int error) {
+  if (!is_of_room(error)) return "a folder that is there and that this user may write to";
   struct statvfs room {};
   const bool known = ::statvfs(folder.c_str(), &room) == 0;
-  fail(ErrorKind::bad_input, path, "could not be written: {}, need {}{}{}", std::strerror(error),
-       format_bytes(text.size()),
-       known ? fmt::format(" and {} are free", format_bytes(std::uint64_t{room.f_bavail} * room.f_frsize)) : "",
-       ::access(path.c_str(), F_OK) == 0 ? "; the older file stands" : "");
+  return format_bytes(text.size()) +
+         (known ? fmt::format(" and {} are free", format_bytes(std::uint64_t{room.f_bavail} * room.f_frsize)) : "");
+}
+
+[[noreturn]] void fail_write(const std::string& path, const std::string& folder, std::string_view text, int error) {
+  fail(ErrorKind::bad_input, path, "could not be written: {}, need {}{}", std::strerror(error),
+       needed(folder, text, error), ::access(path.c_str(), F_OK) == 0 ? "; the older file stands" : "");
 }
 
 // A rename would replace a device such as /dev/stdout by a plain file.

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
+#include <limits>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -107,6 +109,22 @@ std::string read_text_file(const std::string& path) {
   return text;
 }
 
+// What JSON would have there: `text` from the place on that was not understood, behind `before`.
+static std::string_view wanted(std::string_view text, std::string_view before) {
+  const auto begins = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(), [&](std::string_view word) { return text.starts_with(word); });
+  };
+  before = before.substr(0, before.find_last_not_of(" \t\r\n") + 1);
+  if (begins({"//", "/*", "#"})) return "JSON, which has no comments";
+  if (begins({"NaN", "nan", "Infinity", "-Infinity", "inf", "-inf"}))
+    return "a number or null: JSON has no NaN and no infinity";
+  if (begins({"True", "False", "None"})) return "true, false or null";
+  if (begins({"'"})) return "a string between double quotes";
+  if (begins({"}", "]"}) && before.ends_with(',')) return "another value, or no comma before it";
+  if (before.ends_with('}') && before.find_first_of("{") == 0) return "one JSON value and nothing behind it";
+  return "JSON";
+}
+
 ordered_json parse_json(std::string_view text, const std::string& file) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     fail(ErrorKind::bad_input, file, "the file is empty, need JSON");
@@ -118,10 +136,14 @@ ordered_json parse_json(std::string_view text, const std::string& file) {
     if (byte >= text.size())
       fail(ErrorKind::bad_input, file, "cut short: the file ends at byte {} in the middle of its JSON", text.size());
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n');
-    fail(ErrorKind::bad_input, file, "not JSON at byte {} (line {}), got {}", byte, line,
-         short_json(std::string(text.substr(byte, 20))));
-  } catch (const nlohmann::json::exception& e) {  // a number too large for any type
-    fail(ErrorKind::bad_input, file, "not JSON that can be held: {}", e.what());
+    fail(ErrorKind::bad_input, file, "not JSON at byte {} (line {}), got {}, need {}", byte, line,
+         short_json(std::string(text.substr(byte, 20))), wanted(text.substr(byte), text.substr(0, byte)));
+  } catch (const nlohmann::json::out_of_range& e) {  // "number overflow parsing '1e999'"
+    const std::string_view what = e.what();
+    const std::size_t quote = what.find('\'');
+    fail(ErrorKind::bad_input, file, "a number that is too large, got {}, need at most {}",
+         quote == std::string_view::npos ? what : what.substr(quote + 1, what.size() - quote - 2),
+         std::numeric_limits<double>::max());
   }
 }
 
@@ -200,7 +222,7 @@ ObjectReader::ObjectReader(const nlohmann::json& object, std::string where)
 }
 
 const nlohmann::json* ObjectReader::find(const std::string& key) {
-  known_.push_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
   const auto found = object_.find(key);
   return found == object_.end() ? nullptr : &*found;
 }

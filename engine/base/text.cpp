@@ -81,7 +81,8 @@ std::uint64_t parse_bytes(std::string_view text, std::string_view where) {
     for (const auto& [name, factor] : units)
       if (unit == name && value * factor <= kMost) return static_cast<std::uint64_t>(value * factor);
   fail(ErrorKind::bad_input, where,
-       "not a size in bytes, got \"{}\", need a number and B, KiB, MiB, GiB or TiB, at most 1e18 bytes", text);
+       "not a size in bytes, got \"{}\", need a number and B, KiB, MiB, GiB, TiB, KB, MB, GB or TB, at most 1e18 bytes",
+       text);
 }
 
 std::string format_duration(double seconds) {

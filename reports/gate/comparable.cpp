@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kHardware[] = {"cpu", "cores", "device"};
 
 // What a stored baseline does not say (baseline.h), so that its absence there is no change.
-constexpr std::string_view kUnstored[] = {"host", "cpu", "cores", "memory_bytes", "flop_formula", "launcher"};
+constexpr std::string_view kUnstored[] = {"host", "cpu", "cores", "device", "memory_bytes", "flop_formula", "launcher"};
 
 Json value_of(const Json& environment, const char* key) {
   return environment.is_object() && environment.contains(key) ? environment[key] : Json(nullptr);

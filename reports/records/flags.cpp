@@ -56,8 +56,14 @@ bool is_throttled(const Samples& samples) {
 bool is_disturbed(const Samples& samples) {
   const double median = median_of(samples);
   const double limit = std::max(1.10 * median, median + 6 * spread_of(samples, median));
-  const auto above = std::count_if(samples.begin(), samples.end(), [&](double x) { return x > limit; });
-  return above >= 2 && static_cast<double>(above) * 20 >= static_cast<double>(samples.size());
+  std::size_t above = 0;
+  double lost = 0, all = 0;
+  for (const double x : samples) {
+    all += x;
+    if (x > limit) ++above, lost += x - median;
+  }
+  // Several of twenty, or so long a stall that the whole run took a twentieth longer.
+  return (above >= 2 && above * 20 >= samples.size()) || lost * 20 >= all;
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST_CASE("faults: input that is no point, no result or no text") {
               {"$M sweep tiny.json --set tp=1 --dry-run --launcher local --out " + escape, 0, "\\x1b"},
               {"$M sweep label.json --dry-run --launcher local --out d", 0, "\\u001b"},
               {"$M plan label.json", 0, "\\u001b"},
-              {"$M run large.json", 2, "[large.json] not JSON that can be held"},
+              {"$M run large.json", 2, "[large.json] a number that is too large, got 1e400"},
               {"$M run r", 2, "[r]"},
               {"$M run nul.json", 2, "a text with a U+0000, got \"sex\\u0000q\", need one without"},
               {"$M sweep nul.json --out d", 2, "need one without"},

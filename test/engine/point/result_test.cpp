@@ -166,7 +166,13 @@ TEST_CASE("what is wrong with a result file is said with file and place") {
   const std::string whole = file_of(row);
   CHECK_THAT(refusal(whole.substr(0, whole.size() / 2)),
              Contains(fmt::format("cut short: the file ends at byte {}", whole.size() / 2)));
-  CHECK_THAT(refusal("{\n\"schema\": NaN}"), Contains("not JSON at byte 12 (line 2)"));
+  CHECK_THAT(refusal("{\n\"schema\": NaN}"), Contains("not JSON at byte 12 (line 2)") && Contains("JSON has no NaN"));
+  CHECK_THAT(refusal("{\"schema\": 1} // why"), Contains("need JSON, which has no comments"));
+  CHECK_THAT(refusal("{\"schema\": 1,}"), Contains("need another value, or no comma before it"));
+  CHECK_THAT(refusal("{\"schema\": True}"), Contains("need true, false or null"));
+  CHECK_THAT(refusal("{'schema': 1}"), Contains("need a string between double quotes"));
+  CHECK_THAT(refusal("{\"schema\": 1e999}"), Contains("a number that is too large, got 1e999, need at most 1.79"));
+  CHECK_THAT(refusal("{\"schema\": 1}}"), Contains("need one JSON value and nothing behind it"));
   CHECK_THAT(refusal("[1]"), Contains("$] wrong type"));
   CHECK_THAT(refusal("{}"), Contains("\"schema\" is missing"));
   CHECK_THAT(refusal(R"({"schema": "mbench.results/2", "points": []})"),
@@ -221,7 +227,7 @@ TEST_CASE("a result file that ends early, goes on after its end or says a thing 
   CHECK_THAT(refusal(with("\"tp\"", "\"tp\": 1, ")), Contains("r.json: $.points] the key \"tp\" stands twice"));
   CHECK_THAT(refusal(with("\"cores\"", "\"cores\": 1, ")),
              Contains("r.json: $.environment] the key \"cores\" stands twice"));
-  CHECK_THAT(refusal(with("\"cores\"", "\"far\": 1e999, ")), Contains("not JSON that can be held"));
+  CHECK_THAT(refusal(with("\"cores\"", "\"far\": 1e999, ")), Contains("a number that is too large"));
   // A number that no integer holds is one after all, to the general parser.
   put(path, with("\"cores\"", "\"ticks\": 18446744073709551616, "));
   CHECK(read_result_file(path).environment.at("ticks") == 18446744073709551616.0);
