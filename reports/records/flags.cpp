@@ -62,8 +62,8 @@ bool is_disturbed(const Samples& samples) {
     all += x;
     if (x > limit) ++above, lost += x - median;
   }
-  // Several of twenty, or so long a stall that the whole run took a twentieth longer.
-  return (above >= 2 && above * 20 >= samples.size()) || lost * 20 >= all;
+  // Several of twenty, or so long a stall that it took a tenth of the run.
+  return (above >= 2 && above * 20 >= samples.size()) || lost * 10 >= all;
 }
 
 }  // namespace

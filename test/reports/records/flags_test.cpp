@@ -95,8 +95,8 @@ TEST_CASE("steps that took much longer now and then are a neighbour's work") {
                   Flag::disturbed));  // one may happen
   // Among many samples two are few.
   CHECK_FALSE(has(flags_of(series(100, 7, [](int i) { return i == 7 || i == 50 ? 1.5 : 1.0; })), Flag::disturbed));
-  // A stall in one of 200 steps that takes a tenth of the run.
-  CHECK(has(flags_of(series(200, 7, [](int i) { return i == 120 ? 23.0 : 1.0; })), Flag::disturbed));
+  // A stall in one of 200 steps that takes an eighth of the run.
+  CHECK(has(flags_of(series(200, 7, [](int i) { return i == 120 ? 30.0 : 1.0; })), Flag::disturbed));
 }
 
 TEST_CASE("too few samples say nothing") {
