@@ -163,7 +163,7 @@ constexpr const char *kFirstLess = "parallelism.pipeline_parallel_first_stage_le
                      *kLastLess = "parallelism.pipeline_parallel_last_stage_less_layers",
                      *kEach = "parallelism.pipeline_parallel_layers_per_stage";
 
-// The stages as pipeline_layout has them; empty where all have as many layers, and nothing where a stage would have none. The embedding
+// The stages as pipeline_layout has them; empty where a point has them by itself, and nothing where a stage would have none. The embedding
 // counts as `first` layers and the head as `last`; what is left over goes to the first stages (pipeline_parallel.py,
 // _generate_llm_fqn_per_model_part).
 std::optional<std::string> layout_of(std::int64_t layers, std::int64_t stages, std::int64_t first, std::int64_t last) {
@@ -177,7 +177,9 @@ std::optional<std::string> layout_of(std::int64_t layers, std::int64_t stages, s
     even = even && parts.layers * stages == layers;
   }
   layout.front().embedding = layout.back().loss = true;
-  return even ? "" : str(layout);
+  // Without a layout a point's ends count as a layer each where the layers alone do not come out even.
+  const bool by_itself = layers % stages != 0 && (layers + 2) % stages == 0 && layout == even_layout(layers, 0, stages);
+  return even || by_itself ? "" : str(layout);
 }
 
 std::int64_t less_layers(Reading& r, const char* key) {
@@ -227,6 +229,7 @@ void write_stages(Writing& w) {
     if (last != 1) w.put(kLastLess, last);
     return;
   }
+  w.cannot("pipeline_layout", "torchtitan cuts stages evenly, with the ends as layers");
 }
 
 void read_schedule(Reading& r) {

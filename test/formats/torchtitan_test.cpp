@@ -184,6 +184,13 @@ TEST_CASE(
     const Point p = of(more);
     CHECK(titan_point(write_torchtitan(p)).pipeline_layout == p.pipeline_layout);
   }
+  // 126 layers and both ends are 8 for each of 16 stages, as a point without a layout has them too.
+  Point large = of("");
+  large.model = find_preset("llama-3.1-405b", "test"), large.pp = 16, large.pipeline_layout.clear();
+  CHECK(titan_point(write_torchtitan(large)).pipeline_layout.empty());
+  Point by_hand = of("");
+  by_hand.pipeline_layout = "Et*2|t*2|t*2|t*26L";
+  CHECK_THROWS_WITH(write_torchtitan(by_hand), Contains("pipeline_layout"));
   CHECK_THROWS_WITH(of("pipeline_parallel_layers_per_stage = 3\n"), Contains("makes 12 stages of 32 layers"));
 }
 
