@@ -12,12 +12,19 @@
 namespace mbench::nn {
 namespace {
 
-// A chunk of this rank's queries and one of the keys of a share.
+// A chunk of this rank's queries and one of the keys of a share, or all of a rank's own.
 struct Block {
   int queries = 0, keys = 0;          // which chunks, of this rank and of the share
   std::int64_t query0 = 0, key0 = 0;  // where they stand in the sequence, in chunks
   bool first = false;                 // of those queries
+  int chunks = 1;                     // that it has of each, from those on
 };
+
+// Whether a rank's own chunks are one block: only the order of their positions decides what a query sees of them, and nothing else follows
+// from where they stand.
+bool joins_own(const SequenceShare& share, const AttentionSizes& n, const ops::DropoutSpec& dropout) {
+  return share.chunks() > 1 && n.causal && n.window == 0 && !n.alibi && !n.documents && dropout.p == 0;
+}
 
 // Whether a query of a chunk sees a key of another. The chunk sees itself in any case.
 bool sees(const AttentionSizes& n, std::int64_t length, std::int64_t query0, std::int64_t key0) {
@@ -32,10 +39,11 @@ bool sees(const AttentionSizes& n, std::int64_t length, std::int64_t query0, std
 }
 
 // f(block) for all that the queries of `rank` see, where the keys are those of the rank `step` places before it. The first step's
-// are its own, so that there is a first block of each chunk of queries.
+// are its own, so that there is a first block of each chunk of queries, or, if `joined`, one of all.
 template <class F>
-void for_blocks(const SequenceShare& share, int rank, int step, const AttentionSizes& n, const F& f) {
+void for_blocks(const SequenceShare& share, int rank, int step, const AttentionSizes& n, bool joined, const F& f) {
   const int owner = (rank + share.ranks() - step) % share.ranks();
+  if (step == 0 && joined) return f(Block{0, 0, share.chunk(rank, 0), share.chunk(rank, 0), true, share.chunks()});
   for (int q = 0; q < share.chunks(); ++q) {
     bool first = step == 0;
     for (int k = 0; k < share.chunks(); ++k) {
@@ -67,7 +75,7 @@ int rank_of_blocks(Context& c, const SequenceShare& share, const AttentionSizes&
   for (int rank = 0; rank < share.ranks(); ++rank) {
     double blocks = 0;
     for (int step = 0; step < share.ranks(); ++step)
-      for_blocks(share, rank, step, n, [&](const Block& b) { blocks += weight_of(b, share, n); });
+      for_blocks(share, rank, step, n, false, [&](const Block& b) { blocks += weight_of(b, share, n); });
     if (blocks > most) fullest = rank, most = blocks;
   }
   return fullest;
@@ -84,10 +92,15 @@ class Blocks {
         parts_(parts),
         share_(c.share()),
         length_(share_.length()),
-        rank_(rank_of_blocks(c, share_, n)) {}
+        rank_(rank_of_blocks(c, share_, n)),
+        joined_(joins_own(share_, n, dropout_at(c, site))) {}
 
   const SequenceShare& share() const { return share_; }
-  int rank() const { return rank_; }
+  bool joined() const { return joined_; }
+  template <class F>
+  void each(int step, const F& f) const {
+    for_blocks(share_, rank_, step, n_, joined_, f);
+  }
   std::int64_t key_width() const { return n_.qk_dim + n_.v_dim; }
   Shape keys_shape() const { return {n_.seq, n_.groups(), key_width()}; }
   Shape lse_shape() const { return {n_.batch, n_.local_heads, length_}; }
@@ -102,22 +115,35 @@ class Blocks {
   }
   ops::Matrix keys_in(const Tensor& t, std::int64_t rows) const { return columns(t, rows, 0, n_.qk_dim); }
   ops::Matrix values_in(const Tensor& t, std::int64_t rows) const { return columns(t, rows, n_.qk_dim, n_.v_dim); }
-  ops::Matrix queries(int chunk) const {
+  ops::Matrix queries(const Block& b) const {
     ops::Matrix q = parts_.q;
-    q.rows = length_;
-    q.offset += chunk * length_ * q.ld;
+    q.rows = b.chunks * length_;
+    q.offset += b.queries * length_ * q.ld;
     return q;
   }
-  // A chunk of rows, and of statistics.
+  // Rows of a block's queries and of its keys. A chunk of rows, and of statistics.
+  Tensor of_queries(const Tensor& t, const Block& b) const { return t.slice(b.queries * length_, b.chunks * length_); }
+  Tensor of_keys(const Tensor& t, const Block& b) const { return t.slice(b.keys * length_, b.chunks * length_); }
   Tensor chunk(const Tensor& t, int i) const { return t.slice(i * length_, length_); }
   Tensor statistics(const Tensor& lse, int i) const { return lse.slice(i, 1).view(lse_shape()); }
-  ops::Matrix heads(const Tensor& rows, std::int64_t width) const { return heads_of(rows, n_, length_, width); }
+  ops::Matrix heads(const Tensor& rows, std::int64_t width) const { return heads_of(rows, n_, rows.shape()[0], width); }
+  // Statistics of all chunks by head, as a block of all has them, to or from those by chunk.
+  Tensor by_head() const {
+    return c_.device.empty({n_.batch, n_.local_heads, share_.chunks() * length_}, DType::f32, Category::activations,
+                           "attention row statistics of a block");
+  }
+  void copy_statistics(const Tensor& by_head, const Tensor& by_chunk, bool to_chunks) const {
+    const std::int64_t rows = n_.batch * n_.local_heads;
+    const ops::Matrix heads(by_head, rows, length_, share_.chunks() * length_, 0, length_),
+        chunks(by_chunk, rows, length_, length_, 0, rows * length_);
+    run(c_.device, ops::CopyBlocks{to_chunks ? heads : chunks, to_chunks ? chunks : heads, share_.chunks()});
+  }
 
   ops::AttentionShape shape(const Block& b) const {
     const ops::HeadMap map{n_.heads, n_.head0, batch_.sample0, c_.training().seq, b.query0 * length_, b.key0 * length_};
     return {n_.batch,
             n_.local_heads,
-            length_,
+            b.chunks * length_,
             n_.qk_dim,
             n_.scale(),
             n_.causal && b.query0 == b.key0,
@@ -145,6 +171,7 @@ class Blocks {
   SequenceShare share_;
   std::int64_t length_;
   int rank_;
+  bool joined_;
 };
 
 class BlockAttention final : public AttentionCore {
@@ -168,13 +195,23 @@ class BlockAttention final : public AttentionCore {
     SharedKeys keys(c, way_, all.own_keys());
     for (int step = 0; step < all.share().ranks(); ++step) {
       const Tensor share = keys.share(step);
-      for_blocks(all.share(), all.rank(), step, n, [&](const Block& b) {
-        const Tensor k = all.chunk(share, b.keys), to = all.chunk(sum, b.queries),
-                     lse = all.statistics(saved.lse, b.queries), out = b.first && !separate ? to : part;
-        run(c.device, ops::Attention{all.shape(b), all.queries(b.queries), all.keys_in(k, k.shape()[0]),
-                                     all.values_in(k, k.shape()[0]), all.heads(out, n.v_dim), b.first ? lse : part_lse,
-                                     Tensor()});
-        const Shape by_head{k.shape()[0], n.batch, n.local_heads, n.v_dim};
+      const auto attend = [&](const Block& b, const Tensor& out, const Tensor& lse) {
+        const Tensor k = all.of_keys(share, b);
+        run(c.device, ops::Attention{all.shape(b), all.queries(b), all.keys_in(k, k.shape()[0]),
+                                     all.values_in(k, k.shape()[0]), all.heads(out, n.v_dim), lse, Tensor()});
+      };
+      all.each(step, [&](const Block& b) {
+        if (b.chunks > 1) {
+          const Tensor lse = all.by_head();
+          attend(b, saved.context, lse);
+          all.copy_statistics(lse, saved.lse, true);
+          if (separate) run(c.device, ops::Copy{saved.context, sum});
+          return;
+        }
+        const Tensor to = all.of_queries(sum, b), lse = all.statistics(saved.lse, b.queries),
+                     out = b.first && !separate ? to : part;
+        attend(b, out, b.first ? lse : part_lse);
+        const Shape by_head{part.shape()[0], n.batch, n.local_heads, n.v_dim};
         if (!b.first)
           run(c.device, ops::AttentionMerge{to.view(by_head), lse, part.view(by_head), part_lse});
         else if (separate)
@@ -199,17 +236,26 @@ class BlockAttention final : public AttentionCore {
     SharedKeys keys(c, way_, all.own_keys());
     SharedKeyGradients dkeys(c, way_, all.keys_shape());
     for (int step = 0; step < all.share().ranks(); ++step) {
-      const Tensor share = keys.share(step), place = dkeys.place(step);
-      for_blocks(all.share(), all.rank(), step, n, [&](const Block& b) {
-        const Tensor k = all.chunk(share, b.keys), to = all.chunk(dq, b.queries);
-        run(c.device, ops::AttentionGrad{all.shape(b), all.heads(all.chunk(dcontext, b.queries), n.v_dim),
-                                         all.queries(b.queries), all.keys_in(k, length), all.values_in(k, length),
-                                         all.heads(all.chunk(saved.context, b.queries), n.v_dim),
-                                         all.statistics(saved.lse, b.queries), Tensor(),
-                                         all.heads(b.first ? to : part_dq, n.qk_dim), all.keys_in(part_dkeys, length),
-                                         all.values_in(part_dkeys, length), c.keeps().deterministic_attention});
+      const Tensor share = keys.share(step), place = dkeys.place(step, step > 0 || !all.joined());
+      const auto back = [&](const Block& b, const Tensor& lse, const Tensor& to_queries, const Tensor& to_keys) {
+        const Tensor k = all.of_keys(share, b);
+        const std::int64_t rows = k.shape()[0];
+        run(c.device, ops::AttentionGrad{all.shape(b), all.heads(all.of_queries(dcontext, b), n.v_dim), all.queries(b),
+                                         all.keys_in(k, rows), all.values_in(k, rows),
+                                         all.heads(all.of_queries(saved.context, b), n.v_dim), lse, Tensor(),
+                                         all.heads(to_queries, n.qk_dim), all.keys_in(to_keys, rows),
+                                         all.values_in(to_keys, rows), c.keeps().deterministic_attention});
+      };
+      all.each(step, [&](const Block& b) {
+        if (b.chunks > 1) {
+          const Tensor lse = all.by_head();
+          all.copy_statistics(lse, saved.lse, false);
+          return back(b, lse, dq, place);
+        }
+        const Tensor to = all.of_queries(dq, b);
+        back(b, all.statistics(saved.lse, b.queries), b.first ? to : part_dq, part_dkeys);
         if (!b.first) run(c.device, ops::Add{to, part_dq, to});
-        const Tensor sum = all.chunk(place, b.keys);
+        const Tensor sum = all.of_keys(place, b);
         run(c.device, ops::Add{sum, part_dkeys, sum});
       });
       dkeys.added(step);

@@ -71,9 +71,9 @@ Tensor SharedKeyGradients::zeros(const Shape& shape) const {
   return t;
 }
 
-Tensor SharedKeyGradients::place(int step) {
+Tensor SharedKeyGradients::place(int step, bool zeroed) {
   if (way_ == KeysBy::all_gather) return share_in(all_, ranks_, step);
-  return mine_ = zeros(share_);
+  return mine_ = zeroed ? zeros(share_) : context_.activation(share_, kGradients);
 }
 
 // What the ranks before this one have added to the share that is here.

@@ -28,8 +28,8 @@ class SharedKeyGradients {
  public:
   SharedKeyGradients(Context& context, KeysBy way, Shape share);
   ~SharedKeyGradients();
-  // Zeros, to which the gradients of that step's share are added; then added() is called.
-  Tensor place(int step);
+  // To which the gradients of that step's share are added; then added() is called. It has zeros, unless it need not be `zeroed`.
+  Tensor place(int step, bool zeroed);
   void added(int step);
   // Those of this rank's own share, from all ranks.
   Tensor finish();
