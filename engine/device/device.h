@@ -77,6 +77,8 @@ class Device {
   bool in_one_call() const { return calls_ > 0; }
   // Of how many like kernels, on streams of their own, one that is enqueued now is; 1 outside such a call.
   std::int64_t parts_of_call() const { return parts_; }
+  // How much the rows of each GEMM that is enqueued now differ from those it has (VaryingRows): the standard deviation.
+  double rows_deviation() const { return rows_deviation_; }
   // Whether its FP8 GEMMs take an operand whose codes lie along the outer dim (ops::Fp8Operand), so that none is transposed.
   virtual bool multiplies_turned_fp8() const { return false; }
   // Starts to read the device's sensors; null where it has none that can be read.
@@ -116,6 +118,7 @@ class Device {
 
  private:
   friend class OneCall;
+  friend class VaryingRows;
   void perform_copy(const Tensor& from, const Tensor& to);
 
   Allocator memory_;
@@ -127,7 +130,23 @@ class Device {
   bool enqueues_ = true;
   int calls_ = 0;  // OneCalls that live
   std::int64_t parts_ = 1;
+  double rows_deviation_ = 0;
   bool charged_ = false;  // the kernel that stands for them has been enqueued
+};
+
+// While it lives, GEMMs have more or fewer rows than their mean in a run that is simulated: a machine's tiles are filled as those rows fill them
+// on average.
+class VaryingRows {
+ public:
+  VaryingRows(Device& device, double deviation)
+      : device_(device), before_(std::exchange(device.rows_deviation_, deviation)) {}
+  ~VaryingRows() { device_.rows_deviation_ = before_; }
+  VaryingRows(const VaryingRows&) = delete;
+  VaryingRows& operator=(const VaryingRows&) = delete;
+
+ private:
+  Device& device_;
+  double before_;
 };
 
 // While it lives, what is enqueued stands for one call of a framework, without a dispatcher or a library of collectives

@@ -74,6 +74,8 @@ struct Keeps {
       false;  // FP8 operands are transposed for GEMMs along their rows on every device / where the device needs it
   bool fp8_transposes_freed =
       false;  // FP8 weights are transposed for each use, and that copy is freed / kept for the step, of frozen weights for good
+  bool balance_at_random =
+      false;  // in simulation, balanced routing draws each token's experts, so that their rows differ / they are as many
   bool filled_tensors = false;  // in simulation, every new tensor is filled before it is written / not filled
 
   bool operator==(const Keeps&) const = default;
@@ -112,6 +114,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"chunked_loss", &Keeps::chunked_loss},
     {"transposed_fp8", &Keeps::transposed_fp8},
     {"fp8_transposes_freed", &Keeps::fp8_transposes_freed},
+    {"balance_at_random", &Keeps::balance_at_random},
     {"filled_tensors", &Keeps::filled_tensors},
 };
 

@@ -34,6 +34,7 @@ std::unique_ptr<TokenDispatcher::Saved> AllToAll::preprocess(Context& c, const M
     read_sizes(c, plan.counts, tokens * shares_.active(), *saved);
   else if (shares_.waits(c))
     ExpertShares::wait(c, shares_.ranks() > 1 ? exchanged(c, plan.counts, plan.counts.shape()) : plan.counts);
+  saved->sizes.deviation = shares_.deviation(c, saved->sizes);
   if (load) *load = {plan.counts, tokens, counted_along_};
   return saved;
 }

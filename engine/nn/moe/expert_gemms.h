@@ -13,6 +13,7 @@ namespace mbench::nn {
 struct ExpertRows {
   std::int64_t each = 0;
   std::vector<std::int64_t> offsets;  // [experts + 1] where `each` is 0
+  double deviation = 0;               // in simulation: of an expert's rows, where routing draws them
 };
 
 // f(expert, its first row, how many it has), of each of them that has any.

@@ -30,6 +30,14 @@ std::int64_t ExpertShares::fullest(std::int64_t rows) const {
   return static_cast<std::int64_t>(std::llround(imbalance_ * static_cast<double>(rows)));
 }
 
+// An expert is one of a token's with probability active / experts: rows are binomially distributed.
+double ExpertShares::deviation(const Context& c, const ExpertRows& rows) const {
+  if (c.device.real() || !c.keeps().balance_at_random || mode_.routing != Routing::balanced || mode_.local) return 0;
+  const double mean = rows.each > 0 ? static_cast<double>(rows.each)
+                                    : static_cast<double>(rows.offsets.back()) / static_cast<double>(here());
+  return std::sqrt(mean * (1 - static_cast<double>(active_) / static_cast<double>(experts_)));
+}
+
 std::vector<std::int64_t> ExpertShares::read(Context& c, const Tensor& counts, std::int64_t pairs, bool arrive,
                                              const std::function<std::int64_t(std::int64_t)>& expert_of) const {
   std::vector<std::int64_t> values(static_cast<std::size_t>(experts_));

@@ -22,6 +22,10 @@ class ExpertShares {
   // The rows of an expert that has `rows` on average, were this the fullest rank: in simulation.
   std::int64_t fullest(std::int64_t rows) const;
 
+  // In simulation: the standard deviation of an expert's rows from their mean, where the framework balances routing by drawing each
+  // token's experts, all with the same probability.
+  double deviation(const Context& context, const ExpertRows& rows) const;
+
   // The values of `counts`, one for each expert. Without values entry i is the share that expert_of(i) has of `pairs`. `arrive`: as the
   // fullest rank has it.
   std::vector<std::int64_t> read(Context& context, const Tensor& counts, std::int64_t pairs, bool arrive,

@@ -244,8 +244,8 @@ std::vector<ops::Fp8Operand> weights_in_fp8(Context& c, const Fp8Gemms& gemms, c
 
 // y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them, if it is to keep them.
 std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& x, const Tensor& w,
-                                             const Tensor& y, std::int64_t rows, bool keep) {
-  const std::int64_t experts = w.shape()[0];
+                                             const Tensor& y, const ExpertRows& all, bool keep) {
+  const std::int64_t experts = w.shape()[0], rows = all.each;
   charge_expert_gemms(c, w);
   std::vector<ops::Fp8Operand> in, kept;
   in_one_call(c, experts, [&](std::int64_t e) {
@@ -254,6 +254,7 @@ std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Gemms& gemms, 
     if (keep) kept.push_back(std::move(q.transposed));
   });
   const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::straight);
+  const VaryingRows varying(c.device, all.deviation);
   in_one_call(c, experts, [&](std::int64_t e) {
     const auto i = static_cast<std::size_t>(e);
     Fp8Gemms::multiply(c, std::exchange(in[i], {}), weights[i], y.slice(e * rows, rows));
@@ -284,9 +285,9 @@ void add_gradients_in_fp8(Context& c, WeightGradient& made, std::vector<ops::Fp8
 
 // The gradients of that: dx, and the weights' where they train.
 void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Parameter& parameter,
-                      std::vector<ops::Fp8Operand> inputs, const Tensor& dx, std::int64_t rows) {
+                      std::vector<ops::Fp8Operand> inputs, const Tensor& dx, const ExpertRows& all) {
   const Tensor& w = parameter.value;
-  const std::int64_t experts = w.shape()[0];
+  const std::int64_t experts = w.shape()[0], rows = all.each;
   const bool trains = parameter.trains;
   std::optional<WeightGradient> made;
   if (trains && !c.later) made.emplace(c, parameter, parameter.gradient);
@@ -296,10 +297,13 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
     out.push_back(gemms.gradient(c, dy.slice(e * rows, rows), trains ? Fp8Ways::both : Fp8Ways::straight));
   });
   const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::transposed);
-  in_one_call(c, experts, [&](std::int64_t e) {
-    const auto i = static_cast<std::size_t>(e);
-    Fp8Gemms::multiply(c, std::exchange(out[i].straight, {}), weights[i], dx.slice(e * rows, rows));
-  });
+  {
+    const VaryingRows varying(c.device, all.deviation);
+    in_one_call(c, experts, [&](std::int64_t e) {
+      const auto i = static_cast<std::size_t>(e);
+      Fp8Gemms::multiply(c, std::exchange(out[i].straight, {}), weights[i], dx.slice(e * rows, rows));
+    });
+  }
   if (!trains) return;
   std::vector<ops::Fp8Operand> sides;
   for (Fp8Tensor& each : out) sides.push_back(std::exchange(each.transposed, {}));
@@ -314,10 +318,10 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
 }  // namespace
 
 Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Saved& saved) const {
-  const std::int64_t n = x.shape()[0], rows = all.each;
+  const std::int64_t n = x.shape()[0];
   const auto first = [&] {
     const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
-    saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, wide, rows, fc1_->trains);
+    saved.fp8_x = multiply_in_fp8(c, *fp8_1_, x, fc1_->value, wide, all, fc1_->trains);
     if (adapter_1_) saved.low_1 = adapter_1_->forward(c, all, x, wide), saved.x = x;
     x.reset();
     add_bias(c, all, fc1_bias_, wide, Tensor(), 1);
@@ -329,7 +333,7 @@ Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Save
   Tensor narrow = activate_once(c, saved);
   const Tensor y = c.activation({n, fc2_->local[1]}, "experts' output");
   const bool keeps = fc2_->trains && !activation_checkpoint_.dropped();
-  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, rows, keeps);
+  saved.fp8_narrow = multiply_in_fp8(c, *fp8_2_, narrow, fc2_->value, y, all, keeps);
   if (adapter_2_) saved.low_2 = adapter_2_->forward(c, all, narrow, y);
   add_bias(c, all, fc2_bias_, y, saved.weights, share_of_bias_);
   if (activation_checkpoint_.drop(narrow)) saved.unweighted.reset();
@@ -338,15 +342,15 @@ Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Save
 }
 
 Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Saved& saved, Tensor& dweights) const {
-  const std::int64_t n = dy.shape()[0], rows = all.each;
+  const std::int64_t n = dy.shape()[0];
   c.offload.bring_back(c.device, saved.activation_group);
   Tensor dwide, of_bias = bias_gradients(c, all, dy, saved);
   {
     Tensor narrow = activated_again(c, saved);
-    if (narrow && fc2_->trains) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, rows);
+    if (narrow && fc2_->trains) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, all.each);
     if (!adapter_2_) narrow.reset();
     Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
-    gradients_in_fp8(c, *fp8_2_, dy, *fc2_, std::exchange(saved.fp8_narrow, {}), dnarrow, rows);
+    gradients_in_fp8(c, *fp8_2_, dy, *fc2_, std::exchange(saved.fp8_narrow, {}), dnarrow, all);
     if (adapter_2_) adapter_2_->backward(c, all, dy, narrow, std::exchange(saved.low_2, Tensor()), dnarrow);
     narrow.reset();
     dy.reset();
@@ -354,7 +358,7 @@ Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Sa
   }
   c.offload.bring_back(c.device, saved.fc1_group);
   const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
-  gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, std::exchange(saved.fp8_x, {}), dx, rows);
+  gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, std::exchange(saved.fp8_x, {}), dx, all);
   const Tensor x = std::exchange(saved.x, Tensor());
   if (adapter_1_) adapter_1_->backward(c, all, dwide, x, std::exchange(saved.low_1, Tensor()), dx);
   return dx;

@@ -19,6 +19,7 @@ void OwnExperts::plan(Context& c, const Tensor& experts, const Tensor& rows, std
     read_sizes(c, plan.counts, tokens * shares_.active(), saved);
   else if (waits && shares_.waits(c))
     ExpertShares::wait(c, plan.counts);
+  saved.sizes.deviation = shares_.deviation(c, saved.sizes);
   if (room > 0) fit_into_room(c, room, saved);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <tuple>
 
 #include "engine/base/error.h"
@@ -48,6 +49,21 @@ double CostModel::sustained_flops(DType dtype) const {
   return machine_.device.peak_flops[i] * machine_.gemm.sustained[i] * share_ * machine_.device.power_share;
 }
 
+namespace {
+
+// How many tiles of `tile` rows hold `mean` rows on average, where those are normally distributed: the sum over i of the probability that
+// there are more than i * tile of them.
+double tiles_along(double mean, double deviation, double tile) {
+  if (deviation == 0) return std::ceil(mean / tile);
+  constexpr double kWide = 5;  // deviations
+  double i = std::max(0.0, std::floor((mean - kWide * deviation) / tile)), tiles = i;
+  for (; i * tile < mean + kWide * deviation; ++i)
+    tiles += std::erfc((i * tile + 0.5 - mean) / (deviation * std::numbers::sqrt2)) / 2;
+  return tiles;
+}
+
+}  // namespace
+
 double CostModel::tiled(const GemmSize& s) const {
   const double m = static_cast<double>(s.m), n = static_cast<double>(s.n), k = static_cast<double>(s.k),
                batch = static_cast<double>(s.batch), parts = static_cast<double>(s.parts);
@@ -55,7 +71,7 @@ double CostModel::tiled(const GemmSize& s) const {
   const double unit_flops = sustained_flops(s.dtype) * (s.accumulates ? machine_.gemm.accumulating : 1) / units;
   double best = std::numeric_limits<double>::max();
   for (const GemmTile& t : machine_.gemm.tiles) {
-    const double tiles = std::ceil(m / t.m) * std::ceil(n / t.n) * batch;
+    const double tiles = tiles_along(m, s.deviation, t.m) * std::ceil(n / t.n) * batch;
     for (double split = 1; split <= 16; split *= 2) {
       if (split > 1 && (tiles * split > 2 * units || k / split < 2 * machine_.gemm.k_overhead)) break;
       const double waves = std::ceil(parts * tiles * split / units) / parts;

@@ -37,6 +37,7 @@ struct GemmSize {
   // of all tiles. Transformer Engine's Userbuffers work so (transformer_engine/common/comm_gemm_overlap): part i goes to stream i modulo
   // their number.
   std::int64_t parts = 1;
+  double deviation = 0;  // of m, where that is the mean of rows that are drawn
   bool operator==(const GemmSize&) const = default;
 };
 
@@ -77,6 +78,7 @@ class CostModel {
     std::size_t operator()(const GemmSize& s) const {
       std::size_t h =
           static_cast<std::size_t>(s.dtype) * 4 + s.accumulates * 2u + static_cast<std::size_t>(s.parts) * 64;
+      h = h * 1000003u ^ std::hash<double>()(s.deviation);
       for (const std::int64_t v : {s.m, s.n, s.k, s.batch}) h = h * 1000003u ^ static_cast<std::size_t>(v);
       return h;
     }

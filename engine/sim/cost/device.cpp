@@ -20,38 +20,49 @@ constexpr bool has_rate =
     std::is_same_v<Op, ops::Matmul> || std::is_same_v<Op, ops::Fp8Matmul> || std::is_same_v<Op, ops::GroupedMatmul> ||
     std::is_same_v<Op, ops::Attention> || std::is_same_v<Op, ops::AttentionGrad> || is_scan<Op>;
 
-// What an op takes on a machine. `parts`: of how many like kernels of one call it is, which run on streams of their own.
+// What is told of a kernel besides its op. `parts`: of how many like kernels of one call it is, which run on streams of their own.
+struct KernelCall {
+  std::int64_t parts = 1;
+  double rows_deviation = 0;
+};
+KernelCall call_of(const Device& device) {
+  return {device.parts_of_call(), device.rows_deviation()};
+}
+
+// What an op takes on a machine.
 template <class Op>
-double seconds_of(CostModel& costs, const Op& op, [[maybe_unused]] std::int64_t parts) {
+double seconds_of(CostModel& costs, const Op& op, const KernelCall&) {
   static_assert(!has_rate<Op>, "an op with a rate of its own needs an overload with these parameters");
   const Cost cost = op.cost();
   if (const auto measured = costs.measured_seconds(Op::name, cost)) return *measured;
   return costs.streaming_seconds(cost);
 }
-double seconds_of(CostModel& costs, const ops::Matmul& op, std::int64_t parts) {
+double seconds_of(CostModel& costs, const ops::Matmul& op, const KernelCall& call) {
   const double gemm =
       costs.gemm_seconds({op.a.rows, op.b.cols, op.a.cols, op.batch, op.a.data.dtype(),
                           op.beta != 0 && op.c.data.dtype() == DType::f32 && op.a.data.dtype() != DType::f32,
                           op.a.transposed   ? GemmForm::tn
                           : op.b.transposed ? GemmForm::nt
                                             : GemmForm::nn,
-                          parts},
+                          call.parts, call.rows_deviation},
                          op.cost());
   if (!op.has_epilogue()) return gemm;
   if (!costs.measures_ops()) return gemm + costs.epilogue_seconds(ops::cost_of_epilogue(op));
   double seconds = gemm;
-  ops::for_each_part_of_epilogue(op, [&](const auto& part) { seconds += seconds_of(costs, part, parts); });
+  ops::for_each_part_of_epilogue(op, [&](const auto& part) { seconds += seconds_of(costs, part, call); });
   return seconds;
 }
-double seconds_of(CostModel& costs, const ops::Fp8Matmul& op, std::int64_t parts) {
+double seconds_of(CostModel& costs, const ops::Fp8Matmul& op, const KernelCall& call) {
   const bool accumulates = op.beta != 0 && op.c.dtype() == DType::f32;
-  return costs.gemm_seconds({op.m(), op.n(), op.k(), 1, op.a.codes.dtype(), accumulates, GemmForm::nn, parts},
-                            op.cost());
+  return costs.gemm_seconds(
+      {op.m(), op.n(), op.k(), 1, op.a.codes.dtype(), accumulates, GemmForm::nn, call.parts, call.rows_deviation},
+      op.cost());
 }
-double seconds_of(CostModel& costs, const ops::GroupedMatmul& op, std::int64_t parts) {
+double seconds_of(CostModel& costs, const ops::GroupedMatmul& op, const KernelCall& call) {
+  const KernelCall each{call.parts * op.experts(), call.rows_deviation};
   double seconds = 0;
   for (std::int64_t e = 0; e < op.experts(); ++e)
-    if (const ops::Matmul gemm = op.of(e); gemm.a.rows > 0) seconds += seconds_of(costs, gemm, parts * op.experts());
+    if (const ops::Matmul gemm = op.of(e); gemm.a.rows > 0) seconds += seconds_of(costs, gemm, each);
   return seconds;
 }
 template <class Op>
@@ -67,7 +78,7 @@ double attention_seconds(CostModel& costs, const Op& op, bool backward) {
   const AttentionSize size{static_cast<double>(s.head_dim + s.v_dim()) / 2, std::max(1.0, seen), causal};
   return costs.attention_seconds(size, op.cost(), op.q.data.dtype(), backward);
 }
-double seconds_of(CostModel& costs, const ops::Attention& op, std::int64_t) {
+double seconds_of(CostModel& costs, const ops::Attention& op, const KernelCall&) {
   return attention_seconds(costs, op, false);
 }
 // Of documents that are whole, each has the scores of its own.
@@ -78,7 +89,7 @@ double ordered_seconds(CostModel& costs, const ops::AttentionShape& s) {
     seconds += costs.ordered_gradient_seconds(s.batch, s.heads, s.documents->end(d) - s.documents->first(d));
   return seconds;
 }
-double seconds_of(CostModel& costs, const ops::AttentionGrad& op, std::int64_t) {
+double seconds_of(CostModel& costs, const ops::AttentionGrad& op, const KernelCall&) {
   const bool orders = op.deterministic && size_of(op.q.data.dtype()) == 2 &&
                       !costs.measured_seconds(ops::AttentionGrad::name, op.cost());
   return attention_seconds(costs, op, true) + (orders ? ordered_seconds(costs, op.shape) : 0);
@@ -93,16 +104,16 @@ double scan_seconds(CostModel& costs, const Op& op) {
     gemms += g.share * costs.gemm_seconds({g.m, g.n, g.k, g.batch, op.shape.xbc.dtype()}, {g.flops(), 0});
   return gemms + costs.streaming_seconds({0, op.cost().bytes});
 }
-double seconds_of(CostModel& costs, const ops::StateScan& op, std::int64_t) {
+double seconds_of(CostModel& costs, const ops::StateScan& op, const KernelCall&) {
   return scan_seconds(costs, op);
 }
-double seconds_of(CostModel& costs, const ops::StateScanGrad& op, std::int64_t) {
+double seconds_of(CostModel& costs, const ops::StateScanGrad& op, const KernelCall&) {
   return scan_seconds(costs, op);
 }
-double seconds_of(CostModel& costs, const ops::DeltaScan& op, std::int64_t) {
+double seconds_of(CostModel& costs, const ops::DeltaScan& op, const KernelCall&) {
   return scan_seconds(costs, op);
 }
-double seconds_of(CostModel& costs, const ops::DeltaScanGrad& op, std::int64_t) {
+double seconds_of(CostModel& costs, const ops::DeltaScanGrad& op, const KernelCall&) {
   return scan_seconds(costs, op);
 }
 
@@ -113,10 +124,10 @@ bool streams(OpList<Op...>, std::string_view name) {
 
 // What a framework's kernels take where the engine has one op. A scan's GEMMs stay as they are.
 template <class Op>
-double unfused_seconds(CostModel& costs, const Op& op, const UnfusedOp& unfused, std::int64_t parts) {
+double unfused_seconds(CostModel& costs, const Op& op, const UnfusedOp& unfused, const KernelCall& call) {
   if constexpr (is_scan<Op>) {
     const Cost bytes{0, op.cost().bytes};
-    return seconds_of(costs, op, parts) - costs.streaming_seconds(bytes) + costs.streaming_seconds(bytes, unfused);
+    return seconds_of(costs, op, call) - costs.streaming_seconds(bytes) + costs.streaming_seconds(bytes, unfused);
   }
   return costs.streaming_seconds(op.cost(), unfused);
 }
@@ -186,14 +197,14 @@ template <class Op>
 void SimDevice::charge(const Op& op) {
   if (host_of_) return host_of_->charge_host(host_cost(host_of_->costs_.get(), op), part_of<Op>(), Op::name.data());
   if (const std::optional<UnfusedOp> unfused = costs_ ? unfused_of(*costs_, op) : std::nullopt)
-    return charge_unfused(*unfused, unfused_seconds(*costs_, op, *unfused, parts_of_call()), op.cost(), part_of<Op>(),
+    return charge_unfused(*unfused, unfused_seconds(*costs_, op, *unfused, call_of(*this)), op.cost(), part_of<Op>(),
                           Op::name);
   const bool called = charges_kernel();
   if (action_events_)
-    return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op, parts_of_call())) : 0, op.cost(),
+    return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op, call_of(*this))) : 0, op.cost(),
                          part_of<Op>(), called);
   if (!clock_) return;
-  const TimeSpan span = clock_->kernel(whole_ticks(seconds_of(*costs_, op, parts_of_call())), part_of<Op>(), called);
+  const TimeSpan span = clock_->kernel(whole_ticks(seconds_of(*costs_, op, call_of(*this))), part_of<Op>(), called);
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
 }
 

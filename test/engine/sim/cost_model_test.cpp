@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "engine/sim/run/step_costs.h"
 #include "test/catch.h"
@@ -351,4 +352,31 @@ TEST_CASE("host memory: a copy takes the link or a rank's share of the memory, a
   m.immediate = true;
   const sim::CostModel cpu(m, f, 1);
   CHECK(cpu.host_copy_seconds(1e9) == cpu.streaming_seconds({0, 2e9}));
+}
+
+// The reference draws rows and lets each GEMM take its own tiles.
+TEST_CASE("rows that are drawn fill tiles as they do on average") {
+  const Machine machine = round_machine();
+  std::mt19937_64 next(7);
+  for (const std::int64_t mean : {40, 256, 300, 4096}) {
+    const double deviation = std::sqrt(static_cast<double>(mean));
+    GemmSize size{mean, 1024, 1024, 16, DType::f16};
+    size.parts = 1000;  // no wave is left half empty
+    std::normal_distribution<double> rows(static_cast<double>(mean), deviation);
+    double sum = 0;
+    constexpr int kDraws = 4000;
+    for (int i = 0; i < kDraws; ++i) {
+      GemmSize one = size;
+      one.m = std::max<std::int64_t>(0, std::llround(rows(next)));
+      sum += one.m == 0 ? 0 : product(machine, one) - kLatency;
+    }
+    size.deviation = deviation;
+    INFO("mean " << mean);
+    CHECK(product(machine, size) - kLatency == Approx(sum / kDraws).epsilon(0.01));
+  }
+  // Whole tiles are the least that so many rows can take.
+  GemmSize even{512, 1024, 1024, 16, DType::f16}, drawn = even;
+  drawn.parts = even.parts = 1000;
+  drawn.deviation = 20;
+  CHECK(product(machine, drawn) > 1.1 * product(machine, even));
 }
