@@ -19,12 +19,13 @@ using nlohmann::ordered_json;
 
 constexpr double kMicrosecond = 1e-6, kMebibyte = 1048576;
 
-constexpr Choices<LogitsGradient, 5> kLogitsGradients = {
+constexpr Choices<LogitsGradient, 6> kLogitsGradients = {
     {{"in_place", LogitsGradient::in_place},
      {"exponentials_in_copy", LogitsGradient::exponentials_in_copy},
      {"exponentials_apart", LogitsGradient::exponentials_apart},
      {"gradients_apart", LogitsGradient::gradients_apart},
-     {"gradients_in_16_bits", LogitsGradient::gradients_in_16_bits}}};
+     {"gradients_in_16_bits", LogitsGradient::gradients_in_16_bits},
+     {"gradient_apart", LogitsGradient::gradient_apart}}};
 constexpr Choices<WeightGradients, 3> kWeightGradients = {{{"in_buffer", WeightGradients::in_buffer},
                                                            {"placeholder", WeightGradients::placeholder},
                                                            {"apart", WeightGradients::apart}}};

@@ -21,7 +21,8 @@ enum class LogitsGradient {
   exponentials_apart,    // exponentials next to that copy, which is freed after forward
   gradients_apart,  // as before; backward makes two gradients in f32 next to the exponentials: by log-probability (zero except at the
                     // targets) and by logit. Where columns are split over ranks, the exponentials exist twice then
-  gradients_in_16_bits  // log-probabilities next to the logits, and in backward both those gradients, all in the logits' dtype
+  gradients_in_16_bits,  // log-probabilities next to the logits, and in backward both those gradients, all in the logits' dtype
+  gradient_apart  // in backward, the gradient in the logits' dtype next to them
 };
 
 struct Keeps {
@@ -64,6 +65,8 @@ struct Keeps {
       false;  // Mamba-2's scan multiplies its output by the gates, which the norm then keeps / the norm's kernel does
   bool copied_gathers =
       false;  // sharded weights are gathered into one tensor and copied to others of their own / used where they arrive
+  bool copied_gradients =
+      false;  // gradients of sharded weights are made in the model's type and copied to the tensor that is reduced / made in that tensor
   bool captured_inputs =
       false;  // captured parts read their inputs and gradients from tensors of their own, to which they are copied / where they are
   int vocab_multiple =
@@ -74,6 +77,14 @@ struct Keeps {
       false;  // FP8 operands are transposed for GEMMs along their rows on every device / where the device needs it
   bool fp8_transposes_freed =
       false;  // FP8 weights are transposed for each use, and that copy is freed / kept for the step, of frozen weights for good
+  bool gathered_inputs =
+      false;  // GEMMs keep their input as it was gathered over tp / this rank's part, and backward gathers it again
+  bool early_stop =
+      false;  // a layer that is run again stops at the last tensor that its backward reads / makes its output too
+  bool joined_gathers =
+      false;  // GEMMs that each gather one input share a gather, as torch.compile leaves of equal calls / each has its own
+  bool batch_first =
+      false;  // activations are [batch, seq, hidden]: parts of the sequence are copied to and from where ranks exchange them / they lie there
   bool balance_at_random =
       false;  // in simulation, balanced routing draws each token's experts, so that their rows differ / they are as many
   bool filled_tensors = false;  // in simulation, every new tensor is filled before it is written / not filled
@@ -110,10 +121,15 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"unfused_swiglu", &Keeps::unfused_swiglu},
     {"gated_scan", &Keeps::gated_scan},
     {"copied_gathers", &Keeps::copied_gathers},
+    {"copied_gradients", &Keeps::copied_gradients},
     {"captured_inputs", &Keeps::captured_inputs},
     {"chunked_loss", &Keeps::chunked_loss},
     {"transposed_fp8", &Keeps::transposed_fp8},
     {"fp8_transposes_freed", &Keeps::fp8_transposes_freed},
+    {"gathered_inputs", &Keeps::gathered_inputs},
+    {"early_stop", &Keeps::early_stop},
+    {"joined_gathers", &Keeps::joined_gathers},
+    {"batch_first", &Keeps::batch_first},
     {"balance_at_random", &Keeps::balance_at_random},
     {"filled_tensors", &Keeps::filled_tensors},
 };

@@ -110,7 +110,7 @@ bool GradientSync::in_fp8(int bucket) const {
 
 void GradientSync::start(int bucket, bool last) {
   const nn::StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(bucket)];
-  const Tensor gradients = store_.bucket_gradients(bucket);
+  const Tensor gradients = store_.gradients_to_reduce(bucket);
   comm::Group& peers = groups_.over(all.sharers());
   Travelling& travelling = travelling_.emplace_back(Travelling{bucket, last, {}});
   if (store_.alone(bucket)) return;

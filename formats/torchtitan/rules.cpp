@@ -145,11 +145,11 @@ void read_loss(Reading& r) {
   const json parts = r.value("compile.components", json::array({"model", "loss"}));
   bool compiled = false;
   for (const json& each : parts.is_array() ? parts : json::array({parts})) compiled = compiled || each == "loss";
-  r.set("framework.cross_entropy_fusion", compiled ? "te" : "torch");
+  r.set("framework.cross_entropy_fusion", compiled ? "compiled" : "torch");
 }
 void write_loss(Writing& w) {
   const json how = w.at("framework.cross_entropy_fusion");
-  if (how != "te" && how != "torch") return w.cannot("framework.cross_entropy_fusion");
+  if (how != "compiled" && how != "torch") return w.cannot("framework.cross_entropy_fusion");
   if (how == "torch") w.put("compile.components", json::array({"model"}));
 }
 

@@ -276,6 +276,7 @@ const std::vector<FixedField>& fixed_fields() {
       {"paged_stash", "wants more rows than drawn layouts have: layouts.json has it"},
       {"routing_imbalance", "of a simulation: how full its fullest rank is, which on others is counted"},
       {"keep_fp8_weight_transpose_cache", "layouts.json has it"},
+      {"swiglu_fusion", "layouts.json has it"},
       {"deterministic", "a real device refuses it"},
       {"deterministic_attention", "decides the order of sums on GPUs alone"},
       {"attention_kernels", "of a simulation: changes times alone"},
@@ -306,6 +307,7 @@ const std::vector<FixedField>& fixed_choices() {
   static const std::vector<FixedField> all = {
       {"precision tf32", "GPUs and simulated machines alone have it"},
       {"precision mxfp8", "is fp8 with that fp8_recipe, which is drawn"},
+      {"cross_entropy_fusion compiled", "of torchtitan, which layouts of the table run as"},
       {"cross_entropy_fusion liger", "of torch-eager, torch-ddp and deepspeed, which layouts of the table run as"},
       {"data tokens:FILE", "words as of text:FILE, read by test_data"}};
   return all;

@@ -145,13 +145,16 @@ Tensor Attention::keys(Context& c, const Linear::Arrived& arrived) const {
 void Attention::keep_alternate_gemms(Mixer::Saved& kept) const {
   Saved& saved = static_cast<Saved&>(kept);
   saved.k.reset();
-  saved.qkv_linear.x.reset();
+  saved.qkv_linear.forget_input();
 }
 
 Tensor Attention::make_others(Context& c, const MicroBatch&, Tensor x, Mixer::Saved& kept, bool output) const {
   Saved& saved = static_cast<Saved&>(kept);
-  saved.k = keys(c, qkv_.arrive(c, x));
-  saved.qkv_linear.x = std::move(x);
+  {
+    const Linear::Arrived arrived = qkv_.arrive(c, x);
+    saved.k = keys(c, arrived);
+    qkv_.keep_input(c, std::move(x), arrived, saved.qkv_linear);
+  }
   if (!output) return {};
   if (saved.output) return std::exchange(saved.output, Tensor());
   const Tensor context = saved.proj.x;

@@ -51,7 +51,8 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
   };
   const LogitsGradient style = c.keeps().logits_gradient;
   const bool in_16_bits = style == LogitsGradient::gradients_in_16_bits,
-             keep_exp = style != LogitsGradient::in_place && !in_16_bits;
+             of_logits = in_16_bits || style == LogitsGradient::gradient_apart,
+             keep_exp = style != LogitsGradient::in_place && !of_logits;
   if (keep_exp && logits.dtype() != DType::f32) {
     const Tensor copy = c.device.empty(logits.shape(), DType::f32, Category::activations, "logits in f32");
     run(c.device, ops::Copy{logits, copy});
@@ -84,6 +85,8 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
     // Its logarithms are made of what is in memory; here they stand for what PyTorch keeps, and the gradient comes from the logits.
     saved.log_probabilities = c.activation(logits.shape(), "log-probabilities");
     run(c.device, ops::Copy{logits, saved.log_probabilities});
+  }
+  if (of_logits) {
     saved.logits = logits, saved.max = max;
     return;
   }
@@ -93,22 +96,25 @@ void CrossEntropy::compute(Context& c, Tensor logits, const Targets& t, const Te
   saved.dlogits = logits;
 }
 
-Tensor CrossEntropy::gradient_in_16_bits(Context& c, const Targets& t, Saved& saved) const {
-  const std::int64_t n = saved.logits.shape().cols();
-  // What autograd makes and fills on its way from the loss; the op below takes its one value a row from the targets.
-  const Tensor of_loss = c.activation(saved.logits.shape(), "gradient of log-probabilities");
-  run(c.device, ops::Fill{of_loss, 0});
+Tensor CrossEntropy::gradient_of_logits(Context& c, const Targets& t, Saved& saved) const {
+  const std::int64_t n = saved.logits.shape().cols(), first = first_column(c, n);
+  Tensor of_loss;
+  if (saved.log_probabilities) {
+    // What autograd makes and fills on its way from the loss; the op below takes its one value a row from the targets.
+    of_loss = c.activation(saved.logits.shape(), "gradient of log-probabilities");
+    run(c.device, ops::Fill{of_loss, 0});
+  }
   const Tensor gradient = c.activation(saved.logits.shape(), "logits gradient");
   run(c.device, ops::CrossEntropyGrad{saved.logits, Tensor(), saved.max, saved.sum, t.labels, t.weights,
-                                      t.gradient_scale * t.inv_weight_sum, 0, std::min(columns_, n), gradient,
-                                      t.gradient_factor()});
+                                      t.gradient_scale * t.inv_weight_sum, first,
+                                      std::clamp<std::int64_t>(columns_ - first, 0, n), gradient, t.gradient_factor()});
   saved = {};
   return gradient;
 }
 
 Tensor CrossEntropy::compute_gradient(Context& c, const Targets& t, Saved& saved) const {
   if (saved.dlogits) return std::exchange(saved.dlogits, Tensor());
-  if (saved.logits) return gradient_in_16_bits(c, t, saved);
+  if (saved.logits) return gradient_of_logits(c, t, saved);
   const std::int64_t n = saved.exp.shape().cols(), first = first_column(c, n);
   const std::int64_t valid = std::clamp<std::int64_t>(columns_ - first, 0, n);
   Tensor gradient = saved.exp, of_loss, exp_again;

@@ -36,7 +36,7 @@ class CrossEntropy {
  private:
   void compute(Context& context, Tensor logits, const Targets& targets, const Tensor& loss, Saved& saved) const;
   Tensor compute_gradient(Context& context, const Targets& targets, Saved& saved) const;
-  Tensor gradient_in_16_bits(Context& context, const Targets& targets, Saved& saved) const;
+  Tensor gradient_of_logits(Context& context, const Targets& targets, Saved& saved) const;
   // The first of this rank's columns, of n.
   std::int64_t first_column(const Context& context, std::int64_t n) const;
   std::int64_t columns_;

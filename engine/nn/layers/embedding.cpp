@@ -16,7 +16,7 @@ namespace {
 void add_to(Context& c, const Tensor& ids, const Tensor& dy, Parameter& table, std::int64_t first) {
   if (!table.trains) return;
   zero_if_stale(c.device, table);
-  if (c.keeps().weight_gradients == WeightGradients::in_buffer)
+  if (c.weight_gradients() == WeightGradients::in_buffer)
     return run(c.device, ops::EmbeddingGrad{ids, dy, table.gradient, first});
   const Tensor made = c.device.empty(table.gradient.shape(), c.dtype(), Category::gradients, "gradient of a table");
   run(c.device, ops::Fill{made, 0});

@@ -92,6 +92,16 @@ Tensor Branch::forward(Context& c, const MicroBatch& batch, const Tensor& x, Sav
   return y;
 }
 
+// Behind the mixer nothing is kept, if no norm and no dropout is there.
+void Branch::restore(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  const bool stops = c.keeps().early_stop && place_ != NormPlace::post && !output_norm_ && c.dropout() == 0 &&
+                     !captured_ && !router_captured_ && !mixer_checkpoint_.dropped() && !norm_checkpoint_.dropped();
+  if (stops)
+    mixer_->restore(c, batch, norm_forward(c, batch, x, saved), saved.mixer);
+  else
+    forward(c, batch, x, saved);
+}
+
 Tensor Branch::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   Tensor dx;
   backward_.run(c, captured_, batch, dy, [&](const Tensor& in) { dx = run_backward(c, batch, in, saved); });
@@ -158,6 +168,18 @@ Tensor Layer::run_branches(Context& c, const MicroBatch& batch, const Tensor& x,
   return hidden;
 }
 
+void Layer::restore_branches(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  if (parallel_) {
+    parallel_->forward(c, batch, x, saved.parallel);
+    return;
+  }
+  saved.branches.resize(branches_.size());
+  Tensor hidden = x;
+  for (std::size_t i = 0; i + 1 < branches_.size(); ++i)
+    hidden = branches_[i].forward(c, batch, hidden, saved.branches[i]);
+  branches_.back().restore(c, batch, hidden, saved.branches.back());
+}
+
 Tensor Layer::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   Tensor y;
   forward_.run(c, captured_, batch, x, [&](const Tensor& in) { y = run_forward(c, batch, in, saved); });
@@ -189,7 +211,7 @@ void Layer::make_others(Context& c, const MicroBatch& batch, Saved& saved) const
 Tensor Layer::run_backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   checkpoint_.restore(c, [&] {
     const Tensor x = std::exchange(saved.input, Tensor());
-    run_branches(c, batch, x, saved);
+    restore_branches(c, batch, x, saved);
   });
   gemms_checkpoint_.restore(c, [&] { make_others(c, batch, saved); });
   if (parallel_) return parallel_->backward(c, batch, dy, saved.parallel);

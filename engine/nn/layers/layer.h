@@ -23,6 +23,9 @@ class Branch {
   };
   Branch(ParameterStore& store, const Plan& plan, const LayerSpec& layer, const BranchSpec& spec, Regions drop);
   Tensor forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  // Fills what forward() saves, of the last branch of a layer that is recomputed. Nothing reads the sum, which is left where the framework
+  // leaves it.
+  void restore(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   // dy is the gradient of the sum, and so also of the path that by-passes the mixer.
   Tensor backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
   // For a layer that keeps every second GEMM: frees what the branch drops, and makes it again from x as it was. Returns
@@ -73,6 +76,7 @@ class Layer {
   Tensor run_forward(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
   Tensor run_backward(Context& context, const MicroBatch& batch, const Tensor& dy, Saved& saved) const;
   Tensor run_branches(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
+  void restore_branches(Context& context, const MicroBatch& batch, const Tensor& x, Saved& saved) const;
 
   void make_others(Context& context, const MicroBatch& batch, Saved& saved) const;
 

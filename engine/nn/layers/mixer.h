@@ -1,6 +1,7 @@
 // What a residual branch computes between its norm and its sum: attention, a feed-forward block, experts.
 #pragma once
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/nn/runtime/context.h"
@@ -19,6 +20,10 @@ class Mixer {
   virtual ~Mixer() = default;
   // Hidden activations to hidden activations, without the bias of the last linear layer: the residual sum adds it.
   virtual Tensor forward(Context& context, const MicroBatch& batch, Tensor x, std::unique_ptr<Saved>& saved) const = 0;
+  // Fills what forward() saves, in a backward that recomputes it. The output is not needed; by default it is made all the same.
+  virtual void restore(Context& context, const MicroBatch& batch, Tensor x, std::unique_ptr<Saved>& saved) const {
+    forward(context, batch, std::move(x), saved);
+  }
   // For a layer that keeps every second GEMM (Region::alternate_gemms). keep_alternate_gemms() frees the other GEMMs'
   // outputs and what was made of them. make_others() makes these again from x as it was, and the output too where it is
   // asked for.

@@ -35,23 +35,38 @@ Tensor Mlp::forward(Context& c, const MicroBatch&, Tensor x, std::unique_ptr<Mix
     const Linear::Arrived arrived = fc1_.arrive(c, x);
     saved.gate = half(c, arrived, 0);
     saved.up = half(c, arrived, 1);
+    fc1_.keep_input(c, std::move(x), arrived, saved.fc1);
   }
-  saved.fc1.x = std::move(x);
   return fc2_.forward(c, gated(c, saved), saved.fc2);
+}
+
+void Mlp::restore(Context& c, const MicroBatch& batch, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
+  if (pairs_ > 0) {
+    forward(c, batch, std::move(x), keep);
+    return;
+  }
+  auto owned = std::make_unique<Saved>();
+  Saved& saved = *owned;
+  keep = std::move(owned);
+  const Tensor wide = activation_.forward(c, fc1_, std::move(x), saved.fc1, saved.activation);
+  fc2_.restore(c, wide, saved.fc2);
 }
 
 void Mlp::keep_alternate_gemms(Mixer::Saved& kept) const {
   Saved& saved = static_cast<Saved&>(kept);
   saved.up.reset();
-  saved.fc1.x.reset();
-  saved.fc2.x.reset();
+  saved.fc1.forget_input();
+  saved.fc2.forget_input();
 }
 
 // The second product of the block is kept, and nobody reads it again.
 Tensor Mlp::make_others(Context& c, const MicroBatch&, Tensor x, Mixer::Saved& kept, bool) const {
   Saved& saved = static_cast<Saved&>(kept);
-  saved.up = half(c, fc1_.arrive(c, x), 1);
-  saved.fc1.x = std::move(x);
+  {
+    const Linear::Arrived arrived = fc1_.arrive(c, x);
+    saved.up = half(c, arrived, 1);
+    fc1_.keep_input(c, std::move(x), arrived, saved.fc1);
+  }
   saved.fc2.x = gated(c, saved);
   return {};
 }

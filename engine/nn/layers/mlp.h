@@ -16,6 +16,8 @@ class Mlp final : public Mixer {
   Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop = {});
   Tensor forward(Context& context, const MicroBatch& batch, Tensor x,
                  std::unique_ptr<Mixer::Saved>& saved) const override;
+  void restore(Context& context, const MicroBatch& batch, Tensor x,
+               std::unique_ptr<Mixer::Saved>& saved) const override;
   void keep_alternate_gemms(Mixer::Saved& saved) const override;
   Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Mixer::Saved& saved,
                      bool output) const override;

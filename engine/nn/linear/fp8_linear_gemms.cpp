@@ -77,8 +77,9 @@ std::int64_t rows_of_ring(const Context& c, const Tensor& own) {
 }
 
 // The input quantised, where the GEMM needs it; `saved` gets what backward needs of it. `keep_input`: that is the input as it arrived.
+// `keeps_gathered`: it is what was gathered, unless both its sides are.
 ops::Fp8Operand arrive(Context& c, const Fp8Gemms& gemms, const Exchanges& exchanges, const Tensor& x, bool keep_input,
-                       LinearSaved& saved) {
+                       bool keeps_gathered, LinearSaved& saved) {
   std::vector<Axis> gathered;
   bool gathers = true;
   for (const Exchange& e : exchanges) {
@@ -96,6 +97,7 @@ ops::Fp8Operand arrive(Context& c, const Fp8Gemms& gemms, const Exchanges& excha
     saved.quantised = gemms.input(c, matrix(x), Fp8Ways::straight, gathered);
     in = saved.quantised.straight;
     in.codes = matrix(communicate_briefly(c, exchanges, in.codes.view(x.shape())));
+    if (keeps_gathered) saved.quantised.straight.codes.reset(), saved.gathered = {in.codes};
   } else if (gathers && gemms.sides_are_gathered(matrix(x).shape()[0]) && !keep_input) {
     const Fp8Tensor q = gemms.input(c, matrix(x), Fp8Ways::both, gathered);
     saved.quantised.transposed = q.transposed;
@@ -105,8 +107,12 @@ ops::Fp8Operand arrive(Context& c, const Fp8Gemms& gemms, const Exchanges& excha
     const Shape own{x.shape()[0], x.shape()[1], in.codes.shape()[1]};
     in.codes = matrix(communicate_briefly(c, exchanges, in.codes.view(own)));
   } else {
-    saved.x = x;
-    in = gemms.input(c, matrix(communicate_briefly(c, exchanges, x)), Fp8Ways::straight).straight;
+    const Tensor whole = communicate_briefly(c, exchanges, x);
+    if (keeps_gathered && !keep_input)
+      saved.gathered = {whole};
+    else
+      saved.x = x;
+    in = gemms.input(c, matrix(whole), Fp8Ways::straight).straight;
   }
   return in;
 }
@@ -133,10 +139,10 @@ class Fp8Input final : public Arriving {
       whole_ = gemms.input(c, matrix(plain_), Fp8Ways::straight).straight;
       saved.x = x;
     } else if (site.weight->trains) {
-      whole_ = arrive(c, gemms, exchanges, x, keep_input, saved);
+      whole_ = arrive(c, gemms, exchanges, x, keep_input, site.keeps_gathered(c), saved);
     } else {
       LinearSaved dropped;  // that a frozen weight's gradient would need
-      whole_ = arrive(c, gemms, exchanges, x, exchanges.empty(), dropped);
+      whole_ = arrive(c, gemms, exchanges, x, exchanges.empty(), false, dropped);
     }
     rows_ = whole_.codes.shape()[0] / batch_;
   }
@@ -223,6 +229,7 @@ class Fp8Again final : public ArrivingAgain {
   Operand finish() override {
     const LinearSaved saved = std::exchange(saved_, {});
     if (saved.own_side) return {{}, columns_->finish()};
+    if (!saved.gathered.empty()) return {{}, of_gathered(saved)};
     if (saved.x) return {{}, gemms_.input(context_, matrix(rows_->finish()), Fp8Ways::transposed).transposed};
     ops::Fp8Operand kept = saved.quantised.straight;
     if (!kept.codes) return {{}, saved.quantised.transposed};
@@ -231,6 +238,14 @@ class Fp8Again final : public ArrivingAgain {
   }
 
  private:
+  ops::Fp8Operand of_gathered(const LinearSaved& saved) const {
+    const Tensor whole = matrix(saved.gathered.front());
+    ops::Fp8Operand codes = saved.quantised.straight;
+    if (!codes.inverse) return gemms_.input(context_, whole, Fp8Ways::transposed).transposed;
+    codes.codes = whole;
+    return gemms_.transpose(context_, codes);
+  }
+
   Context& context_;
   const Fp8Gemms& gemms_;
   LinearSaved saved_;
@@ -284,7 +299,7 @@ class Fp8LinearGemms final : public LinearGemms {
   }
   Operand whole_input(Context& c, const LinearSite& site, const Tensor& x) const override {
     LinearSaved of_input;  // which the caller keeps
-    return {{}, arrive(c, gemms_, site.input.forward, x, true, of_input)};
+    return {{}, arrive(c, gemms_, site.input.forward, x, true, false, of_input)};
   }
   std::unique_ptr<Arriving> gradient(Context& c, const LinearSite& site, const Tensor& dy) const override {
     return std::make_unique<Fp8Gradient>(c, gemms_, site, dy);

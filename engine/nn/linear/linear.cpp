@@ -29,6 +29,10 @@ bool LinearSite::rings(const Exchanges& exchanges) const {
   return overlaps && gathers_sequence(exchanges);
 }
 
+bool LinearSite::keeps_gathered(const Context& c) const {
+  return c.keeps().gathered_inputs && keeps_input() && !overlaps && gathers_sequence(input.forward);
+}
+
 bool LinearSite::leaves_in_pieces() const {
   return overlaps && scatters_sequence(output.forward);
 }
@@ -142,13 +146,20 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
   return communicate(c, site_.output.forward, y);
 }
 
+void Linear::restore(Context& c, const Tensor& x, Saved& saved) const {
+  if (separate_ || adapter_)
+    forward(c, x, saved);
+  else
+    gemms_->input(c, site_, x, saved);
+}
+
 Tensor Linear::backward(Context& c, Tensor dy, Saved& saved, Tensor gelu_input) const {
   const bool trains = site_.weight->trains, leaves = c.later && trains;  // the weight's gradient to another action
   if (!table_) c.device.host_work(HostWork::gemm, leaves ? 1 : 2);
   // The bias belongs to the output: what the weight's gradient sees of it is the same only if nothing
   // travelled, or if it is the GEMM's.
   // A GEMM has one type for both gradients: where a weight's is a 16-bit tensor of its own, a bias's in f32 is none of its outputs.
-  const bool one_type = c.keeps().weight_gradients != WeightGradients::apart || c.plan.precision.gradients == c.dtype();
+  const bool one_type = c.weight_gradients() != WeightGradients::apart || c.plan.precision.gradients == c.dtype();
   const bool fused_bias =
       trains && fuses(c) && one_type && !separate_ && (site_.output.backward.empty() || bias_of_gemm_);
   if (!fused_bias && !bias_of_gemm_) add_bias_gradient(c, dy);
@@ -193,6 +204,13 @@ void Linear::add_bias_gradient(Context& c, const Tensor& dy) const {
 
 Linear::Arrived Linear::arrive(Context& c, const Tensor& x) const {
   return {gemms_->whole_input(c, site_, x), x.shape()[1]};
+}
+
+void Linear::keep_input(const Context& c, Tensor own, const Arrived& arrived, Saved& saved) const {
+  if (arrived.input.plain && site_.keeps_gathered(c))
+    saved.gathered = {arrived.input.plain};
+  else
+    saved.x = std::move(own);
 }
 
 Tensor Linear::make(Context& c, const Arrived& arrived, const Outputs& o) const {

@@ -39,6 +39,9 @@ class Linear {
   Tensor forward_with_bias(Context& context, const Tensor& x, Saved& saved) const;
   Tensor forward(Context& context, const Tensor& x, Saved& saved, const Epilogue& epilogue) const;
 
+  // Keeps what backward needs of x, and leaves the output where nobody asks for it.
+  void restore(Context& context, const Tensor& x, Saved& saved) const;
+
   // Some of the outputs, for a layer whose output stays where the GEMM makes it, without the bias.
   using Outputs = SomeOutputs;
   // The input where and as the GEMM needs it; arrive() brings it there.
@@ -48,6 +51,8 @@ class Linear {
   };
   Tensor make(Context& context, const Arrived& arrived, const Outputs& outputs) const;
   Arrived arrive(Context& context, const Tensor& x) const;
+  // `own`, which arrived so, is what backward needs of the input.
+  void keep_input(const Context& context, Tensor own, const Arrived& arrived, Saved& saved) const;
 
   // dy is the gradient of the output with bias. Accumulates the weight's and bias's gradients, frees what was saved and
   // returns dx. `gelu_input`, where fuses_input_gradient(): x was its GELU, and dx is the gradient of `gelu_input`.

@@ -18,10 +18,13 @@ struct LinearSaved {
   Tensor x;  // as it arrived: under sequence parallelism this rank's part
   // In place of x in FP8: transposed, or, where x is gathered, this rank's part as it is.
   Fp8Tensor quantised{};
-  Shape shape{};                   // of x then
-  bool own_side = false;           // `quantised` has the transposed side of this rank's part
-  std::vector<Tensor> gathered{};  // in place of x, where each GEMM gathers for itself
-  Tensor low{};                    // of an adapter
+  Shape shape{};          // of x then
+  bool own_side = false;  // `quantised` has the transposed side of this rank's part
+  // In place of x, as the framework's GEMMs keep it (Keeps::gathered_inputs): the input of all ranks, in FP8 its codes. Where each GEMM
+  // gathers for itself, each one's.
+  std::vector<Tensor> gathered{};
+  Tensor low{};  // of an adapter
+  void forget_input() { x.reset(), gathered.clear(); }
 };
 
 // Where a layer's GEMMs stand: their weight, and what activations exchange before and after them.
@@ -37,6 +40,8 @@ struct LinearSite {
   std::int64_t outputs() const { return count == 0 ? weight->local[0] : count; }
   // Whether backward needs the input: for the gradient of the weight, or for an adapter.
   bool keeps_input() const { return weight->trains || adapted; }
+  // Whether that is the input of all ranks of tp.
+  bool keeps_gathered(const Context& context) const;
   // Whether an activation is multiplied by parts as they arrive, and whether the output leaves in pieces.
   bool rings(const Exchanges& exchanges) const;
   bool leaves_in_pieces() const;

@@ -14,7 +14,9 @@ namespace mbench::nn {
 Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, DeferredGemm& later) const {
   check(gemms_->fuses(), "linear", "a GEMM in FP8 whose weight's gradient is deferred");
   if (!table_) c.device.host_work(HostWork::gemm, 2);
-  later = {this, std::exchange(saved.x, Tensor()), communicate(c, site_.output.backward, dy)};
+  const bool gathered = !saved.gathered.empty();
+  later = {this, gathered ? saved.gathered.front() : saved.x, communicate(c, site_.output.backward, dy), gathered};
+  saved.forget_input();
   add_bias_gradient(c, bias_of_gemm_ ? later.gradient : dy);
   Shape wide = later.gradient.shape();
   wide[2] = site_.weight->local[1];
@@ -26,10 +28,12 @@ Tensor Linear::backward_deferred(Context& c, const Tensor& dy, Saved& saved, Def
 }
 
 void Linear::make_deferred(Context& c, std::vector<DeferredGemm> gemms) {
+  const Exchanges none;
   std::optional<Communication> next;
   const auto start = [&](std::size_t i) {
     if (i >= gemms.size()) return;
-    next.emplace(c, gemms[i].layer->site_.input.forward, std::exchange(gemms[i].input, Tensor()));
+    const Exchanges& arriving = gemms[i].gathered ? none : gemms[i].layer->site_.input.forward;
+    next.emplace(c, arriving, std::exchange(gemms[i].input, Tensor()));
   };
   start(0);
   for (std::size_t i = 0; i < gemms.size(); ++i) {

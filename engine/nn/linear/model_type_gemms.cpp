@@ -94,8 +94,11 @@ class ModelTypeGemms final : public LinearGemms {
 
   std::unique_ptr<Arriving> input(Context& c, const LinearSite& site, const Tensor& x,
                                   LinearSaved& saved) const override {
-    if (site.keeps_input()) saved.x = x;
-    return std::make_unique<Plain>(c, site, site.input.forward, x, false);
+    const bool gathered = site.keeps_gathered(c);
+    if (site.keeps_input() && !gathered) saved.x = x;
+    auto arriving = std::make_unique<Plain>(c, site, site.input.forward, x, gathered);
+    if (gathered) saved.gathered = {arriving->plain()};
+    return arriving;
   }
   Operand whole_input(Context& c, const LinearSite& site, const Tensor& x) const override {
     return {communicate_briefly(c, site.input.forward, x)};
@@ -105,6 +108,8 @@ class ModelTypeGemms final : public LinearGemms {
   }
   std::unique_ptr<ArrivingAgain> input_again(Context& c, const LinearSite& site, const LinearSaved& saved,
                                              bool starts) const override {
+    static const Exchanges none;
+    if (!saved.gathered.empty()) return std::make_unique<PlainAgain>(c, none, saved.gathered.front(), false);
     return std::make_unique<PlainAgain>(c, site.input.forward, saved.x, starts);
   }
   void add_weight_gradient(Context& c, const LinearSite& site, const Operand& gradient, const Operand& input,

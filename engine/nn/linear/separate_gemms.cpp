@@ -34,9 +34,11 @@ ops::Matrix columns(const Tensor& t, const Block& b) {
 
 Tensor SeparateGemms::forward(Context& c, const LinearSite& site, const Tensor& x, LinearSaved& saved) const {
   const Tensor w = site.rows(site.weight->value);
-  Tensor y;
+  Tensor y, arrived;
+  if (c.keeps().joined_gathers) arrived = communicate_for_each(c, site.input.forward, x);
   for (const Block& block : blocks_of(w.shape()[0], gemms_)) {
-    const Tensor& whole = saved.gathered.emplace_back(communicate(c, site.input.forward, x));
+    const Tensor& whole = saved.gathered.emplace_back(arrived ? in_order(c, site.input.forward, arrived)
+                                                              : communicate(c, site.input.forward, x));
     if (!y) y = c.activation({whole.shape()[0], whole.shape()[1], w.shape()[0]}, "linear output");
     run(c.device,
         ops::Matmul{ops::Matrix(whole), ops::Matrix(w.slice(block.first, block.count)).t(), columns(y, block)});

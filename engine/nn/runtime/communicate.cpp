@@ -1,6 +1,7 @@
 #include "engine/nn/runtime/communicate.h"
 
 #include <optional>
+#include <utility>
 
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/matrix.h"
@@ -8,6 +9,8 @@
 
 namespace mbench::nn {
 namespace {
+
+constexpr std::string_view kReceived = "parts received";
 
 // Of a tensor cut along `dim` into `parts`: [outer, dim, inner], a part [outer, dim / parts * inner].
 struct Cut {
@@ -44,9 +47,24 @@ Tensor joined(Context& c, const Tensor& x, int dim, int parts) {
   Shape shape = x.shape();
   shape[0] /= parts;
   shape[dim] *= parts;
-  const Tensor out = like(c, x, shape, "parts received");
+  const Tensor out = like(c, x, shape, kReceived);
   const Cut cut(shape, dim, parts);
   run(c.device, ops::CopyBlocks{cut.behind(x), cut.inside(out), parts});
+  return out;
+}
+
+// Whether an exchange along the sequence goes through a copy, where activations are [batch, seq, hidden]. PyTorch's functional collectives
+// copy the parts of what they scatter, and join what they gathered unless there is one sample.
+bool copies(const Context& c, const Exchange& e, const Tensor& x) {
+  const bool along_sequence =
+      e.axis == Axis::tp && e.dim == 0 && x.shape().rank() == 3 && x.dtype() != DType::i64;  // not experts' numbers
+  if (!c.keeps().batch_first || !along_sequence) return false;
+  return e.what == Collective::reduce_scatter || (e.what == Collective::all_gather && x.shape()[1] > 1);
+}
+
+Tensor copied(Context& c, const Tensor& x, std::string_view what) {
+  const Tensor out = like(c, x, x.shape(), what);
+  run(c.device, ops::CopyBlocks{ops::Matrix(x), ops::Matrix(out), 1});
   return out;
 }
 
@@ -71,7 +89,7 @@ class Carried {
   // `brief`: the result is read once and not kept; a gather along dim 0 then goes into the global buffer, if the graph
   // has one.
   Carried(Context& c, const Exchange& e, const Tensor& x, bool brief)
-      : context_(c), exchange_(e), group_(c.groups.over({e.axis})) {
+      : context_(c), exchange_(e), group_(c.groups.over({e.axis})), copies_(copies(c, e, x)) {
     Shape shape = x.shape();
     switch (e.what) {
       case Collective::none:
@@ -85,7 +103,7 @@ class Carried {
                                                               : like(c, x, shape, "gathered activations");
         return;
       case Collective::reduce_scatter:
-        in_ = packed(c, x, e.dim, group_.size());
+        in_ = copies_ ? copied(c, x, "parts to send") : packed(c, x, e.dim, group_.size());
         shape[e.dim] /= group_.size();
         out_ = like(c, x, shape, "scattered activations");
         return;
@@ -107,10 +125,16 @@ class Carried {
     const auto c = collective();
     return c ? group_.start(*c) : nullptr;
   }
+  // Once it has run, as the collective leaves it.
+  Tensor arrived() {
+    in_.reset();
+    return std::move(out_);
+  }
   // Once it has run, or what was started has been waited for.
   Tensor result() {
     in_.reset();
     const bool gathers = exchange_.what == Collective::all_gather || exchange_.what == Collective::all_to_all;
+    if (gathers && copies_) return copied(context_, std::exchange(out_, Tensor()), kReceived);
     if (gathers && exchange_.dim != 0) return joined(context_, out_, exchange_.dim, group_.size());
     return std::move(out_);
   }
@@ -136,6 +160,7 @@ class Carried {
   Context& context_;
   Exchange exchange_;
   comm::Group& group_;
+  bool copies_;
   Tensor in_, out_;
 };
 
@@ -156,6 +181,17 @@ Tensor first_exchanges(Context& c, const Exchanges& list, Tensor x) {
 Tensor communicate(Context& c, const Exchanges& list, const Tensor& x) {
   if (list.empty()) return x;
   return exchange(c, list.back(), first_exchanges(c, list, x), false);
+}
+
+Tensor communicate_for_each(Context& c, const Exchanges& list, const Tensor& x) {
+  if (list.empty()) return x;
+  Carried carried(c, list.back(), first_exchanges(c, list, x), false);
+  carried.run();
+  return carried.arrived();
+}
+
+Tensor in_order(Context& c, const Exchanges& list, const Tensor& arrived) {
+  return !list.empty() && copies(c, list.back(), arrived) ? copied(c, arrived, kReceived) : arrived;
 }
 
 Tensor communicate_briefly(Context& c, const Exchanges& list, const Tensor& x) {

@@ -20,6 +20,11 @@ void for_each_cut(const Plan& plan, const Groups& groups, const F& f) {
 
 }  // namespace
 
+WeightGradients Context::weight_gradients() const {
+  const bool wait = plan.state.weights.sharded() && !plan.state.gradients.sharded();
+  return keeps().copied_gradients && wait ? WeightGradients::apart : keeps().weight_gradients;
+}
+
 std::int64_t Context::local_seq() const {
   std::int64_t n = share().rows();
   for_each_cut(plan, groups, [&](int size, int) { n /= size; });

@@ -54,6 +54,7 @@ class Linear;
 struct DeferredGemm {
   const Linear* layer;
   Tensor input, gradient;
+  bool gathered = false;  // the input has the rows of all ranks
 };
 
 struct Context {
@@ -87,6 +88,9 @@ struct Context {
   bool over_budget = false, rerun = false;
 
   const Keeps& keeps() const { return plan.keeps(); }
+  // Where a weight's gradient is written. Gradients that a framework copies before it reduces them it adds to others, where they wait for
+  // the last micro batch (FSDP2's set_requires_gradient_sync(False)).
+  WeightGradients weight_gradients() const;
   // The rows that a rank's experts have room for; 0: as many as come.
   std::int64_t expert_room() const { return rerun ? 0 : plan.expert_room.rows; }
   const TrainingPlan& training() const { return plan.training; }

@@ -247,9 +247,20 @@ void ParameterStore::open_gradients(int b) {
   const std::int64_t size = layout_.buckets()[static_cast<std::size_t>(b)].size();
   const bool full = plan_.framework->buckets.whole && !state().weights.sharded();
   const std::int64_t room = full ? std::max(size, bucket_elements()) : size;
-  mine.gradients =
-      device_.empty({room}, plan_.precision.gradients, Category::gradients, "gradients of a bucket").part(0, {size});
+  const DType dtype = copies_gradients(b) ? plan_.precision.model : plan_.precision.gradients;
+  mine.gradients = device_.empty({room}, dtype, Category::gradients, "gradients of a bucket").part(0, {size});
   run(device_, ops::Fill{mine.gradients, 0});
+}
+
+Tensor ParameterStore::gradients_to_reduce(int b) {
+  Bucket& mine = bucket(b);
+  if (copies_gradients(b)) {
+    const Tensor made = std::exchange(mine.gradients, Tensor());
+    mine.gradients =
+        device_.empty(made.shape(), plan_.precision.gradients, Category::gradients, "gradients of a bucket to reduce");
+    run(device_, ops::Copy{made, mine.gradients});
+  }
+  return bucket_gradients(b);
 }
 
 Tensor ParameterStore::bucket_gradients(int b) const {

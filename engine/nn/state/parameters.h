@@ -167,6 +167,8 @@ class ParameterStore {
   // A bucket's gradients as backward fills them; what is reduced of them goes to own_gradients(). Where gradients are
   // sharded, they are there from the first use that asks for them until they are dropped, and begin as zeros.
   Tensor bucket_gradients(int bucket) const;
+  // The same once backward has filled them, in the type in which they are reduced: with copied_gradients a copy.
+  Tensor gradients_to_reduce(int bucket);
   void drop_gradients(int bucket) { buckets_[static_cast<std::size_t>(bucket)].gradients.reset(); }
   // Whether only this rank has a bucket's parameters in its copy of the state. Then its own part is all of it, and
   // nothing travels but between copies, or to the host.
@@ -202,6 +204,9 @@ class ParameterStore {
   void wait_for_copy(int bucket);
   void wait_for(int bucket);
   void open_gradients(int bucket);
+  bool copies_gradients(int bucket) const {
+    return plan_.keeps().copied_gradients && state().gradients.sharded() && state().weights.sharded() && !alone(bucket);
+  }
   // The parameter in the tensor of its bucket, which begins where that does.
   Tensor within(const Tensor& bucket, const Parameter& p) const;
   int bucket_of(const Parameter& p) const { return bucket_of_.empty() ? 0 : bucket_of_[p.index]; }
