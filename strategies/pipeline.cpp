@@ -148,6 +148,20 @@ Choice choices_of_group(const Point& p) {
   return group;
 }
 
+// Sharded gradients are summed over several micro batches under a schedule that splits backward, until the last of their GEMMs. Each micro
+// batch then has a recording of its own, and a step takes thirty times as long to simulate. Few trainers have both: they are offered where a
+// framework names both, and simulated wherever a spec gives them.
+bool is_offered(const Point& p, ScheduleKind kind) {
+  const bool sharded = p.zero == Zero::stage_2 || p.zero == Zero::stage_3 || (p.zero == Zero::fsdp && !p.fsdp_no_sync);
+  if (!sharded || !splits_backward(kind)) return true;
+  const Abilities& can = framework_of(p.framework)->can;
+  const auto names = [&](const std::string& field, const std::string& value) {
+    return can.values.contains(field) && can.has(field, value);
+  };
+  const std::string zero = p.zero == Zero::stage_2 ? "2" : p.zero == Zero::stage_3 ? "3" : "fsdp";
+  return names("zero", zero) && names("schedule", std::string(name_of(kind)));
+}
+
 std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   Choice pp{"pp", {}}, schedule{"schedule,virtual_stages", {}};
   for (std::int64_t n = 1; n <= std::min(p.model.layers, devices); ++n) {
@@ -162,7 +176,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
       Point other = p;
       other.schedule = kind;
       other.virtual_stages = n;
-      if (!refuse(other)) schedule.values.push_back({name_of(kind), n});
+      if (is_offered(p, kind) && !refuse(other)) schedule.values.push_back({name_of(kind), n});
       if (kind != interleaved && n == kChunksOfV) break;
     }
   if (p.pp == 1) schedule.values.resize(1);

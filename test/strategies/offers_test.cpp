@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/platform/registry.h"
 #include "engine/point/fields.h"
@@ -139,4 +140,26 @@ TEST_CASE("the specs that come with mbench can be; those of published figures to
       CHECK_FALSE(strategies::why_not(p.point));
     }
   }
+}
+
+TEST_CASE("schedules that split backward are offered with sharded gradients where the framework names both") {
+  Point p = point_of(R"({"model": "llama-3-8b", "seq": 1024, "global_batch": 16, "dp": 2, "pp": 4, "precision": "bf16",
+                         "dropout": 0, "attention": "flash"})");
+  const auto schedules = [&](Zero zero, bool no_sync = false) {
+    p.zero = zero, p.fsdp_no_sync = no_sync;
+    std::set<std::string> names;
+    for (const strategies::Choice& choice : strategies::pipeline().choices(p, 8))
+      if (choice.field == "schedule,virtual_stages")
+        for (const auto& value : choice.values) names.insert(value.at(0).get<std::string>());
+    return names;
+  };
+  const std::set<std::string> whole = schedules(Zero::stage_1);
+  for (const char* split : {"zb-h1", "zbv", "v-half", "v-min"}) {
+    INFO(split);
+    CHECK(whole.contains(split));
+    CHECK(schedules(Zero::fsdp, true).contains(split));  // gradients accumulate whole
+    for (const Zero zero : {Zero::stage_2, Zero::stage_3, Zero::fsdp}) CHECK_FALSE(schedules(zero).contains(split));
+  }
+  for (const Zero zero : {Zero::stage_2, Zero::stage_3})
+    for (const char* plain : {"1f1b", "gpipe", "interleaved"}) CHECK(schedules(zero).contains(plain));
 }
