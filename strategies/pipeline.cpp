@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/framework/framework.h"
+#include "engine/point/abilities.h"
 #include "strategies/schedule.h"
 #include "strategies/stages.h"
 #include "strategies/strategies.h"
@@ -155,11 +157,8 @@ bool is_offered(const Point& p, ScheduleKind kind) {
   const bool sharded = p.zero == Zero::stage_2 || p.zero == Zero::stage_3 || (p.zero == Zero::fsdp && !p.fsdp_no_sync);
   if (!sharded || !splits_backward(kind)) return true;
   const Abilities& can = framework_of(p.framework)->can;
-  const auto names = [&](const std::string& field, const std::string& value) {
-    return can.values.contains(field) && can.has(field, value);
-  };
-  const std::string zero = p.zero == Zero::stage_2 ? "2" : p.zero == Zero::stage_3 ? "3" : "fsdp";
-  return names("zero", zero) && names("schedule", std::string(name_of(kind)));
+  const std::string_view zero = p.zero == Zero::stage_2 ? "2" : p.zero == Zero::stage_3 ? "3" : "fsdp";
+  return lists(can, "zero", zero) && lists(can, "schedule", name_of(kind));
 }
 
 std::vector<Choice> choices(const Point& p, std::int64_t devices) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/framework/framework.h"
+#include "engine/point/abilities.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
@@ -168,7 +169,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t) {
     for (const int stage : {1, 2, 3}) zero.values.push_back(json::array({stage, false}));
     const Abilities& can = framework_of(p.framework)->can;
     for (const char* stage : {"oss", "oss+sdp"})
-      if (can.values.contains("zero") && can.has("zero", stage)) zero.values.push_back(json::array({stage, false}));
+      if (lists(can, "zero", stage)) zero.values.push_back(json::array({stage, false}));
     zero.values.push_back(json::array({"fsdp", true}));
   }
   Choice instances{"optimizer_instances", {1}, true};

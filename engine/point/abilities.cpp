@@ -33,6 +33,10 @@ bool has(const Abilities& can, const std::string& field, const json& value) {
   return can.has(field, word_of(value));
 }
 
+bool lists(const Abilities& can, const std::string& field, std::string_view value) {
+  return can.values.contains(field) && can.has(field, value);
+}
+
 std::string lacking(const Abilities& can, const Point& point) {
   std::string all;
   for (const auto& [field, values] : can.values) {

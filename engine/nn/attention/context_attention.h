@@ -15,7 +15,8 @@ std::unique_ptr<AttentionCore> heads_for_positions(std::unique_ptr<AttentionCore
 // with Blockwise Transformers").
 enum class KeysBy { all_gather, ring };
 
-// Attention of each chunk of queries to each chunk of keys that the causal mask does not hide; the results are merged.
+// Attention of each chunk of queries to each chunk of keys that the causal mask does not hide; the results are merged. A rank's own chunks
+// are one block where only the order of positions matters: without a window, documents, ALiBi and dropout.
 // Every rank has the same number of blocks of the same shapes (plan/sequence_share.h). Only the statistics of the
 // probabilities' rows are kept, and backward brings the keys and values again.
 std::unique_ptr<AttentionCore> attention_by_blocks(KeysBy way);

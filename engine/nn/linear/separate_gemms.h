@@ -1,5 +1,6 @@
 // A linear layer that is several GEMMs of a framework: queries, keys and values, or gates and ups. Each gathers the layer's input over tp,
-// keeps what it gathered, and scatters its own gradient. So does DTensor's ColwiseParallel without a PrepareModuleInput around the block.
+// keeps what it gathered, and scatters its own gradient. So does DTensor's ColwiseParallel without a PrepareModuleInput around the block;
+// compiled, they share one gather (Keeps::joined_gathers).
 // Here the GEMMs are blocks of the weight's rows, as even as can be.
 #pragma once
 #include "engine/nn/linear/linear_gemms.h"

@@ -50,3 +50,10 @@ TEST_CASE("Megatron-Core shards optimizer state alone, and torchtitan weights to
   CHECK_FALSE(has(find_framework("torchtitan", "test").can, "zero", 1));
   CHECK(has(find_framework("mbench", "test").can, "zero", "oss+sdp"));
 }
+
+TEST_CASE("a framework that says nothing of a field has all its values, and lists none") {
+  const Abilities can{{{"zero", {"0", "3"}}}};
+  CHECK((can.has("zero", "3") && lists(can, "zero", "3")));
+  CHECK_FALSE((can.has("zero", "2") || lists(can, "zero", "2")));
+  CHECK((can.has("schedule", "zbv") && !lists(can, "schedule", "zbv")));
+}
