@@ -41,6 +41,9 @@ inline void take_cheapest_parts(ModelSpec& m) {
   for (const LayerRule& rule : m.layers_of) {
     const ModelParts& l = rule.parts;
     if (l.window > 0 && (least.window == 0 || l.window < least.window)) least.window = l.window;
+    if (l.attention_chunk > 0 && (least.attention_chunk == 0 || l.attention_chunk < least.attention_chunk))
+      least.attention_chunk = l.attention_chunk;
+    if (l.attention_temperature.scale == 0) least.attention_temperature = {};
     if (l.position == PositionKind::none) least.position = PositionKind::none;
     if (l.qk_norm == QkNorm::none) least.qk_norm = QkNorm::none;
     if (l.attention_softcap == 0) least.attention_softcap = 0;

@@ -22,12 +22,18 @@ MaybeFault missing_part(const ModelSpec& m) {
   if (parts.attention_form == AttentionForm::latent && any([](const ModelParts& l) { return l.attention_gate; }))
     return missing({one_of("model.attention_gate", "false"), one_of("model.attention_form", "multi_head")},
                    "attention_gate", "true with attention_form latent");
+  if (any([](const ModelParts& l) { return l.qk_norm >= QkNorm::layer_norm; }))
+    return missing({one_of("model.qk_norm", "true")}, "qk_norm", "of layer norms");
   if (parts.attention_form == AttentionForm::latent) {
     constexpr Way plain = one_of("model.attention_form", "multi_head");
     if (any([](const ModelParts& l) { return l.qk_norm != QkNorm::none; }))
       return missing({one_of("model.qk_norm", "false"), plain}, "qk_norm", "true with attention_form latent");
     if (any([](const ModelParts& l) { return l.window > 0; }))
       return missing({exactly("model.window", 0), plain}, "window", "with attention_form latent");
+    if (any([](const ModelParts& l) { return l.attention_chunk > 0; }))
+      return missing({exactly("model.attention_chunk", 0), plain}, "attention_chunk", "with attention_form latent");
+    if (any([](const ModelParts& l) { return l.attention_temperature.scale > 0; }))
+      return missing({plain}, "attention_temperature", "with attention_form latent");
     if (any([](const ModelParts& l) { return l.attention_softcap > 0 || l.attention_sinks || l.attention_scale > 0; }))
       return missing({plain}, "attention_softcap, attention_sinks or attention_scale", "with attention_form latent");
     if (any([](const ModelParts& l) { return l.position == PositionKind::alibi; }))
@@ -46,6 +52,9 @@ MaybeFault missing_part(const ModelSpec& m) {
   }
   if (!parts.causal && any([](const ModelParts& l) { return l.window > 0; }))
     return missing({exactly("model.window", 0), one_of("model.causal", "true")}, "window",
+                   "of attention that is not causal");
+  if (!parts.causal && any([](const ModelParts& l) { return l.attention_chunk > 0; }))
+    return missing({exactly("model.attention_chunk", 0), one_of("model.causal", "true")}, "attention_chunk",
                    "of attention that is not causal");
   if (m.mtp_layers > 0 && parts.norm_place == NormPlace::post)
     return missing({exactly("model.mtp_layers", 0), one_of("model.norm_place", "pre")}, "mtp_layers",

@@ -36,4 +36,15 @@ class Documents {
 // Null where a sequence is one document.
 using DocumentsOrNone = std::shared_ptr<const Documents>;
 
+// The same documents of a sequence, or the one that it is, each cut where a chunk of so many positions of the sequence ends. 0: uncut.
+inline DocumentsOrNone in_chunks(const DocumentsOrNone& all, std::int64_t seq, std::int64_t chunk) {
+  if (chunk == 0 || chunk >= seq) return all;
+  std::vector<std::int64_t> ends = {seq};
+  for (std::int64_t d = 0; all && d < all->count(); ++d) ends.push_back(all->end(d));
+  for (std::int64_t end = chunk; end < seq; end += chunk) ends.push_back(end);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return std::make_shared<const Documents>(std::move(ends));
+}
+
 }  // namespace mbench

@@ -215,23 +215,33 @@ std::optional<std::string> why_not_built(const std::string& kind) {
 
 namespace {
 
-// Documents are sequences of their own there.
+// Documents, and chunks of them, are sequences of their own there. `what` they come from.
+std::optional<std::string> why_no_flash_of(const Point& p, const Documents& documents, const std::string& what) {
+  if (p.cp > 1 && p.cp_communication != CpCommunication::all_to_all)
+    return fmt::format(
+        "attention flash with {} and cp_communication {} is not built into this binary for GPUs, and "
+        "the device is cuda, need cp_communication all_to_all or cp 1",
+        what, name_of(p.cp_communication));
+  constexpr std::int64_t kRows = 4;  // whose statistics begin at a multiple of 16 bytes
+  for (std::int64_t d = 0; d < documents.count(); ++d)
+    if (documents.first(d) % kRows != 0)
+      return fmt::format(
+          "attention flash on a GPU with {}: a document begins at token {}, need lengths that are "
+          "multiples of {} or attention core",
+          what, documents.first(d), kRows);
+  return std::nullopt;
+}
+
 std::optional<std::string> why_no_flash_on_gpus(const Point& p) {
   if (const auto why = cuda::why_no_flash(p.precision == Precision::f32, p.dropout)) return why;
   const DocumentsOrNone documents = documents_of(p.document_lengths, p.seq, p.seed);
-  if (!documents) return std::nullopt;
-  if (p.cp > 1 && p.cp_communication != CpCommunication::all_to_all)
-    return fmt::format(
-        "attention flash with document_lengths {} and cp_communication {} is not built into this binary for GPUs, and "
-        "the device is cuda, need cp_communication all_to_all or cp 1",
-        str(p.document_lengths), name_of(p.cp_communication));
-  constexpr std::int64_t kRows = 4;  // whose statistics begin at a multiple of 16 bytes
-  for (std::int64_t d = 0; d < documents->count(); ++d)
-    if (documents->first(d) % kRows != 0)
-      return fmt::format(
-          "attention flash on a GPU with document_lengths {}: a document begins at token {}, need lengths that are "
-          "multiples of {} or attention core",
-          str(p.document_lengths), documents->first(d), kRows);
+  for (const std::int64_t chunk : p.model.attention_chunks()) {
+    const DocumentsOrNone parts = in_chunks(documents, p.seq, chunk);
+    const std::string what =
+        parts == documents ? "document_lengths " + str(p.document_lengths) : fmt::format("attention_chunk {}", chunk);
+    if (!parts) continue;
+    if (const auto why = why_no_flash_of(p, *parts, what)) return why;
+  }
   return std::nullopt;
 }
 

@@ -21,8 +21,26 @@ NormSpec rms_norm_of(const ModelSpec& m, std::string name, std::int64_t width) {
 
 // A norm of queries or keys: of each of `heads` heads' columns, or of all of them.
 std::optional<NormSpec> qk_norm_of(const ModelSpec& m, std::string name, std::int64_t heads, std::int64_t dim) {
-  if (m.parts().qk_norm == QkNorm::none) return std::nullopt;
-  return rms_norm_of(m, std::move(name), m.parts().qk_norm == QkNorm::each_head ? dim : heads * dim);
+  NormSpec norm = rms_norm_of(m, std::move(name), dim);
+  switch (m.parts().qk_norm) {
+    case QkNorm::none:
+      return std::nullopt;
+    case QkNorm::each_head:
+      return norm;
+    case QkNorm::without_weights:
+      norm.gamma = false;
+      return norm;
+    case QkNorm::all_heads:
+      norm.width = heads * dim;
+      return norm;
+    case QkNorm::layer_norm:
+      norm.kind = NormKind::layer_norm;
+      return norm;
+    case QkNorm::layer_norm_by_head:
+      norm.kind = NormKind::layer_norm, norm.beta = false, norm.heads = heads;
+      return norm;
+  }
+  return std::nullopt;
 }
 
 AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
@@ -37,6 +55,8 @@ AttentionSpec attention_of(const ModelSpec& m, const std::string& layer) {
   a.alibi = parts.position == PositionKind::alibi;
   a.scale = static_cast<float>(parts.attention_scale);
   a.window = parts.window;
+  a.chunk = parts.attention_chunk;
+  a.temperature = parts.attention_temperature;
   a.softcap = static_cast<float>(parts.attention_softcap);
   a.gate = parts.attention_gate;
   if (parts.attention_sinks) a.sinks = VectorSpec{layer + ".sinks", m.heads, Role::column, kStddev};
@@ -298,7 +318,7 @@ WeightSpec bias_of(const LinearSpec& l) {
 }
 
 WeightSpec gamma_of(const NormSpec& n) {
-  return {n.name + ".gamma", {n.width}, Role::whole, 0, 1};
+  return {n.name + ".gamma", {n.heads * n.width}, n.heads > 1 ? Role::column : Role::whole, 0, 1};
 }
 
 WeightSpec beta_of(const NormSpec& n) {

@@ -63,6 +63,7 @@ struct NormSpec {
   std::int64_t width = 0;
   float eps = 1e-5f;
   bool gamma = true, beta = true;  // beta: of layer norms
+  std::int64_t heads = 1;          // more: each has a gamma of its own, which are cut as the heads are
 };
 
 // A vector of weights.
@@ -88,11 +89,13 @@ struct AttentionSpec {
   bool causal = true;
   std::optional<RopeSpec> rope;
   std::optional<NormSpec> q_norm,
-      k_norm;               // before rotary: of each head's columns, one gamma for all heads; or of all heads' columns
+      k_norm;               // before rotary: of each head's columns; or of all heads' columns
   float scale = 0;          // times the scores; 0: 1 / the root of qk_dim
   std::int64_t window = 0;  // keys that a query sees, its own the last; 0: all
+  std::int64_t chunk = 0;   // positions of a chunk, within which queries see keys; 0: the whole sequence
   float softcap = 0;        // of scores; 0: none
-  bool alibi = false;       // scores fall with distance, by head
+  AttentionTemperature temperature{};
+  bool alibi = false;               // scores fall with distance, by head
   std::optional<VectorSpec> sinks;  // [heads]
   bool gate = false;                // qkv also makes a gate for each column of the output, behind a group's value
   // [kv_heads, (the queries of heads / kv_heads heads, key, value)]: heads that share keys and values are adjacent, as Megatron packs them.

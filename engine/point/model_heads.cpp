@@ -76,6 +76,9 @@ void check_heads(const ModelSpec& m, const std::string& where) {
     fail(ErrorKind::bad_input, where + ".kv_heads", "does not divide heads {}, got {}, need {}", m.heads, m.kv_heads,
          nearest_divisors(m.kv_heads, m.heads));
   if (m.parts().position == PositionKind::rotary) check_even(m.head_dim(), where + ".head_dim");
+  if (m.head_dim() % 2 != 0 && m.any_layer([](const ModelParts& l) { return l.attention_temperature.scale > 0; }))
+    fail(ErrorKind::bad_input, where + ".head_dim", "attention_temperature scales pairs of columns, got {}, need {}",
+         m.head_dim(), nearest_multiples(m.head_dim(), 2));
 }
 
 }  // namespace mbench

@@ -133,19 +133,40 @@ json write_bias(const ModelParts& parts) {
   return names;
 }
 
-// true, false, or "all_heads".
+constexpr Choices<QkNorm, 4> kQkNorms = {{{"all_heads", QkNorm::all_heads},
+                                          {"without_weights", QkNorm::without_weights},
+                                          {"layer_norm", QkNorm::layer_norm},
+                                          {"layer_norm_by_head", QkNorm::layer_norm_by_head}}};
+
+// true, false, or one of those.
 void read_qk_norm(ModelParts& parts, const json& value, const std::string& where) {
-  if (value.is_string()) {
-    static constexpr Choices<QkNorm, 1> kNamed = {{{"all_heads", QkNorm::all_heads}}};
-    parts.qk_norm = read_choice(value, where, kNamed);
-    return;
-  }
-  parts.qk_norm = read_bool(value, where) ? QkNorm::each_head : QkNorm::none;
+  if (value.is_string())
+    parts.qk_norm = read_choice(value, where, kQkNorms);
+  else
+    parts.qk_norm = read_bool(value, where) ? QkNorm::each_head : QkNorm::none;
 }
 
 json write_qk_norm(const ModelParts& parts) {
-  if (parts.qk_norm == QkNorm::all_heads) return "all_heads";
-  return parts.qk_norm == QkNorm::each_head;
+  if (parts.qk_norm == QkNorm::none || parts.qk_norm == QkNorm::each_head) return parts.qk_norm == QkNorm::each_head;
+  return choice_name(parts.qk_norm, kQkNorms);
+}
+
+void read_temperature(ModelParts& parts, const json& value, const std::string& where) {
+  ObjectReader object(value, where);
+  AttentionTemperature t;
+  t.scale = read_number(object.require("scale", "how much a logarithm adds; 0 is none"), object.path("scale"), 0, 1e6);
+  if (const json* floor = object.find("floor")) t.floor = read_int(*floor, object.path("floor"), 1, 1 << 30);
+  if (const json* first = object.find("first")) t.first = read_int(*first, object.path("first"), 0, 1);
+  object.refuse_unknown();
+  parts.attention_temperature = t.scale == 0 ? AttentionTemperature() : t;
+}
+
+json write_temperature(const ModelParts& parts) {
+  const AttentionTemperature& t = parts.attention_temperature;
+  if (t.scale == 0) return {{"scale", 0}};
+  json out = {{"scale", t.scale}, {"floor", t.floor}};
+  if (t.first != 1) out["first"] = t.first;
+  return out;
 }
 
 struct RopeNumber {
@@ -278,6 +299,10 @@ const std::vector<PartField>& part_fields() {
       by_layer(number("attention_softcap", &ModelParts::attention_softcap, 0, 1e6, true),
                &ModelParts::attention_softcap),
       by_layer(also("sliding_window", count("window", &ModelParts::window, kMostPositions, true)), &ModelParts::window),
+      by_layer(count("attention_chunk", &ModelParts::attention_chunk, kMostPositions, true),
+               &ModelParts::attention_chunk),
+      by_layer({"attention_temperature", read_temperature, write_temperature, true},
+               &ModelParts::attention_temperature),
       by_layer(flag("attention_sinks", &ModelParts::attention_sinks, true), &ModelParts::attention_sinks),
       by_layer(choice("mixer", &ModelParts::mixer, kMixers, true), &ModelParts::mixer),
       by_layer(flag("attention_gate", &ModelParts::attention_gate, true), &ModelParts::attention_gate),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/base/embedded.h"
 #include "engine/base/json_reader.h"
@@ -230,6 +231,14 @@ bool ModelSpec::mixes(MixerKind kind) const {
   for (std::int64_t layer = 0; layer < layers + mtp_layers; ++layer)
     if (mixer_at(layer) == kind) return true;
   return false;
+}
+
+std::vector<std::int64_t> ModelSpec::attention_chunks() const {
+  if (!any_layer([](const ModelParts& l) { return l.attention_chunk > 0; })) return {0};
+  std::set<std::int64_t> chunks;
+  for (std::int64_t layer = 0; layer < layers + mtp_layers; ++layer)
+    if (mixer_at(layer) == MixerKind::attention) chunks.insert(at_layer(layer).parts().attention_chunk);
+  return {chunks.begin(), chunks.end()};
 }
 
 ModelSpec ModelSpec::at_layer(std::int64_t layer) const {

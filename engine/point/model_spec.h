@@ -29,11 +29,10 @@ constexpr bool is_gated(Activation a) {
 }
 // A table added to the embedding; a rotation of Q and K; a slope of scores by distance (Press et al. 2022, ALiBi); nothing.
 enum class PositionKind { learned, rotary, alibi, none };
-enum class QkNorm {
-  none,
-  each_head,
-  all_heads
-};  // an RMS norm of queries and keys: of each head's columns, or of all heads' together
+// A norm of queries and keys before they are rotated. An RMS norm of each head's columns, or of all heads' together; without_weights is the
+// first without a gamma (Llama 4). layer_norm: of each head's columns, with one gamma and beta for all heads (Phi). layer_norm_by_head: with
+// a gamma for each head (Command-R+).
+enum class QkNorm { none, each_head, without_weights, all_heads, layer_norm, layer_norm_by_head };
 // What stands in a layer where others have attention. Both state mixers keep a state of fixed size instead of keys and values: Mamba-2
 // (Dao and Gu 2024, state-space duality) and Gated DeltaNet (Yang et al. 2024).
 enum class MixerKind { attention, mamba2, gated_delta };
@@ -85,6 +84,17 @@ struct RopeSpec {
   double magnitude() const;
 };
 
+// A factor on queries by position, `1 + scale ln(1 + (position + first) / floor)` with the quotient rounded down. It keeps scores distinct
+// where there are many keys (Llama 4, in layers without positions).
+struct AttentionTemperature {
+  double scale = 0;  // 0: none
+  std::int64_t floor = 8192;
+  std::int64_t first = 1;  // what the first position counts as
+  bool operator==(const AttentionTemperature&) const = default;
+
+  double at(std::int64_t position) const;
+};
+
 // Which linear layers have a bias. `experts`: those of an MoE's routed experts. `dense`: those of the feed-forward block and the shared
 // expert.
 struct Biases {
@@ -124,11 +134,11 @@ struct ModelParts {
   PositionKind position = PositionKind::learned;
   AttentionForm attention_form = AttentionForm::multi_head;
   Objective objective = Objective::next_token;
-  bool causal = true;             // a position attends only to itself and those before it
-  Biases bias = true;             // of linear layers
-  bool tied_embedding = true;     // one table embeds words and makes logits
-  QkNorm qk_norm = QkNorm::none;  // before queries and keys are rotated
-  std::int64_t token_types = 0;   // rows of a table of segments; 0: none
+  bool causal = true;          // a position attends only to itself and those before it
+  Biases bias = true;          // of linear layers
+  bool tied_embedding = true;  // one table embeds words and makes logits
+  QkNorm qk_norm = QkNorm::none;
+  std::int64_t token_types = 0;  // rows of a table of segments; 0: none
   double norm_eps = 1e-5;
   Branches branches = Branches::sequential;
   bool norm_beta = true;         // of layer norms
@@ -141,6 +151,9 @@ struct ModelParts {
   double logit_softcap = 0;      // c: logits become c tanh(logits / c) (Gemma 2); 0: none
   double attention_softcap = 0;  // likewise scores
   std::int64_t window = 0;       // a position attends to this many, itself the last of them; 0: to all that it may
+  // A position attends to those of its own chunk of so many, counted from the sequence's start (Llama 4); 0: to all that it may.
+  std::int64_t attention_chunk = 0;
+  AttentionTemperature attention_temperature{};
   bool attention_sinks = false;  // a learned logit of each head in the denominator of its softmax (GPT-OSS)
   MixerKind mixer = MixerKind::attention;
   bool attention_gate = false;  // attention's output times a sigmoid that the queries' projection makes (Qwen3-Next)
@@ -220,6 +233,8 @@ struct ModelSpec {
   // Whether any layer, or any depth of multi-token prediction, has such a mixer.
   bool mixes(MixerKind kind) const;
   bool has_state_mixers() const { return mixes(MixerKind::mamba2) || mixes(MixerKind::gated_delta); }
+  // The chunks of positions that its layers attend in, each once; 0 among them where one attends to all.
+  std::vector<std::int64_t> attention_chunks() const;
   // Whether f(parts) is true for any layer.
   template <class F>
   bool any_layer(const F& f) const {

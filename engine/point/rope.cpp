@@ -67,4 +67,10 @@ double RopeSpec::magnitude() const {
   return attention_factor != 0 ? attention_factor : 0.1 * std::log(factor) + 1;
 }
 
+double AttentionTemperature::at(std::int64_t position) const {
+  // In f32, as PyTorch's models compute it.
+  const float chunks = std::floor(static_cast<float>(position + first) / static_cast<float>(floor));
+  return scale * std::log1p(chunks) + 1;
+}
+
 }  // namespace mbench

@@ -34,11 +34,12 @@ double scan_flops(const StateMixerSpec& s) {
   return (s.kind == MixerKind::mamba2 ? 7 : 8) * state;
 }
 
-// The share of all tokens that is in documents of each length.
-std::map<std::int64_t, double> lengths_of(const Point& p) {
-  const DocumentsOrNone documents = documents_of(p.document_lengths, p.seq, p.seed);
+// The share of all tokens that is in documents of each length, where attention cuts them into chunks.
+using Lengths = std::map<std::int64_t, double>;
+Lengths lengths_of(const Point& p, std::int64_t chunk) {
+  const DocumentsOrNone documents = in_chunks(documents_of(p.document_lengths, p.seq, p.seed), p.seq, chunk);
   if (!documents) return {{p.seq, 1.0}};
-  std::map<std::int64_t, double> shares;
+  Lengths shares;
   for (std::int64_t d = 0; d < documents->count(); ++d) {
     const std::int64_t length = documents->end(d) - documents->first(d);
     shares[length] += static_cast<double>(length) / static_cast<double>(p.seq);
@@ -53,9 +54,11 @@ struct AttentionFlops {
 AttentionFlops attention_flops_per_step(const Point& p) {
   const double tokens = static_cast<double>(p.global_batch * p.seq);
   AttentionFlops flops;
-  const std::map<std::int64_t, double> lengths = lengths_of(p);
+  std::map<std::int64_t, Lengths> by_chunk;
+  for (const std::int64_t chunk : p.model.attention_chunks()) by_chunk[chunk] = lengths_of(p, chunk);
   // Of a window the full variant has so many keys for every query, the causal one those that are there.
-  const auto add = [&](std::int64_t heads, std::int64_t qk_dim, std::int64_t v_dim, bool causal, std::int64_t window) {
+  const auto add = [&](std::int64_t heads, std::int64_t qk_dim, std::int64_t v_dim, bool causal, std::int64_t window,
+                       const Lengths& lengths) {
     const double a_key = 6 * static_cast<double>(heads * (qk_dim + v_dim));
     for (const auto& [length, share] : lengths) {
       const double seq = static_cast<double>(length), of_tokens = share * tokens;
@@ -71,9 +74,9 @@ AttentionFlops attention_flops_per_step(const Point& p) {
   const auto add_layer = [&](std::int64_t i) {
     for (const BranchSpec& branch : layer_of(p.model, i).branches)
       if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer))
-        add(a->heads, a->qk_dim, a->v_dim, a->causal, a->window);
+        add(a->heads, a->qk_dim, a->v_dim, a->causal, a->window, by_chunk.at(a->chunk));
       else if (const auto* latent = std::get_if<LatentAttentionSpec>(&branch.mixer))
-        add(latent->heads, latent->qk_dim(), latent->v_dim, latent->causal, 0);
+        add(latent->heads, latent->qk_dim(), latent->v_dim, latent->causal, 0, by_chunk.at(0));
       else if (const auto* state = std::get_if<StateMixerSpec>(&branch.mixer))
         flops.full += 3 * scan_flops(*state) * tokens, flops.causal += 3 * scan_flops(*state) * tokens;
   };

@@ -4,7 +4,8 @@
 //
 // Where both widths are head_dim, the attention term is version 1's 12 * layers * heads * head_dim * seq. Of routed experts a token meets
 // its active ones. The causal variant halves the attention term. Where a layer has a window shorter than seq, the window replaces seq, and
-// the causal variant counts the keys that its queries see. Where documents are packed, each counts as a sequence of its length.
+// the causal variant counts the keys that its queries see. Where documents are packed, or attention goes in
+// chunks, each counts as a sequence of its length.
 #pragma once
 #include <cstdint>
 

@@ -199,7 +199,8 @@ bool StepInputs::brings_mask() const {
 }
 
 Tensor StepInputs::document_bounds() {
-  return plan_.training.documents ? context_.document_bounds() : Tensor();
+  const DocumentsOrNone& documents = plan_.training.documents;
+  return documents ? context_.document_bounds(documents) : Tensor();
 }
 
 // What a forward reads: fetched for it, or there since before the step.

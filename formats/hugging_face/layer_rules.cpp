@@ -265,7 +265,7 @@ void read_layers_of_ernie(Reading& r) {
 }
 
 // Every fourth layer has no positions, or those of a list with a zero.
-void read_no_rope_layers(Reading& r) {
+std::vector<std::int64_t> layers_without_positions(Reading& r) {
   const std::int64_t every = r.whole("no_rope_layer_interval", 1 << 20, 4), layers = layers_in(r);
   const json turned = r.value("no_rope_layers");
   std::vector<std::int64_t> without;
@@ -274,7 +274,10 @@ void read_no_rope_layers(Reading& r) {
             ? static_cast<std::size_t>(i) < turned.size() && turned[static_cast<std::size_t>(i)] == 0
             : (i + 1) % every == 0)
       without.push_back(i);
-  if (!without.empty()) add_layers(r, rules_of_layers(without, layers, {{"position", "none"}}));
+  return without;
+}
+void read_no_rope_layers(Reading& r) {
+  add_layers(r, rules_of_layers(layers_without_positions(r), layers_in(r), {{"position", "none"}}));
 }
 void write_no_rope_layers(Writing& w) {
   const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
@@ -285,28 +288,60 @@ void write_no_rope_layers(Writing& w) {
   w.put("no_rope_layers", turned);
 }
 
-// LLaMA 4: the last of so many layers has experts, or those of a list. Up to so many tokens as a chunk has, attention in chunks is
-// attention to all.
+// Whether a key says yes: some files have a number.
+bool says_yes(Reading& r, const char* key) {
+  const json value = r.value(key, true);
+  return !r.is_without(key) && (value.is_number() ? value != 0 : value == true);
+}
+
+// LLaMA 4: layers with positions attend in chunks, and norm queries and keys. Those without attend to all, with queries that grow with their
+// position. Which attend in chunks a list may say otherwise.
+void read_attention_of_llama4(Reading& r) {
+  const json chunk = r.value("attention_chunk_size", 8192), kinds = r.value("layer_types");
+  const bool norms = says_yes(r, "use_qk_norm"), grow = says_yes(r, "attn_temperature_tuning"),
+             chunks = chunk.is_number() && !r.is_without("attention_chunk_size");
+  const json temperature = {{"scale", r.value("attn_scale", 0.1)}, {"floor", r.value("floor_scale", 8192)}};
+  if (!norms) r.set("model.qk_norm", false);  // also where the key is left out, as asked
+  if (chunks) r.set("model.attention_chunk", chunk);
+  json parts = {{"position", "none"}};
+  if (norms) parts["qk_norm"] = false;
+  if (grow && temperature.at("scale") != 0) parts["attention_temperature"] = temperature;
+  if (chunks && !kinds.is_array()) parts["attention_chunk"] = 0;
+  const std::vector<std::int64_t> without = layers_without_positions(r);
+  add_layers(r, rules_of_layers(without, layers_in(r), parts));
+  if (chunks && kinds.is_array()) add_layers(r, rules_of_full_layers(kinds, {{"attention_chunk", 0}}));
+}
+
+// The last of so many layers has experts, or those of a list.
 void read_llama4(Reading& r) {
   const std::int64_t step = r.whole("interleave_moe_layer_step", 1 << 20, 1);
-  const json with_experts = r.value("moe_layers"), chunk = r.value("attention_chunk_size", 8192);
-  r.ignore("layer_types");
-  read_no_rope_layers(r);
+  const json with_experts = r.value("moe_layers");
+  read_attention_of_llama4(r);
   set_dense(r, [&](std::int64_t layer) {
     return with_experts.is_array() ? !holds(with_experts, layer) : (layer + 1) % step != 0;
   });
-  const auto positions = r.get("model.positions");
-  if (!chunk.is_number() || r.is_without("attention_chunk_size") || !positions || *positions <= chunk) return;
-  r.set("model.positions", chunk);
-  r.note(fmt::format(
-      "attention_chunk_size {}: a sequence has so many tokens at most, since attention in chunks is no part of mbench; "
-      "--without attention_chunk_size takes longer ones with attention to all tokens",
-      short_json(chunk)));
 }
 void write_llama4(Writing& w) {
   write_no_rope_layers(w);
   w.put("moe_layers", numbers_of(dense_of(w), false));
-  w.put("attention_chunk_size", nullptr);
+  const json rules = w.at("model.layers_of");
+  const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
+  const double chunk = w.number("model.attention_chunk");
+  w.put("attention_chunk_size", chunk > 0 ? w.at("model.attention_chunk") : json());
+  if (const auto full = layers_with(rules, layers, "attention_chunk", 0);
+      chunk > 0 && full != layers_with(rules, layers, "position", "none")) {
+    json kinds = json::array();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(layers); ++i)
+      kinds.push_back(!full.empty() && full[i] ? "full_attention" : "chunked_attention");
+    w.put("layer_types", kinds);
+  }
+  json temperature;
+  for (const json& rule : rules)
+    if (rule.contains("attention_temperature")) temperature = rule.at("attention_temperature");
+  w.put("attn_temperature_tuning", temperature.is_object());
+  if (!temperature.is_object()) return;
+  w.put("attn_scale", temperature.at("scale"));
+  w.put("floor_scale", temperature.value("floor", 8192));
 }
 
 }  // namespace

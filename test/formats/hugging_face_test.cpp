@@ -183,7 +183,6 @@ TEST_CASE("Hugging Face: what mbench has no part for is named with its key and v
         {"hidden_act \"quick_gelu\"", "attention_dropout 0.1"});
   names(refusal({{"model_type", "opt"}, {"do_layer_norm_before", false}}),
         {"do_layer_norm_before false", "attention_dropout 0"});
-  names(refusal({{"model_type", "llama4_text"}}), {"use_qk_norm true"});
   names(refusal({{"model_type", "mamba"}}, {"mamba"}), {"first version"});  // nothing else to go by
   names(refusal({{"model_type", "nemotron_h"}, {"hybrid_override_pattern", "M*X"}}), {"layers of other kinds"});
   names(refusal({{"model_type", "qwen3_moe"}, {"decoder_sparse_step", 100}}), {"experts in no layer"});
@@ -279,12 +278,51 @@ TEST_CASE("Hugging Face: layers that differ are rules of layers") {
   const ordered_json first = imported({{"model_type", "qwen3_moe"}, {"mlp_only_layers", {0, 1}}}).spec.at("model");
   CHECK(first.at("dense_layers") == 2);
   CHECK_FALSE(first.contains("layers_of"));
-  const ordered_json scout = {{"model_type", "llama4_text"}, {"use_qk_norm", false}, {"interleave_moe_layer_step", 2}};
-  CHECK(rules(scout) == json::parse(R"([{"every": 4, "from": 3, "position": "none"}, {"every": 2, "experts": 0}])"));
-  CHECK(imported(scout).spec.at("model").at("routing").at("weighted") == "input");
-  // Chunks of attention: a sequence is no longer than one.
-  CHECK(imported(scout).spec.at("model").at("positions") == 8192);
-  CHECK(imported(scout, {"attention_chunk_size"}).spec.at("model").at("positions") == 131072);
+}
+
+TEST_CASE("Hugging Face: LLaMA 4's layers with positions attend in chunks, and those without have a temperature") {
+  const auto model = [](const ordered_json& config, std::vector<std::string> without = {}) {
+    return imported(with({{"model_type", "llama4_text"}, {"interleave_moe_layer_step", 2}}, config), without)
+        .spec.at("model");
+  };
+  const ordered_json whole = model(ordered_json::object());
+  CHECK(json(whole.at("layers_of")) == json::parse(R"([{"every": 4, "from": 3, "position": "none", "qk_norm": false,
+      "attention_chunk": 0, "attention_temperature": {"scale": 0.1, "floor": 8192}}, {"every": 2, "experts": 0}])"));
+  CHECK(whole.at("qk_norm") == "without_weights");
+  CHECK(whole.at("attention_chunk") == 8192);
+  CHECK(whole.at("positions") == 131072);
+  CHECK(whole.at("routing").at("weighted") == "input");
+  const ordered_json plain =
+      model({{"use_qk_norm", false}, {"attention_chunk_size", nullptr}, {"attn_temperature_tuning", 0}});
+  CHECK(json(plain.at("layers_of")) ==
+        json::parse(R"([{"every": 4, "from": 3, "position": "none"}, {"every": 2, "experts": 0}])"));
+  CHECK(plain.value("qk_norm", ordered_json(false)) == false);
+  CHECK_FALSE(plain.contains("attention_chunk"));
+  CHECK(model(ordered_json::object(), {"use_qk_norm", "attention_chunk_size", "attn_temperature_tuning"})
+            .at("layers_of") == plain.at("layers_of"));
+  const ordered_json scout = {{"model_type", "llama4_text"},
+                              {"max_position_embeddings", 10485760},
+                              {"attn_temperature_tuning", 4},
+                              {"rope_scaling",
+                               {{"rope_type", "llama3"},
+                                {"factor", 16.0},
+                                {"low_freq_factor", 1.0},
+                                {"high_freq_factor", 1.0},
+                                {"original_max_position_embeddings", 8192}}}};
+  CHECK(differences(
+            flat_point(point_of(scout)).at("model"),
+            [] {
+              Point point;
+              point.model = find_preset("llama-4-scout", "");
+              return flat_point(point).at("model");
+            }(),
+            "model") == std::vector<std::string>{});
+  // Layers that attend in chunks, whichever have positions.
+  const ordered_json listed = model({{"num_hidden_layers", 2},
+                                     {"use_qk_norm", false},
+                                     {"attn_temperature_tuning", false},
+                                     {"layer_types", {"full_attention", "chunked_attention"}}});
+  CHECK(json(listed.at("layers_of")) == json::parse(R"([{"every": 2, "attention_chunk": 0}])"));
 }
 
 TEST_CASE("Hugging Face: --without leaves a key out and says so") {

@@ -12,6 +12,7 @@
 
 using namespace mbench;
 using namespace mbench::formats;
+using Catch::Contains;
 
 namespace {
 
@@ -67,6 +68,24 @@ TEST_CASE("Megatron: every published point that flags can say goes out and comes
   }
   CHECK(said >= 55);
   CHECK(others >= 15);
+}
+
+TEST_CASE("Megatron: norms of queries and keys without weights go out and come back") {
+  const Point point = point_of(kSizes +
+                               " --num-layers 4 --position-embedding-type rope --normalization RMSNorm "
+                               "--disable-bias-linear --swiglu --qk-l2-norm");
+  CHECK(point.model.parts().qk_norm == QkNorm::without_weights);
+  CHECK(point_of(write_megatron(point)).model == point.model);
+  // Chunks and temperatures have no flag.
+  Point llama4;
+  llama4.model = find_preset("llama-4-scout", "test");
+  llama4.framework.preset = "megatron-core";
+  try {
+    write_megatron(llama4);
+    FAIL("chunks went out");
+  } catch (const Error& e) {
+    CHECK_THAT(e.what(), Contains("layers_of"));
+  }
 }
 
 TEST_CASE("Megatron: patterns of hybrid layers and sizes of Mamba-2 go out and come back") {

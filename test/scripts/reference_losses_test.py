@@ -87,6 +87,11 @@ SAME = {
     "llama 4": {"model": {"family": "mixtral", **SIZES, "kv_heads": 2, "head_dim": 10, "layers": 4, "experts": 4, "active_experts": 1,
                           "expert_ffn": 22, "shared_experts": 1, "routing": {"score": "sigmoid", "normalise": False, "weighted": "input"},
                           "layers_of": [{"every": 4, "from": 3, "position": "none"}, {"every": 2, "experts": 0}]}, "router": "learned"},
+    "llama 4, chunks, norms without weights, temperatures": {
+        "model": {"family": "mixtral", **SIZES, "kv_heads": 2, "layers": 4, "experts": 4, "active_experts": 1, "expert_ffn": 22, "shared_experts": 1,
+                  "routing": {"score": "sigmoid", "normalise": False, "weighted": "input"}, "qk_norm": "without_weights", "attention_chunk": 7,
+                  "layers_of": [{"every": 4, "from": 3, "position": "none", "qk_norm": False, "attention_chunk": 0,
+                                 "attention_temperature": {"scale": 0.3, "floor": 5}}]}, "attention": "flash", "router": "learned"},
     "bert": {"model": bert(), "seq": 32},
     "bert, more types, odd sizes": {"model": bert(token_types=3, hidden=30, heads=5, ffn=50, vocab=131), "seq": 31},
     "bert as published": {"model": bert(norm_place="post", activation="gelu_erf", norm_eps=1e-12), "seq": 32},

@@ -69,6 +69,7 @@ std::int64_t groups_in(const Tensor& qkv) {  // of all tokens
 
 Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpec& spec, Regions drop)
     : spec_(spec),
+      documents_(in_chunks(plan.training.documents, plan.training.seq, spec.chunk)),
       head_axes_(axes_of_heads(plan, spec.qkv.role)),
       group_(groups_are_cut(plan, spec) ? spec.heads / plan.mesh.size(head_axes_) : spec.group()),
       kv_(keys_and_values(store, plan, spec)),
@@ -97,7 +98,7 @@ AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {
   AttentionSizes n{s[0],         s[1],        spec_.heads,  heads, c.groups.over(head_axes_).rank() * heads,
                    spec_.qk_dim, spec_.v_dim, spec_.causal, group_};
   n.own_scale = spec_.scale, n.window = spec_.window, n.softcap = spec_.softcap, n.alibi = spec_.alibi;
-  n.documents = c.training().documents;
+  n.documents = documents_;
   if (sinks_ != nullptr) n.sinks = sinks_->value, n.dsinks = sinks_->gradient;
   return n;
 }
@@ -138,6 +139,13 @@ Tensor Attention::turned(Context& c, Tensor heads) const {
   return heads;
 }
 
+void Attention::scale_queries(Context& c, const Tensor& qkv) const {
+  if (spec_.temperature.scale == 0) return;
+  const Tensor& factors =
+      c.angles.get(c.device, spec_.temperature, spec_.qk_dim, c.share(), c.training().positions_by());
+  run(c.device, ops::Rotary{qkv, factors, group_, spec_.qk_dim, 0, false});
+}
+
 Tensor Attention::keys(Context& c, const Linear::Arrived& arrived) const {
   return turned(c, part(c, arrived, group_ * spec_.qk_dim, spec_.qk_dim));
 }
@@ -165,6 +173,8 @@ ops::Matrix Attention::heads_of(const Tensor& t, std::int64_t first, std::int64_
   return {t, count, spec_.qk_dim, spec_.qk_dim, first * spec_.qk_dim, t.shape()[3]};
 }
 
+// Llama 4 norms behind the rotation. Without gamma that is the same: a rotation leaves the length of a head, and the norm is a number that
+// follows from it.
 void Attention::norm(Context& c, Saved& saved) const {
   const Shape& s = saved.qkv.shape();
   const std::int64_t batch = groups_in(saved.qkv);
@@ -196,6 +206,7 @@ void Attention::norm_back(Context& c, const Tensor& dqkv, const Tensor& dkv, Sav
 }
 
 void Attention::turn(Context& c, const Tensor& qkv, const Tensor& kv, bool back) const {
+  scale_queries(c, qkv);  // before or behind the rotation is the same
   if (!spec_.rope) return;
   const Tensor& angles = c.angles.get(c.device, *spec_.rope, spec_.qk_dim, c.share(), c.training().positions_by());
   // Frameworks turn queries and keys apart.
@@ -230,6 +241,7 @@ Tensor Attention::forward(Context& c, const MicroBatch& batch, Tensor x, std::un
   if (separate_) {
     const Linear::Arrived arrived = qkv_.arrive(c, x);
     saved.q = turned(c, part(c, arrived, 0, queries));
+    scale_queries(c, saved.q);
     saved.k = keys(c, arrived);
     saved.v = part(c, arrived, queries + spec_.qk_dim, spec_.v_dim);
     saved.qkv_linear.x = std::move(x);

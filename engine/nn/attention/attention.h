@@ -65,6 +65,8 @@ class Attention final : public Mixer {
   // Where Q, K and V have separate GEMMs: `columns` columns of every group, from column `first` on.
   Tensor part(Context& context, const Linear::Arrived& arrived, std::int64_t first, std::int64_t columns) const;
   Tensor turned(Context& context, Tensor heads) const;
+  // Multiplies queries, or their gradients, by what their positions have.
+  void scale_queries(Context& context, const Tensor& qkv) const;
   Tensor keys(Context& context, const Linear::Arrived& arrived) const;
   // `count` heads of every group, from head `first` on, for the norms.
   ops::Matrix heads_of(const Tensor& t, std::int64_t first, std::int64_t count) const;
@@ -78,7 +80,8 @@ class Attention final : public Mixer {
   void turn(Context& context, const Tensor& qkv, const Tensor& kv, bool back) const;
 
   AttentionSpec spec_;
-  Axes head_axes_;  // along which the heads are split
+  DocumentsOrNone documents_;  // which of the sequence's positions see one another, optional
+  Axes head_axes_;             // along which the heads are split
   // How many heads of a group are on this rank: all, or some where there are fewer heads of keys and values than ranks.
   // Then every rank has the weights of all keys and values, whose gradients are summed, and computes only those of its
   // own group.

@@ -58,7 +58,7 @@ class EagerCore final : public AttentionCore {
     for (std::int64_t i = 0; i < n.group; ++i) multiply(c, n, member(parts.q, i), parts.k.t(), scores_of(scores, n, i));
     saved.probs = c.activation(n.scores(), "attention probabilities");
     ops::Softmax softmax{scores, saved.probs, n.scale(), n.causal, {}, {}};
-    if (n.documents) softmax.bounds = c.document_bounds();
+    if (n.documents) softmax.bounds = c.document_bounds(n.documents);
     // What is not causal hides padding alone. Where nothing is padded the mask of a micro batch is the causal one.
     if (const Tensor keep = keys_of(batch); !n.causal && keep) {
       softmax.mask = batch.attention_mask;
@@ -161,7 +161,7 @@ class FusedCore final : public AttentionCore {
             n.softcap,
             n.alibi,
             n.documents,
-            n.documents && keep_probabilities_ ? c.document_bounds() : Tensor()};
+            n.documents && keep_probabilities_ ? c.document_bounds(n.documents) : Tensor()};
   }
   bool keep_probabilities_;
 };

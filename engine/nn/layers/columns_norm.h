@@ -1,5 +1,5 @@
 // RMS norm of parts of rows: of every head of queries or keys, or of a latent that lies packed with others. One gamma for
-// all of them, whole on every rank.
+// all of them, whole on every rank, or none.
 #pragma once
 #include "engine/nn/runtime/context.h"
 #include "engine/nn/state/parameters.h"
@@ -19,7 +19,7 @@ class ColumnsNorm {
 
  private:
   float eps_;
-  Parameter* gamma_;
+  Parameter* gamma_ = nullptr;
 };
 
 }  // namespace mbench::nn

@@ -10,17 +10,6 @@
 
 namespace mbench::nn {
 
-namespace {
-
-Tensor value_of(const Parameter* p) {
-  return p != nullptr ? p->value : Tensor();
-}
-Tensor gradient_of(const Parameter* p) {
-  return p != nullptr ? p->gradient : Tensor();
-}
-
-}  // namespace
-
 Norm::Norm(ParameterStore& store, const Plan& plan, const NormSpec& spec)
     : eps_(spec.eps), of_layers_(spec.kind == NormKind::layer_norm) {
   if (spec.gamma) gamma_ = store.add(gamma_of(spec), Spread(), plan.hidden.value);

@@ -5,6 +5,14 @@
 
 namespace mbench::nn {
 
+// Of a weight that is not there in every model.
+inline Tensor value_of(const Parameter* p) {
+  return p != nullptr ? p->value : Tensor();
+}
+inline Tensor gradient_of(const Parameter* p) {
+  return p != nullptr ? p->gradient : Tensor();
+}
+
 class Norm {
  public:
   struct Saved {

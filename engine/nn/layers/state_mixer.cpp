@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/nn/layers/norm.h"
 #include "engine/ops/causal_conv.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/gated_norm.h"
@@ -27,10 +28,6 @@ Tensor flat(const Tensor& t) {
   return t.view({s[0], s[1], s[2] * s[3]});
 }
 
-Tensor gradient_of(const Parameter* parameter) {
-  return parameter != nullptr ? parameter->gradient : Tensor();
-}
-
 }  // namespace
 
 StateMixer::StateMixer(ParameterStore& store, const Plan& plan, const StateMixerSpec& spec, Regions drop)
@@ -46,14 +43,6 @@ StateMixer::StateMixer(ParameterStore& store, const Plan& plan, const StateMixer
   in_.in_layer(store, plan, drop.has(Region::norm));
   out_.in_layer(store, plan);
 }
-
-namespace {
-
-Tensor value_of(const Parameter* parameter) {
-  return parameter != nullptr ? parameter->value : Tensor();
-}
-
-}  // namespace
 
 StateMixer::OfHeads StateMixer::weights_of(Context& c, const ScanShare& share) const {
   return {share.channels_of(c, conv_->value), share.channels_of(c, value_of(conv_bias_)), share.heads(a_log_->value),

@@ -60,17 +60,18 @@ void Context::travel(Way own) {
   fiber->pause();
 }
 
-const Tensor& Context::document_bounds() {
-  if (document_table) return document_table;
-  const std::int64_t seq = plan.training.seq;
-  const Documents& documents = *plan.training.documents;
-  document_table = device.empty({2, seq}, DType::i64, Category::other, "bounds of documents");
-  if (!device.real()) return document_table;
+Tensor Context::document_bounds(const DocumentsOrNone& documents) {
+  for (const auto& [of, table] : document_tables)
+    if (of == documents || *of == *documents) return table;
+  const std::int64_t seq = documents->seq();
+  const Tensor table = device.empty({2, seq}, DType::i64, Category::other, "bounds of documents");
+  document_tables.emplace_back(documents, table);
+  if (!device.real()) return table;
   std::vector<std::int64_t> bounds;
-  for (std::int64_t p = 0; p < seq; ++p) bounds.push_back(documents.first_of(p));
-  for (std::int64_t p = 0; p < seq; ++p) bounds.push_back(documents.end_of(p));
-  device.write(document_table, std::as_bytes(std::span(bounds)));
-  return document_table;
+  for (std::int64_t p = 0; p < seq; ++p) bounds.push_back(documents->first_of(p));
+  for (std::int64_t p = 0; p < seq; ++p) bounds.push_back(documents->end_of(p));
+  device.write(table, std::as_bytes(std::span(bounds)));
+  return table;
 }
 
 void RouterLoad::add(std::span<const std::int64_t> counts) {

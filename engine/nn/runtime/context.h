@@ -64,7 +64,7 @@ struct Context {
   GlobalBuffer buffer;
   std::int64_t step = 0;  // optimizer steps since the start: which dropout masks are drawn
   RotaryAngles angles{};
-  Tensor document_table{};                                                 // see document_bounds()
+  std::vector<std::pair<DocumentsOrNone, Tensor>> document_tables{};       // see document_bounds()
   std::map<std::pair<std::int64_t, std::int64_t>, Tensor> placeholders{};  // of weights' gradients, by [out, in]
   Fp8Weights fp8_weights{};
   RouterLoad router_load{};
@@ -118,9 +118,8 @@ struct Context {
   // takes turns with it, nor in a forward that a backward runs again.
   void travel(Way own);
 
-  // [2, seq] i64, where documents are packed: the first position of each position's document, and the first behind it. Made when first
-  // used and kept.
-  const Tensor& document_bounds();
+  // [2, seq] i64: the first position of each position's document, and the first behind it. Made when first used and kept.
+  Tensor document_bounds(const DocumentsOrNone& documents);
 
   Tensor activation(const Shape& shape, std::string_view what) {
     return device.empty(shape, dtype(), Category::activations, what);

@@ -14,13 +14,16 @@ std::uint64_t library_memory(const Plan& plan) {
   return held.always + (plan.model.experts > 0 ? held.experts : 0) + (plan.tp_comm_overlap ? held.tp_comm_overlap : 0);
 }
 
-// Of what attention takes at a time: a block of the sequence, or a document.
+// Of what attention takes at a time: a block of the sequence, a document, or a chunk of one.
 std::int64_t longest_of(const Plan& plan, std::int64_t blocks) {
-  const DocumentsOrNone& documents = plan.training.documents;
-  if (!documents || blocks > 1) return plan.training.seq / blocks;
+  if (blocks > 1) return plan.training.seq / blocks;
   std::int64_t longest = 0;
-  for (std::int64_t d = 0; d < documents->count(); ++d)
-    longest = std::max(longest, documents->end(d) - documents->first(d));
+  for (const std::int64_t chunk : plan.model.attention_chunks()) {
+    const DocumentsOrNone documents = in_chunks(plan.training.documents, plan.training.seq, chunk);
+    if (!documents) return plan.training.seq;
+    for (std::int64_t d = 0; d < documents->count(); ++d)
+      longest = std::max(longest, documents->end(d) - documents->first(d));
+  }
   return longest;
 }
 

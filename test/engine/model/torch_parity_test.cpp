@@ -207,6 +207,14 @@ TEST_CASE("tiny Llama 4 trains as in transformers") {
     check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
 }
 
+// Attention in chunks, norms of queries and keys without weights, queries that grow with their position.
+TEST_CASE("tiny Llama 4 with chunks and temperatures trains as in transformers") {
+  const Fixture fixture("llama4_chunks_odd");
+  for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
+    check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
+  check_training(fixture, Graph::fused, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
+}
+
 // Biases of queries, keys and values, a gated GELU behind a scaled embedding, a gated shared expert of its own width.
 TEST_CASE("tiny Qwen2, Gemma and Qwen2-MoE train as in transformers") {
   for (const char* name : {"qwen2_odd", "gemma_odd", "qwen2_moe_odd"})

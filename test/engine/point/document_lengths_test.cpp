@@ -73,6 +73,17 @@ TEST_CASE("document_lengths: drawn ones have their mean, fill the sequence, and 
   CHECK(std::equal(shorter.begin(), shorter.end() - 1, longer.begin()));
 }
 
+TEST_CASE("documents are cut where chunks of the sequence end") {
+  const DocumentsOrNone all = std::make_shared<const Documents>(std::vector<std::int64_t>{4, 5, 10});
+  CHECK(*in_chunks(all, 10, 4) == Documents({4, 5, 8, 10}));
+  CHECK(*in_chunks(all, 10, 5) == Documents({4, 5, 10}));
+  CHECK(*in_chunks(nullptr, 10, 4) == Documents({4, 8, 10}));
+  for (const std::int64_t none : {0, 10, 11}) {
+    CHECK(in_chunks(all, 10, none) == all);
+    CHECK(in_chunks(nullptr, 10, none) == nullptr);
+  }
+}
+
 TEST_CASE("documents say where the one of a position begins and ends") {
   const Documents documents({4, 5, 10});
   CHECK(documents.seq() == 10);

@@ -221,6 +221,26 @@ TEST_CASE("parts by layer: rules, the last one counting, in and out of JSON") {
   CHECK_FALSE(maverick.has_experts(0));
   CHECK(maverick.has_experts(1));
   CHECK(maverick.has_experts(47));
+  // Chunks of positions, and a temperature where there are no positions.
+  const ModelSpec& scout = find_preset("llama-4-scout", "test");
+  CHECK(scout.at_layer(3).parts().attention_temperature == AttentionTemperature{0.1, 8192, 1});
+  CHECK(scout.at_layer(2).parts().attention_temperature == AttentionTemperature());
+  CHECK(scout.at_layer(2).parts().qk_norm == QkNorm::without_weights);
+  CHECK(scout.attention_chunks() == std::vector<std::int64_t>{0, 8192});
+  CHECK(m.attention_chunks() == std::vector<std::int64_t>{0});
+  CHECK(read(R"({"preset": "llama-2-7b", "attention_chunk": 64, "layers_of": [{"every": 2, "attention_chunk": 32}]})")
+            .attention_chunks() == std::vector<std::int64_t>{32, 64});
+  const AttentionTemperature temperature{0.1, 4, 1};
+  CHECK(temperature.at(2) == 1);
+  CHECK(temperature.at(3) == Approx(1 + 0.1 * std::log(2)));
+  CHECK(temperature.at(10) == Approx(1 + 0.1 * std::log(3)));
+  CHECK(AttentionTemperature{0.1, 4, 0}.at(3) == 1);
+  for (const char* value : {R"("without_weights")", R"("layer_norm")", R"("layer_norm_by_head")", R"("all_heads")"}) {
+    const std::string text = fmt::format(R"({{"preset": "llama-2-7b", "qk_norm": {}}})", value);
+    CHECK(model_identity(read(text.c_str())).at("qk_norm").dump() == value);
+  }
+  CHECK(read(R"({"preset": "llama-2-7b", "attention_temperature": {"scale": 0, "floor": 7}})") ==
+        find_preset("llama-2-7b", "test"));
   const auto why = [&](const char* text) -> std::string {
     try {
       read(text);

@@ -155,6 +155,15 @@ TEST_CASE("attention of other parts executes what the formula says, with the wei
   REQUIRE(windowed.model.layers == 3);
   CHECK(plain - model_flops(windowed) == 2 * a_key * (16 - 4));
   CHECK(plain_causal - model_flops_causal(windowed) == 2 * a_key * (8 - (1 + 2 + 3 + 4 * 13) / 16.0));
+  // Chunks of 6, 6 and 4 in 2 of 3 layers: each query has the keys of its own, or those up to it.
+  Point chunked = tiny("llama");
+  chunked.model.own_parts = chunked.model.parts();
+  LayerRule rule{2, 0, 0, false, {"attention_chunk"}, *chunked.model.own_parts};
+  rule.parts.attention_chunk = 6;
+  chunked.model.layers_of = {rule};
+  CHECK(plain - model_flops(chunked) == Approx(2 * a_key * (16 - (6 * 6 + 6 * 6 + 4 * 4) / 16.0)).epsilon(1e-12));
+  CHECK(plain_causal - model_flops_causal(chunked) ==
+        Approx(2 * a_key * (16 - (6 * 6 + 6 * 6 + 4 * 4) / 16.0) / 2).epsilon(1e-12));
   // Documents of 6, 6 and 4: each query has the keys of its own, or those up to it; with the window of 4 in 2 of 3 layers 4, or 1, 2, 3, 4, ...
   Point packed = tiny("llama");
   packed.document_lengths.lengths = {6};
