@@ -22,8 +22,6 @@ MaybeFault missing_part(const ModelSpec& m) {
   if (parts.attention_form == AttentionForm::latent && any([](const ModelParts& l) { return l.attention_gate; }))
     return missing({one_of("model.attention_gate", "false"), one_of("model.attention_form", "multi_head")},
                    "attention_gate", "true with attention_form latent");
-  if (any([](const ModelParts& l) { return l.qk_norm >= QkNorm::layer_norm; }))
-    return missing({one_of("model.qk_norm", "true")}, "qk_norm", "of layer norms");
   if (parts.attention_form == AttentionForm::latent) {
     constexpr Way plain = one_of("model.attention_form", "multi_head");
     if (any([](const ModelParts& l) { return l.qk_norm != QkNorm::none; }))
@@ -101,9 +99,12 @@ MaybeFault missing_of_layout(const Point& p) {
   if (kv_heads % p.tp != 0 && m.any_layer([](const ModelParts& l) { return l.attention_gate; }))
     return not_built_in({divisor("tp", kv_heads)}, "attention_gate of {} key and value heads over tp {}", kv_heads,
                         p.tp);
-  if (kv_heads % p.tp != 0 && m.any_layer([](const ModelParts& l) { return l.qk_norm == QkNorm::all_heads; }))
-    return not_built_in({divisor("tp", kv_heads)}, "qk_norm all_heads of {} key and value heads over tp {}", kv_heads,
-                        p.tp);
+  const auto whole_groups = [](const ModelParts& l) {
+    return l.qk_norm == QkNorm::all_heads || l.qk_norm == QkNorm::layer_norm_by_head;
+  };
+  if (kv_heads % p.tp != 0 && m.any_layer(whole_groups))
+    return not_built_in({divisor("tp", kv_heads)},
+                        "qk_norm all_heads or layer_norm_by_head of {} key and value heads over tp {}", kv_heads, p.tp);
   return std::nullopt;
 }
 

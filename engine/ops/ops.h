@@ -38,6 +38,7 @@
 #include "engine/ops/gated_norm.h"
 #include "engine/ops/gelu_erf.h"
 #include "engine/ops/grouped_matmul.h"
+#include "engine/ops/head_norm.h"
 #include "engine/ops/layer_norm.h"
 #include "engine/ops/matmul.h"
 #include "engine/ops/muon.h"

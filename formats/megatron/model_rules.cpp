@@ -127,20 +127,23 @@ void write_window(Writing& w) {
   if (some) w.put("--window-attn-skip-freq", pattern_text(full));
 }
 
-// One norm of all heads' queries and one of keys, of the kind that layers have; mbench has RMS norms. Or one without weights.
+// One norm of all heads' queries and one of keys, of the kind that layers have, or one without weights.
 void read_heads(Reading& r) {
   const bool latent = r.flag("--multi-latent-attention"), normed = r.flag("--qk-layernorm"),
              weightless = r.flag("--qk-l2-norm");
   const json groups = r.value("--num-query-groups", 1);
   if (r.flag("--group-query-attention")) r.set("model.kv_heads", groups);
   if (latent && !normed) r.lack("--qk-layernorm", "latents that are not normed", false);
-  if (normed && !holds(r, "model.norm", "rms_norm")) r.lack("--qk-layernorm", "layer norms of queries and keys");
-  r.set("model.qk_norm", weightless ? json("without_weights") : json(normed && !latent));
+  const bool of_layers = normed && !holds(r, "model.norm", "rms_norm");
+  if (latent && of_layers) r.lack("--qk-layernorm", "layer norms of latents");
+  r.set("model.qk_norm", weightless             ? json("without_weights")
+                         : of_layers && !latent ? json("layer_norm")
+                                                : json(normed && !latent));
 }
 void write_heads(Writing& w) {
   const bool latent = w.at("model.attention_form") == "latent";
   const json norm = w.at("model.qk_norm");
-  if (norm == true || latent) w.put("--qk-layernorm", true);
+  if (norm == true || norm == "layer_norm" || latent) w.put("--qk-layernorm", true);
   if (norm == "without_weights") w.put("--qk-l2-norm", true);
   if (latent || w.at("model.kv_heads") == w.at("model.heads")) return;
   w.put("--group-query-attention", true);

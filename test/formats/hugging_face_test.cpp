@@ -280,6 +280,15 @@ TEST_CASE("Hugging Face: layers that differ are rules of layers") {
   CHECK_FALSE(first.contains("layers_of"));
 }
 
+TEST_CASE("Hugging Face: layer norms of queries and keys are by head, or the same for all heads") {
+  const auto norm = [](const char* type, const char* key) {
+    return imported({{"model_type", type}, {key, true}}).spec.at("model").at("qk_norm");
+  };
+  CHECK(norm("cohere", "use_qk_norm") == "layer_norm_by_head");
+  CHECK(norm("stablelm", "qk_layernorm") == "layer_norm_by_head");
+  CHECK(norm("phi", "qk_layernorm") == "layer_norm");
+}
+
 TEST_CASE("Hugging Face: LLaMA 4's layers with positions attend in chunks, and those without have a temperature") {
   const auto model = [](const ordered_json& config, std::vector<std::string> without = {}) {
     return imported(with({{"model_type", "llama4_text"}, {"interleave_moe_layer_step", 2}}, config), without)

@@ -38,8 +38,7 @@ TEST_CASE("Megatron: every published point that flags can say goes out and comes
       {"bridge-26.02-gpt-oss-120b-gb200-64", "YaRN, which Megatron-Bridge has"},
       {"bridge-26.02-gpt-oss-120b-h100-64", "YaRN, which Megatron-Bridge has"},
       {"card-gpt-oss-120b-gb200-64", "YaRN, which Megatron-Bridge has"},
-      {"ci-gpt3-mcore-te-tp2-pp2-mla", "layer norms of latents"},
-      {"ci-gpt3-mcore-te-tp4-pp1-resume-torch-dist-qk-layernorm-test-mode", "layer norms of queries and keys"}};
+      {"ci-gpt3-mcore-te-tp2-pp2-mla", "layer norms of latents"}};
   int said = 0, others = 0;
   const std::string folder = std::string(MBENCH_SOURCE_DIR) + "/configs/published/modern";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -76,6 +75,10 @@ TEST_CASE("Megatron: norms of queries and keys without weights go out and come b
                                "--disable-bias-linear --swiglu --qk-l2-norm");
   CHECK(point.model.parts().qk_norm == QkNorm::without_weights);
   CHECK(point_of(write_megatron(point)).model == point.model);
+  // Those with weights are of the kind that layers have.
+  const Point layers = point_of(kSizes + " --position-embedding-type rope --qk-layernorm");
+  CHECK(layers.model.parts().qk_norm == QkNorm::layer_norm);
+  CHECK(point_of(write_megatron(layers)).model == layers.model);
   // Chunks and temperatures have no flag.
   Point llama4;
   llama4.model = find_preset("llama-4-scout", "test");

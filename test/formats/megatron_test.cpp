@@ -152,7 +152,7 @@ TEST_CASE("Megatron: what mbench has no part for is named with its flag, value a
   names("--window-size 8,0 --window-attn-skip-freq '[1]*3'", {"--window-attn-skip-freq", "so many layers"});
   names("--optimizer dist_muon --cuda-graph-impl local --cuda-graph-scope mamba",
         {"--optimizer \"dist_muon\"", "--cuda-graph-scope"});
-  names("--qk-layernorm", {"--qk-layernorm", "layer norms of queries and keys"});
+  names("--multi-latent-attention --qk-layernorm", {"--qk-layernorm", "layer norms of latents"});
   names("--hidden-dropout 0", {"--hidden-dropout", "--attention-dropout"});
   names("--use-megatron-fsdp", {"FSDP"});
   names("--fp8-format hybrid --fp8-recipe custom", {"--fp8-recipe \"custom\""});

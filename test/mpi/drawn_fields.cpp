@@ -352,6 +352,8 @@ const json& drawn_models() {
     {"family": "gpt", "position": "rotary", "branches": "parallel_norms", "activation": "silu", "norm_beta": false},
     {"family": "llama", "norm": "layer_norm", "norm_gamma": false, "residual_scale": 0.22, "logit_scale": 0.125, "activation": "reglu"},
     {"family": "gpt", "position": "none", "embedding_norm": true, "activation": "relu"},
+    {"family": "llama", "kv_heads": 4, "norm": "layer_norm", "norm_beta": false, "branches": "parallel", "qk_norm": "layer_norm_by_head"},
+    {"family": "gpt", "kv_heads": 2, "position": "rotary", "qk_norm": "layer_norm"},
     {"family": "llama", "kv_heads": 4, "window": 9, "layers_of": [{"every": 2, "window": 0, "position": "none"}]},
     {"family": "llama", "kv_heads": 4, "attention_sinks": true, "attention_softcap": 2},
     {"family": "llama", "kv_heads": 4, "qk_norm": "without_weights", "attention_chunk": 10, "layers_of": [{"every": 2, "position": "none",

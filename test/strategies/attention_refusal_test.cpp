@@ -18,6 +18,15 @@ std::string why(const std::string& model, const std::string& fields = "") {
 
 }  // namespace
 
+TEST_CASE("norms that need all heads, and gammas of each head, are of groups that are whole on a rank") {
+  for (const char* norm : {"all_heads", "layer_norm_by_head"}) {
+    const std::string model = fmt::format(R"({{"preset": "llama-bytes-tiny", "kv_heads": 2, "qk_norm": "{}"}})", norm);
+    CHECK(why(model, R"("tp": 2, )") == "");
+    CHECK_THAT(why(model, R"("tp": 4, )"), Contains("of 2 key and value heads over tp 4") && Contains("need tp"));
+  }
+  CHECK(why(R"({"preset": "llama-bytes-tiny", "kv_heads": 2, "qk_norm": "layer_norm"})", R"("tp": 4, )") == "");
+}
+
 TEST_CASE("chunks of attention and its temperature are of causal attention with keys as they are") {
   CHECK(why(R"("llama-4-scout")") == "");
   CHECK(why(R"({"preset": "llama-bytes-tiny", "attention_chunk": 32})") == "");  // also with attention core

@@ -39,12 +39,12 @@ bool of_all_heads(const AttentionSpec& spec, const std::optional<NormSpec>& norm
   return norm && norm->width != spec.qk_dim;
 }
 
-// The tokens that a gamma acts on are the product's, and its heads are split as those are.
+// The tokens that a gamma acts on are the product's, and its heads are split as those are. Gammas of each head are cut as the heads are.
 std::optional<ColumnsNorm> norm_of_heads(ParameterStore& store, const Plan& plan, const AttentionSpec& spec,
                                          const std::optional<NormSpec>& norm) {
   if (!norm || of_all_heads(spec, norm)) return std::nullopt;
   const LinearPlan& linear = plan.role(spec.qkv.role);
-  return ColumnsNorm(store, *norm, linear.consumed.value, linear.gemm.value);
+  return ColumnsNorm(store, *norm, linear.consumed.value, linear.gemm.value, linear.weight);
 }
 
 std::optional<AllHeadsNorm> norm_of_all_heads(ParameterStore& store, const Plan& plan, const AttentionSpec& spec,

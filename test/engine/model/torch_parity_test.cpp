@@ -207,6 +207,13 @@ TEST_CASE("tiny Llama 4 trains as in transformers") {
     check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
 }
 
+// Layer norms of queries and keys with a weight for each head.
+TEST_CASE("tiny Command-R+ trains as in transformers") {
+  const Fixture fixture("command_r_plus_odd");
+  for (const Graph graph : {Graph::eager, Graph::fused})
+    check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
+}
+
 // Attention in chunks, norms of queries and keys without weights, queries that grow with their position.
 TEST_CASE("tiny Llama 4 with chunks and temperatures trains as in transformers") {
   const Fixture fixture("llama4_chunks_odd");

@@ -243,7 +243,8 @@ TEST_CASE("transformer layer of newer families' parts: gradients by differences,
   check("llama", R"({"norm_place": "sandwich", "residual_scale": 0.5})", all);
   check("gpt", R"({"norm_place": "sandwich"})", all);
   check("llama", R"({"norm_place": "output", "qk_norm": "all_heads"})", plain);
-  check("llama", R"({"qk_norm": "without_weights", "attention_chunk": 3})", plain);
+  for (const char* norm : {"without_weights", "layer_norm", "layer_norm_by_head"})
+    check("llama", fmt::format(R"({{"qk_norm": "{}", "attention_chunk": 3}})", norm), plain);
   check("llama", R"({"position": "none", "attention_temperature": {"scale": 0.7, "floor": 2}})", all);
   check("gpt", R"({"branches": "parallel"})", all);
   check("gpt", R"({"branches": "parallel_norms", "residual_scale": 0.5})", all);
