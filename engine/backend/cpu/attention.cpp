@@ -19,43 +19,71 @@ std::int64_t own_floats(const HeadSizes& z) {
   return z.block * z.widest() + std::max(z.scores(), kPanel * z.width);
 }
 
-template <class T, class TP>
-void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, std::int64_t b, const float* k_panels,
-                  const float* v, float* own) {
+// Scores of a block become weights of values, and those of keys that a tile sees and a row does not become zero. Times its factor a row's
+// weights are probabilities.
+void make_weights(const Attention& op, const HeadSizes& z, std::int64_t index, std::int64_t q0, const BlockRows& block,
+                  float* scores, float* factors) {
   const AttentionShape& s = op.shape;
-  float *queries = own, *scores = own + z.block * z.widest();
-  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_vector(s, q0);
-  load_rows<T>(op.q, query_head(s, op.q, index), q0, rows, z.width, queries);
-  score_block(z.ld, rows, from, keys, z.width, queries, k_panels, scores);
-  const KeyMask mask = keys_of(s, index);
   const bool scaled = bends_scores(s) || s.scale <= 0;  // by make_scores()
-  float inverses[HeadSizes::kMostRows];
-  for (std::int64_t r = 0; r < rows; ++r) {
+  const float scale = scaled ? 1.0f : s.scale;
+  const KeyMask mask = keys_of(s, index);
+  float tops[BlockRows::kMost];
+  for (std::int64_t r = 0; r < block.rows; ++r) {
+    const std::int64_t first = block.first_key[r], end = block.end_key[r];
     float* row = scores + r * z.ld;
-    const std::int64_t visible = s.end_key(q0 + r), first = s.first_key(q0 + r);
-    if (scaled) make_scores(s, index, q0 + r, first, visible, row, nullptr);
-    const ExpRow made = exp_row(row + first, visible - first, scaled ? 1.0f : s.scale, mask.from(first));
-    op.lse.as<float>()[index * s.seq + q0 + r] = made.lse;
-    inverses[r] = made.inverse;
-    if (op.probs) {
-      scale_row(visible - first, made.inverse, row + first);
-      inverses[r] = 1;
-    }
-    std::fill(row + std::min(from, visible), row + first, 0.0f);
-    std::fill(row + visible, row + keys, 0.0f);
-    if (op.probs) {
-      TP* kept = op.probs.as<TP>() + (index * s.seq + q0 + r) * s.seq;
-      std::fill(kept, kept + from, TP{});
-      from_floats(row + from, kept + from, keys - from);
-      std::fill(kept + keys, kept + s.seq, TP{});
-    }
-    if (s.dropout.p > 0) drop_row(s, index, q0 + r, first, visible, row);
+    if (scaled) make_scores(s, index, q0 + r, first, end, row, nullptr);
+    if (mask) hide_keys(row + first, end - first, mask.from(first));
+    tops[r] = scale * largest_in(row + first, end - first);
   }
+  float* lse = op.lse.as<float>() + index * s.seq + q0;
+  for (const BlockRows::Tile& tile : block.tiles())
+    for (std::int64_t r = tile.row; r < tile.row + tile.rows; ++r) {
+      const std::int64_t first = block.first_key[r], end = block.end_key[r];
+      float* row = scores + r * z.ld;
+      if (tops[r] == -kInf) {
+        lse[r] = softmax_row(row + first, row + first, end - first, scale, mask.from(first)), factors[r] = 1;
+      } else {
+        const float sum = exp_row(row + first, end - first, scale, tops[r]);
+        lse[r] = tops[r] + std::log(sum), factors[r] = 1 / sum;
+      }
+      std::fill(row + tile.first, row + first, 0.0f);
+      std::fill(row + end, row + tile.end, 0.0f);
+    }
+}
+
+// Weights become probabilities, which are kept, and then dropped.
+template <class TP>
+void keep_and_drop(const Attention& op, const HeadSizes& z, std::int64_t index, std::int64_t q0, const BlockRows& block,
+                   float* weights, float* factors) {
+  const AttentionShape& s = op.shape;
+  for (std::int64_t r = 0; r < block.rows; ++r) {
+    const std::int64_t first = block.first_key[r], end = block.end_key[r];
+    float* row = weights + r * z.ld;
+    if (op.probs) {
+      scale_row(end - first, factors[r], row + first), factors[r] = 1;
+      TP* kept = op.probs.as<TP>() + (index * s.seq + q0 + r) * s.seq;
+      std::fill(kept, kept + first, TP{});
+      from_floats(row + first, kept + first, end - first);
+      std::fill(kept + end, kept + s.seq, TP{});
+    }
+    if (s.dropout.p > 0) drop_row(s, index, q0 + r, first, end, row);
+  }
+}
+
+template <class T, class TP>
+void attend_block(const Attention& op, const HeadSizes& z, std::int64_t index, std::int64_t q0, const BlockRows& block,
+                  const float* k_panels, const float* v, float* own) {
+  const AttentionShape& s = op.shape;
+  float *queries = own, *scores = own + z.block * z.widest() - block.first;
+  load_rows<T>(op.q, query_head(s, op.q, index), q0, block.rows, z.width, queries);
+  score_block(block, z.ld, z.width, queries, k_panels, scores);
+  float factors[BlockRows::kMost];
+  make_weights(op, z, index, q0, block, scores, factors);
+  if (op.probs || s.dropout.p > 0) keep_and_drop<TP>(op, z, index, q0, block, scores, factors);
   float* out = queries;
-  block_gemm(rows, z.v_width, keys - from, {scores + from, z.ld, 1}, v + from * z.v_width, z.v_width, out, z.v_width,
-             false);
-  for (std::int64_t r = 0; r < rows; ++r) scale_row(z.v_width, inverses[r], out + r * z.v_width);
-  store_rows<T>(out, op.out, query_head(s, op.out, index), q0, rows, z.v_width);
+  weigh_values(block, z.ld, z.v_width, scores, v, out);
+  for (std::int64_t r = 0; r < block.rows; ++r) scale_row(z.v_width, factors[r], out + r * z.v_width);
+  store_rows<T>(out, op.out, query_head(s, op.out, index), q0, block.rows, z.v_width);
 }
 
 template <class T, class TP>
@@ -63,14 +91,21 @@ void attend_head(const Attention& op, const HeadSizes& z, const Sharing& sharing
   float *k_panels = scratch, *v = k_panels + z.keys * z.width, *owns = v + z.seq * z.v_width;
   const std::int64_t k_head = key_head(op.shape, op.k, index), v_head = key_head(op.shape, op.v, index);
   const auto own = [&] { return owns + omp_get_thread_num() * own_floats(z); };
-  const std::int64_t panels = z.keys / kPanel;
-#pragma omp parallel for schedule(static) if (sharing.blocks > 1)
-  for (std::int64_t p = 0; p < panels; ++p) {
+  const auto load = [&](std::int64_t p) {
     load_panel<T>(op.k, k_head, p, z.width, own(), k_panels);
     load_rows<T>(op.v, v_head, p * kPanel, std::min(kPanel, z.seq - p * kPanel), z.v_width, v + p * kPanel * z.v_width);
+  };
+  const bool alone = sharing.blocks == 1;  // then panels are loaded where a block needs them, and still in a cache
+  std::int64_t loaded = 0;
+#pragma omp parallel for schedule(static) if (!alone)
+  for (std::int64_t p = 0; p < (alone ? 0 : z.keys / kPanel); ++p) load(p);
+#pragma omp parallel for schedule(dynamic) if (!alone)
+  for (std::int64_t b = 0; b < z.blocks; ++b) {
+    const BlockRows block = z.rows_of(op.shape, b);
+    if (alone)
+      for (; loaded * kPanel < block.end; ++loaded) load(loaded);
+    attend_block<T, TP>(op, z, index, b * z.block, block, k_panels, v, own());
   }
-#pragma omp parallel for schedule(dynamic) if (sharing.blocks > 1)
-  for (std::int64_t b = 0; b < z.blocks; ++b) attend_block<T, TP>(op, z, index, b, k_panels, v, own());
 }
 
 }  // namespace

@@ -39,36 +39,32 @@ struct Own {
 };
 
 template <class T, class TP>
-void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index, std::int64_t b, const Shared& shared,
-                const Own& own) {
+void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index, std::int64_t q0,
+                const BlockRows& block, const Shared& shared, const Own& own) {
   const AttentionShape& s = op.shape;
-  const std::int64_t q0 = b * z.block, rows = z.rows_of(b), keys = s.end_key(q0 + rows - 1), from = first_vector(s, q0);
-  load_rows<T>(op.q, query_head(s, op.q, index), q0, rows, z.width, own.q);
-  load_rows<T>(op.dout, query_head(s, op.dout, index), q0, rows, z.v_width, own.dout);
-  load_rows<T>(op.out, query_head(s, op.out, index), q0, rows, z.v_width, own.out);
-  if (!op.probs) score_block(z.ld, rows, from, keys, z.width, own.q, shared.k_panels, own.probs);
-  score_block(z.ld, rows, from, keys, z.v_width, own.dout, shared.v_panels, own.dscores);
+  float *probs = own.probs - block.first, *dscores = own.dscores - block.first, *slopes = own.slopes - block.first;
+  load_rows<T>(op.q, query_head(s, op.q, index), q0, block.rows, z.width, own.q);
+  load_rows<T>(op.dout, query_head(s, op.dout, index), q0, block.rows, z.v_width, own.dout);
+  load_rows<T>(op.out, query_head(s, op.out, index), q0, block.rows, z.v_width, own.out);
+  if (!op.probs) score_block(block, z.ld, z.width, own.q, shared.k_panels, probs);
+  score_block(block, z.ld, z.v_width, own.dout, shared.v_panels, dscores);
   const KeyMask mask = keys_of(s, index);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float *p = own.probs + r * z.ld, *ds = own.dscores + r * z.ld;
-    const float *o = own.out + r * z.v_width, *go = own.dout + r * z.v_width;
-    const std::int64_t visible = s.end_key(q0 + r), first = s.first_key(q0 + r);
-    restore_probs<TP>(op, index, q0 + r, first, visible, mask, p, own.slopes);
-    const float dot = sum_of(z.v_width, [o, go](std::int64_t i) { return o[i] * go[i]; });
-    grad_row(s, index, q0 + r, first, visible, dot, p, ds, own.slopes);
-    std::fill(p + std::min(from, visible), p + first, 0.0f);
-    std::fill(ds + std::min(from, visible), ds + first, 0.0f);
-    std::fill(p + visible, p + keys, 0.0f);
-    std::fill(ds + visible, ds + keys, 0.0f);
-  }
+  for (const BlockRows::Tile& tile : block.tiles())
+    for (std::int64_t r = tile.row; r < tile.row + tile.rows; ++r) {
+      float *p = probs + r * z.ld, *ds = dscores + r * z.ld;
+      const float *o = own.out + r * z.v_width, *go = own.dout + r * z.v_width;
+      const std::int64_t first = block.first_key[r], end = block.end_key[r];
+      restore_probs<TP>(op, index, q0 + r, first, end, mask, p, slopes);
+      const float dot = sum_of(z.v_width, [o, go](std::int64_t i) { return o[i] * go[i]; });
+      grad_row(s, index, q0 + r, first, end, dot, p, ds, slopes);
+      clear_hidden(block, tile, r, p);
+      clear_hidden(block, tile, r, ds);
+    }
   float* dq = own.out;
-  block_gemm(keys - from, z.v_width, rows, {own.probs + from, 1, z.ld}, own.dout, z.v_width, own.dv + from * z.v_width,
-             z.v_width, true);
-  block_gemm(keys - from, z.width, rows, {own.dscores + from, 1, z.ld}, own.q, z.width, own.dk + from * z.width,
-             z.width, true);
-  block_gemm(rows, z.width, keys - from, {own.dscores + from, z.ld, 1}, shared.k + from * z.width, z.width, dq, z.width,
-             false);
-  store_rows<T>(dq, op.dq, query_head(s, op.dq, index), q0, rows, z.width);
+  add_rows_by_key(block, z.ld, z.v_width, probs, own.dout, own.dv);
+  add_rows_by_key(block, z.ld, z.width, dscores, own.q, own.dk);
+  weigh_values(block, z.ld, z.width, dscores, shared.k, dq);
+  store_rows<T>(dq, op.dq, query_head(s, op.dq, index), q0, block.rows, z.width);
 }
 
 // `first`: the first head of the group.
@@ -82,21 +78,37 @@ void grad_group(const AttentionGrad& op, const HeadSizes& z, const Sharing& shar
   const std::int64_t panels = z.keys / kPanel;
   const std::int64_t k_head = key_head(s, op.k, first), v_head = key_head(s, op.v, first);
   const std::int64_t dk_head = key_head(s, op.dk, first), dv_head = key_head(s, op.dv, first);
-#pragma omp parallel if (sharing.blocks > 1)
+  const bool alone = sharing.blocks == 1;  // then panels are loaded where a block needs them, and still in a cache
+#pragma omp parallel if (!alone)
   {
     const Own mine = own(omp_get_thread_num());
-    std::fill(mine.dk, mine.dk + z.seq * (z.width + z.v_width), 0.0f);  // dk and dv
-#pragma omp for schedule(static)
-    for (std::int64_t p = 0; p < panels; ++p) {
+    std::int64_t loaded = 0;
+    const auto load = [&](std::int64_t p) {
       const std::int64_t row = p * kPanel, count = std::min(kPanel, z.seq - row);
       load_panel<T>(op.k, k_head, p, z.width, mine.probs, shared.k_panels);
       load_panel<T>(op.v, v_head, p, z.v_width, mine.probs, shared.v_panels);
       load_rows<T>(op.k, k_head, row, count, z.width, shared.k + row * z.width);
-    }
-    // Round-robin, not dynamic: which thread sums which blocks must not depend on timing.
+    };
+    const auto load_up_to = [&](std::int64_t key) {
+      for (; loaded * kPanel < key; ++loaded) {
+        const std::int64_t row = loaded * kPanel, count = std::min(kPanel, z.seq - row);
+        std::fill_n(mine.dk + row * z.width, count * z.width, 0.0f);
+        std::fill_n(mine.dv + row * z.v_width, count * z.v_width, 0.0f);
+        if (alone) load(loaded);
+      }
+    };
+    if (!alone) load_up_to(z.seq);
+#pragma omp for schedule(static)
+    for (std::int64_t p = 0; p < (alone ? 0 : panels); ++p) load(p);
+      // Round-robin, not dynamic: which thread sums which blocks must not depend on timing.
 #pragma omp for schedule(static, 1)
-    for (std::int64_t i = 0; i < s.group * z.blocks; ++i)
-      grad_block<T, TP>(op, z, first + i / z.blocks, i % z.blocks, shared, mine);
+    for (std::int64_t i = 0; i < s.group * z.blocks; ++i) {
+      const std::int64_t b = i % z.blocks;
+      const BlockRows block = z.rows_of(s, b);
+      load_up_to(block.end);
+      grad_block<T, TP>(op, z, first + i / z.blocks, b * z.block, block, shared, mine);
+    }
+    load_up_to(z.seq);
     // The threads' sums, added in order.
     const int threads = omp_get_num_threads();
     const auto add_threads = [&](std::int64_t r, std::int64_t width, float* Own::*part) {

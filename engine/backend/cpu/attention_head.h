@@ -3,6 +3,7 @@
 #pragma once
 #include <omp.h>
 
+#include "engine/backend/cpu/attention_rows.h"
 #include "engine/backend/cpu/block_gemm.h"
 #include "engine/backend/cpu/convert.h"
 #include "engine/backend/cpu/dropout_rows.h"
@@ -11,41 +12,41 @@
 
 namespace mbench::cpu {
 
-inline std::int64_t round_up(std::int64_t n, std::int64_t unit) {
-  return (n + unit - 1) / unit * unit;
-}
-
 struct HeadSizes {
   explicit HeadSizes(const ops::AttentionShape& s)
       : seq(s.seq),
         width(round_up(s.head_dim, kVector)),
         v_width(round_up(s.v_dim(), kVector)),
         keys(round_up(s.seq, kPanel)),
-        // One vector more than a multiple of the panel: a power of two would map a column to a single cache set.
-        ld(keys + kVector),
         block(rows_of_blocks(s)),
-        blocks((s.seq + block - 1) / block) {}
-  static constexpr std::int64_t kMostRows = 72;  // of a block
+        blocks((s.seq + block - 1) / block),
+        // One vector more than a multiple of the panel: a power of two would map a column to a single cache set.
+        ld(round_up(most_keys(s), kPanel) + kVector) {}
   std::int64_t seq;
   std::int64_t width;    // of queries and keys, padded
   std::int64_t v_width;  // of values and outputs, padded
   std::int64_t keys;     // seq padded
-  std::int64_t ld;       // of a block of scores
   std::int64_t block;    // query rows of a block
   std::int64_t blocks;
-  std::int64_t rows_of(std::int64_t b) const { return std::min(block, seq - b * block); }
+  std::int64_t ld;  // of a block of scores: of the keys that its rows see
+  BlockRows rows_of(const ops::AttentionShape& s, std::int64_t b) const {
+    return {s, b * block, std::min(block, seq - b * block)};
+  }
   std::int64_t widest() const { return std::max(width, v_width); }
   std::int64_t scores() const { return block * ld; }
 
  private:
-  // A block of scores fits the second-level cache together with K and V. Where a query sees few keys, a block is narrow: its rows see as
-  // many more keys together as it has rows.
+  // A block of scores fits the second-level cache together with K and V.
   static std::int64_t rows_of_blocks(const ops::AttentionShape& s) {
-    const std::int64_t seq = std::max<std::int64_t>(1, s.seq),
-                       fitting = std::clamp<std::int64_t>(72 * 1024 / seq / kTileRows * kTileRows, 24, kMostRows);
-    if (s.window == 0 && !s.documents) return fitting;
-    const auto seen = static_cast<std::int64_t>(s.visible_pairs() / static_cast<double>(seq));
-    return std::clamp<std::int64_t>(seen / 4 / kTileRows * kTileRows, 2 * kTileRows, fitting);
+    const auto mean = static_cast<std::int64_t>(s.visible_pairs() / std::max(1.0, static_cast<double>(s.seq)));
+    const std::int64_t seen = std::clamp<std::int64_t>(2 * mean, 1, std::max<std::int64_t>(1, s.seq));
+    return std::clamp<std::int64_t>(72 * 1024 / seen / kTileRows * kTileRows, 24, BlockRows::kMost);
+  }
+  std::int64_t most_keys(const ops::AttentionShape& s) const {
+    std::int64_t most = 0;
+    for (std::int64_t q = 0; q < seq; q += block)
+      most = std::max(most, s.end_key(std::min(q + block, seq) - 1) - s.first_key(q) / kVector * kVector);
+    return most;
   }
 };
 
@@ -102,27 +103,10 @@ void load_panel(const ops::Matrix& m, std::int64_t head, std::int64_t panel, std
       transpose_tile(rows + k * width + c, width, out + c * kPanel + k, kPanel);
 }
 
-// scores[rows, keys] = rows of `width` columns times the transposed panels, for keys from `first`, where a vector begins, to `keys`, which
-// may grow to a whole vector.
-inline void score_block(std::int64_t ld, std::int64_t rows, std::int64_t first, std::int64_t keys, std::int64_t width,
-                        const float* q, const float* panels, float* scores) {
-  const std::int64_t end = round_up(keys, kVector);
-  for (std::int64_t p = first / kPanel * kPanel; p < end; p += kPanel) {
-    const std::int64_t begin = std::max(p, first), stop = std::min(p + kPanel, end);
-    block_gemm(rows, stop - begin, width, {q, width, 1}, panels + p * width + (begin - p), kPanel, scores + begin, ld,
-               false);
-  }
-}
-
 inline KeyMask keys_of(const ops::AttentionShape& s, std::int64_t index) {
   KeyMask mask;
   if (s.keep) mask.keep = s.keep.as<std::uint8_t>() + index / s.heads * s.seq;
   return mask;
-}
-
-// Where the vector begins that holds the first key that any query from q0 on may see.
-inline std::int64_t first_vector(const ops::AttentionShape& s, std::int64_t q0) {
-  return s.first_key(q0) / kVector * kVector;
 }
 
 // Whether scores are more than scaled dot products.
@@ -177,36 +161,31 @@ inline void drop_row(const ops::AttentionShape& s, std::int64_t index, std::int6
 }
 
 // Restores the probabilities of query row q: as kept, or from its log-sum-exp and its dot products with keys [first, n), which are in
-// `row`. `slopes` is as in make_scores().
+// `row`. What is behind them up to a whole vector becomes anything. `slopes` is as in make_scores().
 template <class TP>
 void restore_probs(const ops::AttentionGrad& op, std::int64_t index, std::int64_t q, std::int64_t first, std::int64_t n,
                    const KeyMask& mask, float* row, float* slopes) {
   const ops::AttentionShape& s = op.shape;
   if (op.probs) {
-    to_floats(op.probs.as<TP>() + (index * s.seq + q) * s.seq, row, n);
+    to_floats(op.probs.as<TP>() + (index * s.seq + q) * s.seq + first, row + first, n - first);
     return;
   }
   const float lse = op.lse.as<float>()[index * s.seq + q];
   float scale = s.scale;
   if (bends_scores(s)) make_scores(s, index, q, first, n, row, slopes), scale = 1;
-  if (mask.keep == nullptr) {
+  for (std::int64_t k = first; k < n; k += kVector) store_vector(exp_of(scale * load_vector(row + k) - lse), row + k);
+  if (mask.keep == nullptr) return;
 #pragma omp simd
-    for (std::int64_t k = first; k < n; ++k) row[k] = exp_f32(scale * row[k] - lse);
-  } else {
-    const std::uint8_t* keep = mask.keep;
-#pragma omp simd
-    for (std::int64_t k = first; k < n; ++k) row[k] = keep[k] == 0 ? 0.0f : exp_f32(scale * row[k] - lse);
-  }
+  for (std::int64_t k = first; k < n; ++k) row[k] = mask.keep[k] == 0 ? 0.0f : row[k];
 }
 
-// p: P -> P F; ds: dO V^T -> dS, over the visible keys [first, n) of query q.
+// p: P -> P F; ds: dO V^T -> dS, over the visible keys [first, n) of query q. What is behind them up to a whole vector becomes anything.
 inline void grad_row(const ops::AttentionShape& s, std::int64_t index, std::int64_t q, std::int64_t first,
                      std::int64_t n, float dot, float* p, float* ds, const float* slopes) {
   const float scale = s.scale;
-  if (s.dropout.p <= 0) {
-#pragma omp simd
-    for (std::int64_t i = first; i < n; ++i) ds[i] = scale * p[i] * (ds[i] - dot);
-  }
+  if (s.dropout.p <= 0)
+    for (std::int64_t i = first; i < n; i += kVector)
+      store_vector(scale * load_vector(p + i) * (load_vector(ds + i) - dot), ds + i);
   for (std::int64_t k = first; s.dropout.p > 0 && k < n; k += kTile) {
     const std::int64_t count = std::min(kTile, n - k);
     float factor[kTile];

@@ -7,18 +7,19 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/backend/cpu/float_vector.h"
+
 namespace mbench::cpu {
 
 #if defined(__AVX512F__)
-inline constexpr std::int64_t kVector = 16;             // floats
 inline constexpr int kPanelVectors = 4, kTileRows = 6;  // 24 of 32 registers hold C
+inline constexpr std::int64_t kGemmDepth =
+    64;  // rows of B, a panel wide, that stay in the first-level cache while all of A passes
 #else
-inline constexpr std::int64_t kVector = 8;
 inline constexpr int kPanelVectors = 2, kTileRows = 6;  // 12 of 16
+inline constexpr std::int64_t kGemmDepth = 256;
 #endif
 inline constexpr std::int64_t kPanel = kPanelVectors * kVector;  // columns that are computed together
-
-typedef float FloatVector __attribute__((vector_size(4 * kVector)));
 
 // A block of kVector x kVector floats, transposed. `ld` and `to_ld`: elements from a row to the next. Step S transposes blocks of 2 S x 2 S whose
 // quarters are transposed already: two of these change places.
@@ -112,11 +113,10 @@ inline void block_gemm(std::int64_t m, std::int64_t n, std::int64_t k, const Str
                        std::int64_t ldb, float* c, std::int64_t ldc, bool accumulate) {
   if (k == 0 && !accumulate)  // as of queries that see no key
     for (std::int64_t i = 0; i < m; ++i) std::fill(c + i * ldc, c + i * ldc + n, 0.0f);
-  constexpr std::int64_t kDepth = 64;  // rows of B that stay in the first-level cache while all of A passes
   for (std::int64_t j = 0; j < n; j += kPanel) {
     const std::int64_t vectors = std::min(kPanel, n - j) / kVector;
-    for (std::int64_t p = 0; p < k; p += kDepth) {
-      const std::int64_t depth = std::min(kDepth, k - p);
+    for (std::int64_t p = 0; p < k; p += kGemmDepth) {
+      const std::int64_t depth = std::min(kGemmDepth, k - p);
       const float* from = b + p * ldb + j;
       for (std::int64_t i = 0; i < m; i += kTileRows) {
         const StridedBlock part{a.data + i * a.row_step + p * a.col_step, a.row_step, a.col_step};

@@ -54,6 +54,12 @@ inline void to_units(std::int64_t rows, std::int64_t n, float* x, float* inverse
   }
 }
 
+// to += factor * from.
+inline void add_row(std::int64_t n, float factor, const float* from, float* to) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) to[i] += factor * from[i];
+}
+
 // DeltaKeys and queries of a group's chunk as units, and their scores with keys.
 struct DeltaKeys {
   float *k, *q, *k_turned, *k_inverse, *q_inverse, *kk, *qk;
@@ -86,7 +92,7 @@ struct DeltaKeys {
 struct DeltaHead {
   float *steps, *sums, *betas, *grown;  // [length]; `grown`: the decay from the chunk's start
   float *v, *before, *u;                // values; what the state before says of each key; u
-  float *m, *system;                    // queries' scores with decays, and the strict part of the system
+  float *m, *system;                    // queries' scores with decays, and minus the strict part of the system
   float* state;
   DeltaHead(ScanRoom& room, const DeltaPlaces& at) {
     const std::int64_t l = at.longest, p = padded(at.p), wide = padded(l);
@@ -128,22 +134,22 @@ struct DeltaHead {
     for (std::int64_t t = 0; t < length; ++t) {
       const float *kk = keys.kk + t * wide, *qk = keys.qk + t * wide, beta = betas[t], sum = sums[t];
       float *scores = m + t * wide, *row = system + t * wide;
-#pragma omp simd
-      for (std::int64_t s = 0; s <= t; ++s) {
-        const float decay = exp_f32(sum - sums[s]);
-        scores[s] = qk[s] * decay;
-        row[s] = kk[s] * decay * beta;
+      for (std::int64_t s = 0; s <= t; s += kVector) {
+        const FloatVector decay = exp_of(sum - load_vector(sums + s));
+        store_vector(load_vector(qk + s) * decay, scores + s);
+        store_vector(load_vector(kk + s) * (-beta * decay), row + s);
       }
       row[t] = 0;
       std::fill(scores + t + 1, scores + wide, 0.0f);
       std::fill(row + t + 1, row + wide, 0.0f);
       float* to = u + t * p;
       for (std::int64_t i = 0; i < p; ++i) to[i] = beta * (v[t * p + i] - grown[t] * before[t * p + i]);
-      for (std::int64_t s = 0; s < t; ++s) {
-        const float factor = row[s], *from = u + s * p;
-#pragma omp simd
-        for (std::int64_t i = 0; i < p; ++i) to[i] -= factor * from[i];
-      }
+    }
+    for (std::int64_t t0 = 0; t0 < length; t0 += kTileRows) {
+      const std::int64_t rows = std::min<std::int64_t>(kTileRows, length - t0);
+      block_gemm(rows, p, t0, {system + t0 * wide, wide, 1}, u, p, u + t0 * p, p, true);
+      for (std::int64_t t = t0 + 1; t < t0 + rows; ++t)
+        for (std::int64_t s = t0; s < t; ++s) add_row(p, system[t * wide + s], u + s * p, u + t * p);
     }
   }
 };
@@ -236,14 +242,12 @@ inline void back_to_u(const DeltaPlaces& at, std::int64_t length, const DeltaKey
 // Solves the transposed system in place: du becomes the gradient of its right side. dsystem then has the gradients of its elements.
 inline void back_through_system(const DeltaPlaces& at, std::int64_t length, const DeltaHead& head, const DeltaBack& k) {
   const std::int64_t p = padded(at.p), wide = padded(length);
-  for (std::int64_t t = length; t-- > 0;) {
-    const float *row = head.system + t * wide, *from = k.du + t * p;
-    for (std::int64_t s = 0; s < t; ++s) {
-      float* to = k.du + s * p;
-      const float factor = row[s];
-#pragma omp simd
-      for (std::int64_t i = 0; i < p; ++i) to[i] -= factor * from[i];
-    }
+  for (std::int64_t t0 = (length - 1) / kTileRows * kTileRows; t0 >= 0; t0 -= kTileRows) {
+    const std::int64_t end = std::min<std::int64_t>(t0 + kTileRows, length);
+    block_gemm(end - t0, p, length - end, {head.system + end * wide + t0, 1, wide}, k.du + end * p, p, k.du + t0 * p, p,
+               true);
+    for (std::int64_t t = end; t-- > t0;)
+      for (std::int64_t s = t0; s < t; ++s) add_row(p, head.system[t * wide + s], k.du + t * p, k.du + s * p);
   }
   causal_scores(length, at.p, k.du, p, k.turned, k.dsystem);  // turned: u
 }
@@ -254,20 +258,21 @@ inline void back_through_scores(std::int64_t length, const DeltaKeys& keys, cons
   for (std::int64_t t = 0; t < length; ++t) {
     const float *m = head.m + t * wide, *row = head.system + t * wide, *kk = keys.kk + t * wide, sum = head.sums[t],
                 beta = head.betas[t];
-    float *dm = k.dm + t * wide, *drow = k.dsystem + t * wide, *dsums = k.dsums, later = 0, dbeta = 0;
-#pragma omp simd reduction(+ : later, dbeta)
-    for (std::int64_t s = 0; s <= t; ++s) {
-      const float decay = exp_f32(sum - head.sums[s]), of_row = s < t ? -drow[s] : 0.0f;
-      const float through = dm[s] * m[s] + of_row * row[s];
+    float *dm = k.dm + t * wide, *drow = k.dsystem + t * wide, *dsums = k.dsums;
+    std::fill(drow + t, drow + wide, 0.0f);  // the strict part; dm has zeros beyond its diagonal
+    FloatVector later = all(0), dbeta = all(0);
+    for (std::int64_t s = 0; s <= t; s += kVector) {
+      const FloatVector decay = first_of(exp_of(sum - load_vector(head.sums + s)), t - s + 1),
+                        of_row = load_vector(drow + s), of_score = load_vector(dm + s);
+      const FloatVector through = of_score * load_vector(m + s) + of_row * load_vector(row + s);
       later += through;
-      dsums[s] -= through;
-      dbeta += of_row * decay * kk[s];
-      dm[s] *= decay;
-      drow[s] = of_row * decay * beta;
+      store_vector(load_vector(dsums + s) - through, dsums + s);
+      dbeta -= of_row * decay * load_vector(kk + s);
+      store_vector(of_score * decay, dm + s);
+      store_vector(of_row * decay * -beta, drow + s);
     }
-    dsums[t] += later;
-    k.dbetas[t] += dbeta;
-    std::fill(drow + t + 1, drow + wide, 0.0f);
+    dsums[t] += sum_of(later);
+    k.dbetas[t] += sum_of(dbeta);
   }
 }
 

@@ -16,7 +16,7 @@ inline std::int64_t padded(std::int64_t n) {
 }
 
 // Rows of a chunk that a GEMM over the positions before them takes together.
-inline constexpr std::int64_t kScanRows = 48;
+inline constexpr std::int64_t kScanRows = 24;
 
 // A thread's buffers, cut off one block of floats.
 class ScanRoom {

@@ -1,6 +1,6 @@
 // Softmax of one row of attention scores, in place or not; for the eager and the fused op.
 #pragma once
-#include "engine/backend/cpu/vector_math.h"
+#include "engine/backend/cpu/float_vector.h"
 
 namespace mbench::cpu {
 
@@ -53,17 +53,24 @@ inline float softmax_row(const float* scores, float* probs, std::int64_t n, floa
   return top + std::log(sum);
 }
 
-// exp(scale * score - top) of n keys in place, with top the largest of scale * score; scale > 0.
-struct ExpRow {
-  float lse;      // as of softmax_row()
-  float inverse;  // of their sum: times this they are probabilities
-};
-inline ExpRow exp_row(float* row, std::int64_t n, float scale, const KeyMask& mask) {
-  if (mask) return {softmax_row(row, row, n, scale, mask), 1.0f};
-  const float top = scale * max_of(n, [row](std::int64_t k) { return row[k]; });
-  if (top == -kInf) return {softmax_row(row, row, n, scale, mask), 1.0f};
-  const float sum = sum_of(n, [row, scale, top](std::int64_t k) { return row[k] = exp_f32(scale * row[k] - top); });
-  return {top + std::log(sum), 1.0f / sum};
+// The largest of n scores, -infinity for none. Up to a whole vector behind them become -infinity: the row has room for it.
+inline float largest_in(float* row, std::int64_t n) {
+  const std::int64_t end = round_up(n, kVector);
+  std::fill(row + n, row + end, -kInf);
+  FloatVector tops[2] = {all(-kInf), all(-kInf)};
+  for_vectors(end, [&](std::int64_t i, int part) { tops[part] = larger(load_vector(row + i), tops[part]); });
+  return largest_of(larger(tops[0], tops[1]));
+}
+
+// After largest_in(): each score becomes exp(scale * score - top), where scale * score is at most top. Returns their sum.
+inline float exp_row(float* row, std::int64_t n, float scale, float top) {
+  FloatVector sums[2] = {all(0), all(0)};
+  for_vectors(n, [&](std::int64_t i, int part) {
+    const FloatVector e = exp_of(scale * load_vector(row + i) - top);
+    store_vector(e, row + i);
+    sums[part] += e;
+  });
+  return sum_of(sums[0] + sums[1]);
 }
 
 }  // namespace mbench::cpu

@@ -142,24 +142,21 @@ void pass_states(const ScanShape& s, const ScanPlaces& at, const Tensor& sums, c
   });
 }
 
-// Decays exp(sums[t] - sums[s]) of the positions up to t, row by row. Before the block of rows that t is in, a decay is the product of one
+// Decays exp(sums[t] - sums[s]) of the positions up to t, row by row; of sums whole vectors are read. Before the block of rows that t is in, a decay is the product of one
 // up to the block and one within it: few exponentials are computed.
 class Decays {
  public:
   Decays(const float* sums, float* room) : sums_(sums), before_(room), row_(room + kMost) {}
-  // [t + 1], valid until the next row, which is t + 1.
+  // [t + 1] and zeros up to a whole vector; valid until the next row, which is t + 1.
   const float* row(std::int64_t t) {
     const std::int64_t block = t / kScanRows * kScanRows;
-    if (t == block) {
-      const float start = sums_[block];
-#pragma omp simd
-      for (std::int64_t s = 0; s < block; ++s) before_[s] = exp_f32(start - sums_[s]);
-    }
+    if (t == block)
+      for (std::int64_t s = 0; s < block; s += kVector)
+        store_vector(exp_of(sums_[block] - load_vector(sums_ + s)), before_ + s);
     const float grown = exp_f32(sums_[t] - sums_[block]), sum = sums_[t];
-#pragma omp simd
-    for (std::int64_t s = 0; s < block; ++s) row_[s] = grown * before_[s];
-#pragma omp simd
-    for (std::int64_t s = block; s <= t; ++s) row_[s] = exp_f32(sum - sums_[s]);
+    std::int64_t s = 0;
+    for (; s < block; s += kVector) store_vector(grown * load_vector(before_ + s), row_ + s);
+    for (; s <= t; s += kVector) store_vector(first_of(exp_of(sum - load_vector(sums_ + s)), t - s + 1), row_ + s);
     return row_;
   }
   static constexpr std::int64_t kMost = ops::kMostChunk;
@@ -182,13 +179,25 @@ inline void add_decayed(std::int64_t length, std::int64_t p, const float* scores
     for (std::int64_t t = first; t < end; ++t) {
       const float *from = scores + t * wide, *decay = decays.row(t);
       float* to = m + (t - first) * wide;
-#pragma omp simd
-      for (std::int64_t s = 0; s <= t; ++s) to[s] = from[s] * decay[s] * steps[s];
+      for (std::int64_t s = 0; s <= t; s += kVector)
+        store_vector(load_vector(from + s) * load_vector(decay + s) * load_vector(steps + s), to + s);
       std::fill(to + t + 1, to + end, 0.0f);
     }
     block_gemm(end - first, cols, end, {m, wide, 1}, x, cols, y + first * cols, cols, true);
   }
 }
+
+// Steps of a head's chunk and the sums of dt A, with zeros up to a whole vector.
+struct ChunkSteps {
+  float *steps, *sums;
+  ChunkSteps(ScanRoom& room, const ScanPlaces& at)
+      : steps(room.take(1, padded(at.longest))), sums(room.take(1, padded(at.longest))) {}
+  static std::int64_t floats(const ScanPlaces& at) { return 2 * padded(at.longest); }
+  void load(const Tensor& all_steps, const Tensor& all_sums, std::int64_t first, std::int64_t length) const {
+    load_block(static_cast<const float*>(all_steps.as<float>()) + first, length, 1, length, steps);
+    load_block(static_cast<const float*>(all_sums.as<float>()) + first, length, 1, length, sums);
+  }
+};
 
 // B transposed and C of a group's chunk, and their scores. Backward needs B as it is too.
 struct GroupChunk {
@@ -223,14 +232,15 @@ void scan_chunk(const ops::StateScan& op, const ScanPlaces& at, std::int64_t b, 
   float *x = buffers.take(at.longest, padded(at.p)), *y = buffers.take(at.longest, padded(at.p)),
         *m = buffers.take(kScanRows, padded(at.longest)), *state = buffers.take(at.n, padded(at.p)),
         *factors = buffers.take(1, padded(at.longest));
+  const ChunkSteps chunk(buffers, at);
   for (std::int64_t h = heads.first; h < heads.end; ++h) {
-    const float *steps = op.steps.as<float>() + at.steps(b, h, c), *sums = op.sums.as<float>() + at.steps(b, h, c);
+    chunk.load(op.steps, op.sums, at.steps(b, h, c), length);
     load_block(static_cast<const T*>(s.xbc.as<T>()) + at.x(b, h, c), at.row, length, at.p, x);
     load_block(static_cast<const float*>(op.states.as<float>()) + at.state_at(b, h, c), at.p, at.n, at.p, state);
     scan_gemm(length, at.p, at.n, {group.cs, padded(at.n), 1}, state, y, false);
-    for (std::int64_t t = 0; t < length; ++t) factors[t] = exp_f32(sums[t]);
+    for (std::int64_t t = 0; t < length; ++t) factors[t] = exp_f32(chunk.sums[t]);
     scale_block(length, at.p, factors, y, y);
-    add_decayed(length, at.p, group.scores, steps, sums, x, m, y);
+    add_decayed(length, at.p, group.scores, chunk.steps, chunk.sums, x, m, y);
     const float d = element_of(s.d, h);
 #pragma omp simd
     for (std::int64_t i = 0; i < length * padded(at.p); ++i) y[i] += d * x[i];
@@ -240,7 +250,7 @@ void scan_chunk(const ops::StateScan& op, const ScanPlaces& at, std::int64_t b, 
 
 std::int64_t floats_of_scan(const ScanPlaces& at) {
   return GroupChunk::floats(at, false) + 2 * at.longest * padded(at.p) + kScanRows * padded(at.longest) +
-         at.n * padded(at.p) + padded(at.longest) + at.longest * padded(at.n);
+         at.n * padded(at.p) + padded(at.longest) + at.longest * padded(at.n) + ChunkSteps::floats(at);
 }
 
 }  // namespace
@@ -340,18 +350,18 @@ inline void back_through_decays(std::int64_t length, const float* scores, const 
   Decays decays(sums, room);
   for (std::int64_t t = 0; t < length; ++t) {
     const float *score = scores + t * wide, *w = k.w + t * wide, *decays_of = decays.row(t);
-    float *m = k.m + t * wide, *dscore = k.dscores + t * wide, row = 0;
-    float* dsteps = k.dsteps;
-#pragma omp simd reduction(+ : row)
-    for (std::int64_t s = 0; s <= t; ++s) {
-      const float decay = decays_of[s], step = steps[s], u = w[s] * score[s] * decay;
-      m[s] = score[s] * decay * step;
-      dscore[s] += w[s] * decay * step;
-      dsteps[s] += u;
+    float *m = k.m + t * wide, *dscore = k.dscores + t * wide;
+    FloatVector row = all(0);
+    for (std::int64_t s = 0; s <= t; s += kVector) {
+      const FloatVector decay = load_vector(decays_of + s), step = load_vector(steps + s), of_w = load_vector(w + s),
+                        grown = load_vector(score + s) * decay, u = of_w * grown;
+      store_vector(grown * step, m + s);
+      store_vector(load_vector(dscore + s) + of_w * decay * step, dscore + s);
+      store_vector(load_vector(k.dsteps + s) + u, k.dsteps + s);
       row += u * step;
     }
     std::fill(m + t + 1, m + wide, 0.0f);
-    k.dsums[t] += row;
+    k.dsums[t] += sum_of(row);
   }
   for (std::int64_t s = 0; s < length; ++s) k.dsums[s] -= steps[s] * k.dsteps[s];
 }
@@ -422,21 +432,22 @@ void scan_chunk_back(const ops::StateScanGrad& op, const ScanPlaces& at, std::in
   ScanRoom buffers(room);
   GroupChunk group(buffers, at, true);
   const BackBuffers k(buffers, at);
+  const ChunkSteps chunk(buffers, at);
   group.load<T>(s, at, b, g, c);
   std::fill(k.dscores, k.dscores + length * wide, 0.0f);
   for (float* sum : {k.dbs, k.dcs}) std::fill(sum, sum + length * padded(at.n), 0.0f);
   for (std::int64_t h = g * at.group; h < (g + 1) * at.group; ++h) {
-    const float *steps = op.steps.as<float>() + at.steps(b, h, c), *sums = op.sums.as<float>() + at.steps(b, h, c);
+    chunk.load(op.steps, op.sums, at.steps(b, h, c), length);
     load_block(static_cast<const T*>(s.xbc.as<T>()) + at.x(b, h, c), at.row, length, at.p, k.x);
     load_block(static_cast<const T*>(op.dy.as<T>()) + at.y(b, h, c), at.out_row, length, at.p, k.dy);
     load_block(static_cast<const float*>(op.states.as<float>()) + at.state_at(b, h, c), at.p, at.n, at.p, k.state);
     load_block(static_cast<const float*>(op.dstates.as<float>()) + at.state_at(b, h, c), at.p, at.n, at.p, k.dstate);
-    for (float* sum : {k.dsums, k.dsteps}) std::fill(sum, sum + length, 0.0f);
+    for (float* sum : {k.dsums, k.dsteps}) std::fill(sum, sum + wide, 0.0f);
     transpose_block(k.x, length, at.p, k.turned);
     causal_scores(length, at.p, k.dy, padded(at.p), k.turned, k.w);
-    back_through_decays(length, group.scores, steps, sums, k);
+    back_through_decays(length, group.scores, chunk.steps, chunk.sums, k);
     causal_sums_back(length, at.p, k.m, k.dy, k.dx, false);
-    back_through_states(at, length, group, steps, sums, element_of(s.d, h), k);
+    back_through_states(at, length, group, chunk.steps, chunk.sums, element_of(s.d, h), k);
     store_block(k.dx, length, at.p, op.dxbc.as<T>() + at.x(b, h, c), at.row);
     finish_steps<T>(op, at, b, h, c, k, partial + h * 3);
   }
@@ -455,7 +466,8 @@ void compute(CpuOps& cpu, const ops::StateScanGrad& op) {
   if (s.xbc.numel() == 0) return;
   const ScanPlaces at(s);
   const std::int64_t chunks = s.chunks(), parts = at.batch * chunks,
-                     each = GroupChunk::floats(at, true) + BackBuffers::floats(at), threads = omp_get_max_threads();
+                     each = GroupChunk::floats(at, true) + BackBuffers::floats(at) + ChunkSteps::floats(at),
+                     threads = omp_get_max_threads();
   float *scratch = cpu.scratch.floats(each * threads + parts * at.heads * 3), *partial = scratch + each * threads;
   const auto own = [&] { return scratch + omp_get_thread_num() * each; };
   with_type(s.xbc.dtype(), [&](auto type) {

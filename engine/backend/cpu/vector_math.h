@@ -17,7 +17,7 @@ inline constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
 inline constexpr float kRound = 12582912.0f;
 
 // x = n ln 2 + r with |r| <= ln(2)/2; `n` returns an integer, and the value is e^r - 1.
-inline float expm1_reduced(float x, std::int32_t& n) {
+[[gnu::always_inline]] inline float expm1_reduced(float x, std::int32_t& n) {
   const float shifted = x * kLog2e + kRound;
   n = std::bit_cast<std::int32_t>(shifted) - std::bit_cast<std::int32_t>(kRound);
   const float whole = shifted - kRound;
@@ -31,12 +31,12 @@ inline float expm1_reduced(float x, std::int32_t& n) {
   return p * (r * r) + r;
 }
 
-inline float power_of_two(std::int32_t n) {  // -127 (gives 0) <= n <= 127
+[[gnu::always_inline]] inline float power_of_two(std::int32_t n) {  // -127 (gives 0) <= n <= 127
   return std::bit_cast<float>((n + 127) << 23);
 }
 
 // e^x; zero where it would be below 2^-125.
-inline float exp_f32(float x) {
+[[gnu::always_inline]] inline float exp_f32(float x) {
   const float low = -86.6f;
   const float top = x > 89.0f ? 89.0f : x;
   const float clamped = top < low ? low : top;
@@ -46,7 +46,7 @@ inline float exp_f32(float x) {
   return x < low ? 0.0f : y;
 }
 
-inline float tanh_f32(float x) {
+[[gnu::always_inline]] inline float tanh_f32(float x) {
   const float a = std::fabs(x);
   const float y = 2 * (a > 10.0f ? 10.0f : a);  // tanh(10) rounds to 1
   std::int32_t n;
@@ -57,7 +57,7 @@ inline float tanh_f32(float x) {
 }
 
 // ln(1 + f) for 1 + f in [1/sqrt(2), sqrt(2)], by 2 atanh(f / (2 + f)).
-inline float log1p_reduced(float f) {
+[[gnu::always_inline]] inline float log1p_reduced(float f) {
   const float s = f / (2.0f + f), z = s * s;
   float p = 1.0f / 9;
   p = p * z + 1.0f / 7;
@@ -67,7 +67,7 @@ inline float log1p_reduced(float f) {
 }
 
 // ln x for positive, normal x.
-inline float log_f32(float x) {
+[[gnu::always_inline]] inline float log_f32(float x) {
   const auto bits = std::bit_cast<std::int32_t>(x);
   const std::int32_t half = std::bit_cast<std::int32_t>(0.70710678f);
   const std::int32_t n = (bits - half) >> 23;
@@ -77,7 +77,7 @@ inline float log_f32(float x) {
 }
 
 // sin and cos of 2 pi w / 2^32: the quadrant and the remainder are exact in integers.
-inline void sin_cos_turn(std::uint32_t w, float& sine, float& cosine) {
+[[gnu::always_inline]] inline void sin_cos_turn(std::uint32_t w, float& sine, float& cosine) {
   const std::uint32_t quadrant = (w + (1u << 29)) >> 30;
   const auto rest = static_cast<std::int32_t>(w - (quadrant << 30));
   const float x = static_cast<float>(rest) * 1.46291807926715968e-9f;  // 2 pi / 2^32
