@@ -39,6 +39,20 @@ json rope_scaling_of(const json& scaling) {
 
 namespace {
 
+// The factor on cosines and sines where a YaRN scaling names mscale and not the factor (transformers: _compute_yarn_parameters).
+void read_mscale(Reading& r, const json& scaling, json& ours) {
+  const json mscale = member(scaling, "mscale"), all = member(scaling, "mscale_all_dim");
+  const double factor = ours["factor"].get<double>();
+  const auto grown = [&](const json& by) { return factor <= 1 ? 1 : 0.1 * by.get<double>() * std::log(factor) + 1; };
+  const auto says = [](const json& value) { return value.is_number() && value != 0; };
+  if (says(mscale) && says(all) && !ours.contains("attention_factor"))
+    ours["attention_factor"] = as_number(grown(mscale) / grown(all));
+  if (const auto latent = r.get("model.kv_lora_rank"); says(all) && latent && *latent != 0)
+    r.note(
+        "the mscale_all_dim of a YaRN scaling is left out: latent attention multiplies scores by a factor that follows "
+        "from it");
+}
+
 // Angles: base, fraction, and a scaling: LLaMA 3.1's, linear, dynamic or YaRN. Version 5 has all of it in one object, or in one for each
 // kind of layer. Other scalings (longrope) turn by other angles, at no other cost.
 void read_rope(Reading& r) {
@@ -74,8 +88,7 @@ void read_rope(Reading& r) {
     if (type != "yarn")
       for (const char* of_yarn : {"attention_factor", "truncate", "low_frequency_factor", "high_frequency_factor"})
         ours.erase(of_yarn);
-    if (type == "yarn" && !member(scaling, "mscale").is_null())
-      r.note("the mscale of a YaRN scaling is left out: it multiplies queries and keys");
+    if (type == "yarn") read_mscale(r, scaling, ours);
     if (const json alpha = member(scaling, "alpha"); !alpha.is_null())
       r.note(fmt::format("the alpha {} of a scaling is left out: it turns by other angles at the same cost",
                          short_json(alpha)));
@@ -175,6 +188,24 @@ void read_rope_of_gpt_oss(Reading& r) {
                                {"low_frequency_factor", 1},
                                {"high_frequency_factor", 32},
                                {"truncate", false}});
+}
+// Ministral 3 likewise. Its queries grow with their position, by an entry among the angles' parameters.
+void read_rope_of_ministral3(Reading& r) {
+  json rope = r.value("rope_parameters");
+  if (rope.is_object()) {
+    read_rope(r);
+  } else {
+    rope = {{"original_max_position_embeddings", 16384}, {"llama_4_scaling_beta", 0.1}};
+    r.set("model.rope.scaling", {{"type", "yarn"},
+                                 {"factor", 16},
+                                 {"original_positions", 16384},
+                                 {"low_frequency_factor", 1},
+                                 {"high_frequency_factor", 32},
+                                 {"attention_factor", 1}});
+  }
+  const json beta = member(rope, "llama_4_scaling_beta"), floor = member(rope, "original_max_position_embeddings");
+  if (beta.is_number() && beta != 0 && floor.is_number())
+    r.set("model.attention_temperature", {{"scale", beta}, {"floor", floor}, {"first", 0}});
 }
 void write_rope_of_gpt_oss(Writing& w) {
   if (w.at("model.rope.scaling").is_null()) return w.put("rope_scaling", {{"rope_type", "default"}});
@@ -323,6 +354,7 @@ const std::vector<Rule>& hugging_face_rules() {
                              {"rotary_dim", read_rotary_dim, write_rotary_dim},
                              {"rotary_dim_of_head", read_rotary_dim_of_head, write_nothing},
                              {"rope_of_gpt_oss", read_rope_of_gpt_oss, write_rope_of_gpt_oss},
+                             {"rope_of_ministral3", read_rope_of_ministral3, write_nothing},
                              {"positions_of_opt", read_positions_of_opt, write_positions_of_opt},
                              {"clip", read_clip, write_nothing},
                              {"mpt", read_mpt, write_mpt},

@@ -334,6 +334,32 @@ TEST_CASE("Hugging Face: LLaMA 4's layers with positions attend in chunks, and t
   CHECK(json(listed.at("layers_of")) == json::parse(R"([{"every": 2, "attention_chunk": 0}])"));
 }
 
+TEST_CASE("Hugging Face: Ministral 3 turns by YaRN's angles, and its queries grow with their position") {
+  const auto model = [](const ordered_json& config) {
+    return imported(with({{"model_type", "ministral3"}}, config)).spec.at("model");
+  };
+  const ordered_json whole = model(ordered_json::object());
+  CHECK(json(whole.at("attention_temperature")) == json::parse(R"({"scale": 0.1, "floor": 16384, "first": 0})"));
+  CHECK(json(whole.at("rope").at("scaling")) ==
+        json::parse(R"({"type": "yarn", "factor": 16, "original_positions": 16384, "low_frequency_factor": 1,
+                        "high_frequency_factor": 32, "attention_factor": 1})"));
+  const ordered_json plain = model({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}}});
+  CHECK_FALSE(plain.contains("attention_temperature"));
+  CHECK_FALSE(plain.at("rope").contains("scaling"));
+  CHECK(plain.at("rope").at("base") == 5e5);
+  const ordered_json given = model({{"rope_parameters",
+                                     {{"rope_type", "yarn"},
+                                      {"factor", 16.0},
+                                      {"original_max_position_embeddings", 4096},
+                                      {"mscale", 1.0},
+                                      {"mscale_all_dim", 0.5},
+                                      {"llama_4_scaling_beta", 0.2}}}});
+  CHECK(given.at("attention_temperature").at("scale") == 0.2);
+  CHECK(given.at("attention_temperature").at("floor") == 4096);
+  // What transformers' _compute_yarn_parameters gives.
+  CHECK(given.at("rope").at("scaling").at("attention_factor").get<double>() == Approx(1.121751143713058));
+}
+
 TEST_CASE("Hugging Face: --without leaves a key out and says so") {
   const ordered_json config =
       with(kLlama, {{"model_type", "mistral"}, {"num_key_value_heads", 2}, {"sliding_window", 64}});

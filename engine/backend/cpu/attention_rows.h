@@ -92,7 +92,7 @@ inline void add_rows_by_key(const BlockRows& block, std::int64_t ld, std::int64_
   }
 }
 
-// Sets what those GEMMs read of row `r` besides the keys that it sees to zero.
+// Sets to zero what those GEMMs read of row `r` and the row does not see.
 inline void clear_hidden(const BlockRows& block, const BlockRows::Tile& tile, std::int64_t r, float* row) {
   const std::int64_t first = block.first_key[r], end = block.end_key[r], beyond = kTileRows - 1;
   std::fill(row + std::max(block.first, std::min(tile.first, first - beyond)), row + first, 0.0f);
