@@ -20,6 +20,7 @@ import itertools
 import json
 import math
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -39,6 +40,16 @@ def half(name):
     return "fit" if int(hashlib.sha256(name.encode()).hexdigest(), 16) % 2 == 0 else "held"
 
 
+def is_small(spec):
+    return spec["model"].get("hidden", SMALL + 1) <= SMALL  # presets are wider
+
+
+def small_runs(folder):
+    """The names of a folder's specs of small models."""
+    specs = (json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json"))
+    return {spec["name"] for spec in specs if is_small(spec)}
+
+
 class Row:
     """A published figure beside the simulated one."""
 
@@ -47,7 +58,7 @@ class Row:
         self.published, self.first = statistics.median(runs), runs[0]
         self.name = spec["name"]
         self.source = self.name.split("-")[0]
-        self.small = spec["model"].get("hidden", SMALL + 1) <= SMALL  # presets are wider
+        self.small = is_small(spec)
         if self.small:
             self.source += f", width {SMALL}"
         self.half = half(self.name)
