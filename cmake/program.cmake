@@ -10,7 +10,8 @@ if(MBENCH_ONEDNN)
   target_link_libraries(mbench_backend PUBLIC ${ONEDNN_LIBRARY})
 endif()
 file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/engine/backend/cpu/*.cpp)
-set(kernel_options -O3 -fno-math-errno -fno-trapping-math)
+# Kernels pass vectors among themselves, of one build: what older CPUs' convention for them is does not matter.
+set(kernel_options -O3 -fno-math-errno -fno-trapping-math -Wno-psabi)
 set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS "${kernel_options}")
 # Compilers take vectors of 256 bits where the CPU has longer ones. What exponentials bound is a quarter faster with those of 512 bits; what
 # memory bounds is not, and casts are slower.
