@@ -189,9 +189,15 @@ void read_rope_of_gpt_oss(Reading& r) {
                                {"high_frequency_factor", 32},
                                {"truncate", false}});
 }
-// Ministral 3 likewise. Its queries grow with their position, by an entry among the angles' parameters.
+void write_rope_of_gpt_oss(Writing& w) {
+  if (w.at("model.rope.scaling").is_null()) return w.put("rope_scaling", {{"rope_type", "default"}});
+  write_rope(w);
+}
+
+// Ministral 3 turns by YaRN's angles too where nothing else is said. Its queries grow with their position, by an entry among the angles' parameters.
 void read_rope_of_ministral3(Reading& r) {
   json rope = r.value("rope_parameters");
+  if (!rope.is_object()) rope = r.value("rope_scaling");
   if (rope.is_object()) {
     read_rope(r);
   } else {
@@ -206,10 +212,6 @@ void read_rope_of_ministral3(Reading& r) {
   const json beta = member(rope, "llama_4_scaling_beta"), floor = member(rope, "original_max_position_embeddings");
   if (beta.is_number() && beta != 0 && floor.is_number())
     r.set("model.attention_temperature", {{"scale", beta}, {"floor", floor}, {"first", 0}});
-}
-void write_rope_of_gpt_oss(Writing& w) {
-  if (w.at("model.rope.scaling").is_null()) return w.put("rope_scaling", {{"rope_type", "default"}});
-  write_rope(w);
 }
 
 // OPT's table of positions has two more rows than positions.

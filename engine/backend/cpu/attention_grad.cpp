@@ -99,8 +99,10 @@ void grad_group(const AttentionGrad& op, const HeadSizes& z, const Sharing& shar
     };
     if (!alone) load_up_to(z.seq);
 #pragma omp for schedule(static)
-    for (std::int64_t p = 0; p < (alone ? 0 : panels); ++p) load(p);
-      // Round-robin, not dynamic: which thread sums which blocks must not depend on timing.
+    for (std::int64_t p = 0; p < (alone ? 0 : panels); ++p) {
+      load(p);
+    }
+    // Round-robin, not dynamic: which thread sums which blocks must not depend on timing.
 #pragma omp for schedule(static, 1)
     for (std::int64_t i = 0; i < s.group * z.blocks; ++i) {
       const std::int64_t b = i % z.blocks;

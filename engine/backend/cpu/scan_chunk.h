@@ -12,7 +12,7 @@
 namespace mbench::cpu {
 
 inline std::int64_t padded(std::int64_t n) {
-  return (n + kVector - 1) / kVector * kVector;
+  return round_up(n, kVector);
 }
 
 // Rows of a chunk that a GEMM over the positions before them takes together.
