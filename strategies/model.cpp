@@ -32,8 +32,8 @@ MaybeFault missing_part(const ModelSpec& m) {
       return missing({exactly("model.attention_chunk", 0), plain}, "attention_chunk", "with attention_form latent");
     if (any([](const ModelParts& l) { return l.attention_temperature.scale > 0; }))
       return missing({plain}, "attention_temperature", "with attention_form latent");
-    if (any([](const ModelParts& l) { return l.attention_softcap > 0 || l.attention_sinks || l.attention_scale > 0; }))
-      return missing({plain}, "attention_softcap, attention_sinks or attention_scale", "with attention_form latent");
+    if (any([](const ModelParts& l) { return l.attention_softcap > 0 || l.attention_sinks; }))
+      return missing({plain}, "attention_softcap or attention_sinks", "with attention_form latent");
     if (any([](const ModelParts& l) { return l.position == PositionKind::alibi; }))
       return missing({one_of("model.position", "rotary"), plain}, "position", "alibi with attention_form latent");
     if (parts.branches != Branches::sequential)

@@ -27,6 +27,13 @@ class Documents {
   std::int64_t first_of(std::int64_t position) const { return first(at(position)); }
   std::int64_t end_of(std::int64_t position) const { return end(at(position)); }
 
+  // Positions of the longest document.
+  std::int64_t longest() const {
+    std::int64_t most = 0;
+    for (std::int64_t d = 0; d < count(); ++d) most = std::max(most, end(d) - first(d));
+    return most;
+  }
+
   bool operator==(const Documents&) const = default;
 
  private:

@@ -79,6 +79,7 @@ LatentAttentionSpec latent_attention_of(const ModelSpec& m, const std::string& l
   a.q_rank = m.q_lora_rank, a.kv_rank = m.kv_lora_rank;
   a.turned_dim = m.qk_rope_head_dim, a.plain_dim = m.qk_nope_head_dim, a.v_dim = m.v_head_dim;
   a.causal = parts.causal;
+  a.scale = static_cast<float>(parts.attention_scale);
   a.rope = parts.rope;  // its columns for it are turned whatever else has positions, as in Megatron-Core
   if (a.q_rank > 0) a.q_norm = rms_norm_of(m, layer + ".q_norm", a.q_rank);
   a.kv_norm = rms_norm_of(m, layer + ".kv_norm", a.kv_rank);

@@ -117,6 +117,7 @@ struct LatentAttentionSpec {
   std::int64_t turned_dim = 0, plain_dim = 0, v_dim = 0;  // of one head
   bool causal = true;
   std::optional<RopeSpec> rope;
+  float scale = 0;  // times the scores; 0: 1 / the root of qk_dim()
   LinearSpec down;  // to (the queries' latent, the latent of keys and values, the key's rotary columns)
   std::optional<NormSpec> q_norm;
   NormSpec kv_norm;

@@ -23,6 +23,21 @@ void check_even(std::int64_t columns, const std::string& where) {
          columns, nearest_multiples(columns, 2));
 }
 
+// Longrope has a factor for each pair of rotated columns of a head of that width.
+void check_pairs(const ModelSpec& m, std::int64_t head_dim, const std::string& where) {
+  const auto check = [&](const ModelParts& parts) {
+    if (parts.rope.scaling != RopeScaling::longrope) return;
+    const std::int64_t pairs = parts.rope.turned(head_dim) / 2;
+    for (const auto& [key, factors] :
+         {std::pair("short_factors", &parts.rope.short_factors), {"long_factors", &parts.rope.long_factors}})
+      if (static_cast<std::int64_t>(factors->size()) != pairs)
+        fail(ErrorKind::bad_input, fmt::format("{}.rope.scaling.{}", where, key),
+             "a factor for each pair of a head's rotated columns, got {}, need {}", factors->size(), pairs);
+  };
+  check(m.parts());
+  for (const LayerRule& rule : m.layers_of) check(rule.parts);
+}
+
 void check_latent(const ModelSpec& m, const std::string& where) {
   for (const LatentSize& size : kLatent)
     if (m.*size.field < size.least)
@@ -36,6 +51,7 @@ void check_latent(const ModelSpec& m, const std::string& where) {
     fail(ErrorKind::bad_input, where + ".kv_heads", "with attention_form latent, got {}, need {}, as many as heads",
          m.kv_heads, m.heads);
   check_even(m.qk_rope_head_dim, where + ".qk_rope_head_dim");
+  check_pairs(m, m.qk_rope_head_dim, where);
 }
 
 struct StateSize {
@@ -76,6 +92,7 @@ void check_heads(const ModelSpec& m, const std::string& where) {
     fail(ErrorKind::bad_input, where + ".kv_heads", "does not divide heads {}, got {}, need {}", m.heads, m.kv_heads,
          nearest_divisors(m.kv_heads, m.heads));
   if (m.parts().position == PositionKind::rotary) check_even(m.head_dim(), where + ".head_dim");
+  check_pairs(m, m.head_dim(), where);
   if (m.head_dim() % 2 != 0 && m.any_layer([](const ModelParts& l) { return l.attention_temperature.scale > 0; }))
     fail(ErrorKind::bad_input, where + ".head_dim", "attention_temperature scales pairs of columns, got {}, need {}",
          m.head_dim(), nearest_multiples(m.head_dim(), 2));

@@ -35,10 +35,11 @@ constexpr Choices<PositionKind, 4> kPositions = {{{"learned", PositionKind::lear
                                                   {"rotary", PositionKind::rotary},
                                                   {"alibi", PositionKind::alibi},
                                                   {"none", PositionKind::none}}};
-constexpr Choices<RopeScaling, 4> kRopeScalings = {{{"llama3", RopeScaling::llama3},
+constexpr Choices<RopeScaling, 5> kRopeScalings = {{{"llama3", RopeScaling::llama3},
                                                     {"linear", RopeScaling::linear},
                                                     {"dynamic", RopeScaling::dynamic},
-                                                    {"yarn", RopeScaling::yarn}}};
+                                                    {"yarn", RopeScaling::yarn},
+                                                    {"longrope", RopeScaling::longrope}}};
 constexpr Choices<MixerKind, 3> kMixers = {
     {{"attention", MixerKind::attention}, {"mamba2", MixerKind::mamba2}, {"gated_delta", MixerKind::gated_delta}}};
 constexpr Choices<AttentionForm, 2> kAttentionForms = {
@@ -185,6 +186,18 @@ void read_numbers(std::span<const RopeNumber> numbers, ObjectReader& object, Rop
     if (const json* given = object.find(n.key)) rope.*n.field = read_number(*given, object.path(n.key), n.low, n.high);
 }
 
+// A factor for each pair of a head's rotated columns; how many these are, model_heads.cpp knows.
+std::vector<double> read_pairs(ObjectReader& scaling, const char* key) {
+  const std::string where = scaling.path(key);
+  const json& list = scaling.require(key, "of longrope, a factor for each pair of rotated columns");
+  if (!list.is_array() || list.empty())
+    fail(ErrorKind::bad_input, where, "wrong type, got {}, need a list of numbers", short_json(list));
+  std::vector<double> factors;
+  for (std::size_t i = 0; i < list.size(); ++i)
+    factors.push_back(read_number(list[i], fmt::format("{}[{}]", where, i), 1e-6, 1e6));
+  return factors;
+}
+
 void read_rope(ModelParts& parts, const json& value, const std::string& where) {
   ObjectReader object(value, where);
   RopeSpec rope;
@@ -193,13 +206,18 @@ void read_rope(ModelParts& parts, const json& value, const std::string& where) {
     ObjectReader scaling(*given, object.path("scaling"));
     scaling.require("factor", "how many times slower");
     if (const json* type = scaling.find("type")) rope.scaling = read_choice(*type, scaling.path("type"), kRopeScalings);
-    if (rope.scaling == RopeScaling::yarn) {
+    const bool yarn = rope.scaling == RopeScaling::yarn, longrope = rope.scaling == RopeScaling::longrope;
+    if (const json* factor = yarn || longrope ? scaling.find("attention_factor") : nullptr)
+      rope.attention_factor = read_number(*factor, scaling.path("attention_factor"), 0, 1e6);
+    if (longrope) {
+      rope.short_factors = read_pairs(scaling, "short_factors");
+      rope.long_factors = read_pairs(scaling, "long_factors");
+    }
+    if (yarn) {
       rope.high_frequency_factor = 32;
-      if (const json* factor = scaling.find("attention_factor"))
-        rope.attention_factor = read_number(*factor, scaling.path("attention_factor"), 0, 1e6);
       if (const json* whole = scaling.find("truncate")) rope.truncate = read_bool(*whole, scaling.path("truncate"));
     }
-    read_numbers(kScaling, scaling, rope);
+    read_numbers(longrope ? std::span(kScaling).first(1) : std::span(kScaling), scaling, rope);
     if (const json* positions = scaling.find("original_positions"))
       rope.original_positions = read_int(*positions, scaling.path("original_positions"), 1, kMostPositions);
     scaling.refuse_unknown();
@@ -215,14 +233,18 @@ json write_rope(const ModelParts& parts) {
   const RopeSpec& rope = parts.rope;
   json out = json::object();
   for (const RopeNumber& n : kRope) out[n.key] = rope.*n.field;
-  if (rope.factor == 1) return out;
+  if (!rope.scaled()) return out;
   json& scaling = out["scaling"];
-  for (const RopeNumber& n : kScaling) scaling[n.key] = rope.*n.field;
   scaling["original_positions"] = rope.original_positions;
-  if (rope.scaling == RopeScaling::llama3) return out;
-  scaling["type"] = choice_name(rope.scaling, kRopeScalings);
-  if (rope.scaling != RopeScaling::yarn) return out;
+  if (rope.scaling != RopeScaling::llama3) scaling["type"] = choice_name(rope.scaling, kRopeScalings);
   if (rope.attention_factor != 0) scaling["attention_factor"] = rope.attention_factor;
+  if (rope.scaling == RopeScaling::longrope) {
+    scaling["factor"] = rope.factor;
+    scaling["short_factors"] = rope.short_factors;
+    scaling["long_factors"] = rope.long_factors;
+    return out;
+  }
+  for (const RopeNumber& n : kScaling) scaling[n.key] = rope.*n.field;
   if (!rope.truncate) scaling["truncate"] = false;
   return out;
 }

@@ -64,7 +64,10 @@ std::string_view name_of(Weighted);
 //
 // - yarn (Peng et al. 2024): pairs that rotate less than low_frequency_factor times within original_positions rotate `factor` times
 //   more slowly. Those above high_frequency_factor do not change. Queries and keys are multiplied by attention_factor.
-enum class RopeScaling { llama3, linear, dynamic, yarn };
+//
+// - longrope (Ding et al. 2024): each pair rotates more slowly by a factor of its own, from long_factors where a sequence is longer than
+//   original_positions and from short_factors elsewhere. Queries and keys are multiplied by attention_factor.
+enum class RopeScaling { llama3, linear, dynamic, yarn, longrope };
 struct RopeSpec {
   double base = 10000;
   double fraction = 1;  // of a head's columns, the share that is rotated: the first ones
@@ -72,13 +75,16 @@ struct RopeSpec {
   double low_frequency_factor = 1, high_frequency_factor = 4;
   std::int64_t original_positions = 8192;
   RopeScaling scaling = RopeScaling::llama3;
-  double attention_factor = 0;  // of yarn; 0: 0.1 ln(factor) + 1
-  bool truncate = true;         // of yarn: the bounds are whole pairs
+  double attention_factor =
+      0;  // of yarn, 0: 0.1 ln(factor) + 1; of longrope, 0: the root of 1 + ln(factor) / ln(original_positions)
+  bool truncate = true;                                 // of yarn: the bounds are whole pairs
+  std::vector<double> short_factors{}, long_factors{};  // of longrope: one for each pair
   bool operator==(const RopeSpec&) const = default;
 
+  bool scaled() const { return factor != 1 || scaling == RopeScaling::longrope; }
   // How many columns of a head of that width are rotated, an even number.
   std::int64_t turned(std::int64_t head_dim) const;
-  // [turned / 2]: radians a position, in sequences of length `seq`.
+  // [turned / 2]: radians a position, in sequences of `seq` positions.
   std::vector<float> frequencies(std::int64_t head_dim, std::int64_t seq = 0) const;
   // The factor on cosines and sines.
   double magnitude() const;

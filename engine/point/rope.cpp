@@ -47,11 +47,14 @@ double base_of(const RopeSpec& rope, double n, std::int64_t seq) {
 
 std::vector<float> RopeSpec::frequencies(std::int64_t head_dim, std::int64_t seq) const {
   const std::int64_t columns = turned(head_dim);
+  const std::vector<double>& own = seq > original_positions ? long_factors : short_factors;
   const double n = static_cast<double>(columns), from = base_of(*this, n, seq);
   std::vector<float> all;
   for (std::int64_t i = 0; i < columns; i += 2) {
     double frequency = std::pow(from, -static_cast<double>(i) / n);
-    if (factor != 1 && scaling != RopeScaling::dynamic) {
+    if (scaling == RopeScaling::longrope) {
+      frequency /= own.at(static_cast<std::size_t>(i / 2));
+    } else if (factor != 1 && scaling != RopeScaling::dynamic) {
       double kept = 0;
       if (scaling == RopeScaling::llama3) kept = kept_by_llama3(*this, frequency);
       if (scaling == RopeScaling::yarn) kept = kept_by_yarn(*this, n, static_cast<double>(i / 2));
@@ -63,6 +66,10 @@ std::vector<float> RopeSpec::frequencies(std::int64_t head_dim, std::int64_t seq
 }
 
 double RopeSpec::magnitude() const {
+  if (scaling == RopeScaling::longrope) {
+    if (attention_factor != 0 || factor == 1) return attention_factor != 0 ? attention_factor : 1;
+    return std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(original_positions)));
+  }
   if (scaling != RopeScaling::yarn || factor == 1) return 1;
   return attention_factor != 0 ? attention_factor : 0.1 * std::log(factor) + 1;
 }

@@ -20,93 +20,7 @@ json as_number(double value) {
              : json(value);
 }
 
-json rope_scaling_of(const json& scaling) {
-  const json type = member(scaling, "type");
-  const bool llama3 = type.is_null(), yarn = type == "yarn";
-  json theirs = {{"rope_type", llama3 ? json("llama3") : type}};
-  const auto copy = [&](const char* our, const char* their) {
-    if (const json value = member(scaling, our); !value.is_null()) theirs[their] = value;
-  };
-  copy("factor", "factor");
-  copy("original_positions", "original_max_position_embeddings");
-  if (llama3 || yarn) {
-    copy("low_frequency_factor", llama3 ? "low_freq_factor" : "beta_slow");
-    copy("high_frequency_factor", llama3 ? "high_freq_factor" : "beta_fast");
-  }
-  if (yarn) copy("attention_factor", "attention_factor"), copy("truncate", "truncate");
-  return theirs;
-}
-
 namespace {
-
-// The factor on cosines and sines where a YaRN scaling names mscale and not the factor (transformers: _compute_yarn_parameters).
-void read_mscale(Reading& r, const json& scaling, json& ours) {
-  const json mscale = member(scaling, "mscale"), all = member(scaling, "mscale_all_dim");
-  const double factor = ours["factor"].get<double>();
-  const auto grown = [&](const json& by) { return factor <= 1 ? 1 : 0.1 * by.get<double>() * std::log(factor) + 1; };
-  const auto says = [](const json& value) { return value.is_number() && value != 0; };
-  if (says(mscale) && says(all) && !ours.contains("attention_factor"))
-    ours["attention_factor"] = as_number(grown(mscale) / grown(all));
-  if (const auto latent = r.get("model.kv_lora_rank"); says(all) && latent && *latent != 0)
-    r.note(
-        "the mscale_all_dim of a YaRN scaling is left out: latent attention multiplies scores by a factor that follows "
-        "from it");
-}
-
-// Angles: base, fraction, and a scaling: LLaMA 3.1's, linear, dynamic or YaRN. Version 5 has all of it in one object, or in one for each
-// kind of layer. Other scalings (longrope) turn by other angles, at no other cost.
-void read_rope(Reading& r) {
-  json together = r.value("rope_parameters");
-  if (const json full = member(together, "full_attention"); full.is_object()) together = full;
-  json scaling = together.is_object() ? together : r.value("rope_scaling");
-  if (const json base = member(together, "rope_theta"); base.is_number()) r.set("model.rope.base", base);
-  if (const json part = member(together, "partial_rotary_factor"); part.is_number()) r.set("model.rope.fraction", part);
-  json type = member(scaling, "rope_type");
-  if (type.is_null()) type = member(scaling, "type");
-  if (type.is_null() || type == "default") {
-    if (!together.is_object() && !scaling.is_null() && type.is_null())
-      r.note(
-          fmt::format("rope_scaling {} names no type: left out, angles do not change the cost", short_json(scaling)));
-    return;
-  }
-  if (type != "llama3" && type != "linear" && type != "dynamic" && type != "yarn") {
-    r.note(fmt::format("{} {} turns by other angles at the same cost: left out",
-                       together.is_object() ? "rope_parameters" : "rope_scaling", short_json(type)));
-    return;
-  }
-  if (type != "llama3") {
-    json ours = {{"type", type}, {"factor", member(scaling, "factor")}};
-    if (!ours["factor"].is_number()) return;
-    for (const auto& [theirs, our] : {std::pair{"original_max_position_embeddings", "original_positions"},
-                                      {"attention_factor", "attention_factor"},
-                                      {"truncate", "truncate"},
-                                      {"beta_slow", "low_frequency_factor"},
-                                      {"beta_fast", "high_frequency_factor"}})
-      if (const json value = member(scaling, theirs); !value.is_null()) ours[our] = value;
-    const auto positions = r.get("model.positions");
-    if (!ours.contains("original_positions") && positions) ours["original_positions"] = *positions;
-    if (type != "yarn")
-      for (const char* of_yarn : {"attention_factor", "truncate", "low_frequency_factor", "high_frequency_factor"})
-        ours.erase(of_yarn);
-    if (type == "yarn") read_mscale(r, scaling, ours);
-    if (const json alpha = member(scaling, "alpha"); !alpha.is_null())
-      r.note(fmt::format("the alpha {} of a scaling is left out: it turns by other angles at the same cost",
-                         short_json(alpha)));
-    r.set("model.rope.scaling", ours);
-    return;
-  }
-  for (const auto& [theirs, ours] : {std::pair{"factor", "factor"},
-                                     {"low_freq_factor", "low_frequency_factor"},
-                                     {"high_freq_factor", "high_frequency_factor"},
-                                     {"original_max_position_embeddings", "original_positions"}})
-    if (const json value = member(scaling, theirs); !value.is_null())
-      r.set(fmt::format("model.rope.scaling.{}", ours), value);
-}
-
-void write_rope(Writing& w) {
-  const json scaling = w.at("model.rope.scaling");
-  if (!scaling.is_null()) w.put("rope_scaling", rope_scaling_of(scaling));
-}
 
 // Gemma's embedding is multiplied by the root of hidden; its scores by that of a number of their own.
 void read_root_of_hidden(Reading& r) {
@@ -159,59 +73,6 @@ void write_falcon(Writing& w) {
   } else if (all) {
     w.put("multi_query", false);
   }
-}
-
-// GPT-J turns so many columns of a head.
-void read_rotary_dim(Reading& r) {
-  const json columns = r.value("rotary_dim", 64);
-  const auto hidden = r.get("model.hidden"), heads = r.get("model.heads");
-  if (!columns.is_number() || !hidden || !heads || !hidden->is_number() || !heads->is_number()) return;
-  r.set("model.rope.fraction", columns.get<double>() * heads->get<double>() / hidden->get<double>());
-}
-void write_rotary_dim(Writing& w) {
-  w.put("rotary_dim",
-        static_cast<std::int64_t>(std::lround(w.number("model.rope.fraction") * w.number("model.head_dim"))));
-}
-
-// The same of MiniMax-M2, where it is given; the fraction of version 5 counts as ever.
-void read_rotary_dim_of_head(Reading& r) {
-  const json columns = r.value("rotary_dim");
-  if (const auto width = r.get("model.head_dim"); columns.is_number() && width && width->is_number())
-    r.set("model.rope.fraction", columns.get<double>() / width->get<double>());
-}
-// GPT-OSS turns by YaRN's angles where nothing else is said.
-void read_rope_of_gpt_oss(Reading& r) {
-  if (!r.value("rope_parameters").is_null() || !r.value("rope_scaling").is_null()) return read_rope(r);
-  r.set("model.rope.scaling", {{"type", "yarn"},
-                               {"factor", 32},
-                               {"original_positions", 4096},
-                               {"low_frequency_factor", 1},
-                               {"high_frequency_factor", 32},
-                               {"truncate", false}});
-}
-void write_rope_of_gpt_oss(Writing& w) {
-  if (w.at("model.rope.scaling").is_null()) return w.put("rope_scaling", {{"rope_type", "default"}});
-  write_rope(w);
-}
-
-// Ministral 3 turns by YaRN's angles too where nothing else is said. Its queries grow with their position, by an entry among the angles' parameters.
-void read_rope_of_ministral3(Reading& r) {
-  json rope = r.value("rope_parameters");
-  if (!rope.is_object()) rope = r.value("rope_scaling");
-  if (rope.is_object()) {
-    read_rope(r);
-  } else {
-    rope = {{"original_max_position_embeddings", 16384}, {"llama_4_scaling_beta", 0.1}};
-    r.set("model.rope.scaling", {{"type", "yarn"},
-                                 {"factor", 16},
-                                 {"original_positions", 16384},
-                                 {"low_frequency_factor", 1},
-                                 {"high_frequency_factor", 32},
-                                 {"attention_factor", 1}});
-  }
-  const json beta = member(rope, "llama_4_scaling_beta"), floor = member(rope, "original_max_position_embeddings");
-  if (beta.is_number() && beta != 0 && floor.is_number())
-    r.set("model.attention_temperature", {{"scale", beta}, {"floor", floor}, {"first", 0}});
 }
 
 // OPT's table of positions has two more rows than positions.
@@ -348,15 +209,10 @@ void write_groups_without_loss(Writing& w) {
 
 const std::vector<Rule>& hugging_face_rules() {
   static const std::vector<Rule> rules = [] {
-    std::vector<Rule> all = {{"rope", read_rope, write_rope},
-                             {"root_of_hidden", read_root_of_hidden, write_nothing},
+    std::vector<Rule> all = {{"root_of_hidden", read_root_of_hidden, write_nothing},
                              {"scale_of_scores", read_scale_of_scores, write_scale_of_scores},
                              {"inverse_logit_scale", read_inverse_logit_scale, write_inverse_logit_scale},
                              {"falcon", read_falcon, write_falcon},
-                             {"rotary_dim", read_rotary_dim, write_rotary_dim},
-                             {"rotary_dim_of_head", read_rotary_dim_of_head, write_nothing},
-                             {"rope_of_gpt_oss", read_rope_of_gpt_oss, write_rope_of_gpt_oss},
-                             {"rope_of_ministral3", read_rope_of_ministral3, write_nothing},
                              {"positions_of_opt", read_positions_of_opt, write_positions_of_opt},
                              {"clip", read_clip, write_nothing},
                              {"mpt", read_mpt, write_mpt},
@@ -367,6 +223,7 @@ const std::vector<Rule>& hugging_face_rules() {
                              {"latent_ranks", read_latent_ranks, write_latent_ranks},
                              {"groups", read_groups, write_groups},
                              {"groups_without_loss", read_groups_without_loss, write_groups_without_loss}};
+    for (const Rule& rule : rope_rules()) all.push_back(rule);
     for (const Rule& rule : layer_rules()) all.push_back(rule);
     for (const Rule& rule : state_rules()) all.push_back(rule);
     for (const Rule& rule : repository_rules()) all.push_back(rule);

@@ -15,6 +15,8 @@ nlohmann::json as_number(double value);
 // A spec's scaling of rotary angles as the `rope_scaling` of a config.
 nlohmann::json rope_scaling_of(const nlohmann::json& scaling);
 
+// Rules for angles of rotary positions.
+const std::vector<Rule>& rope_rules();
 // Rules for layers that differ from one another: windows, positions, experts.
 const std::vector<Rule>& layer_rules();
 // Rules for models with state mixers.

@@ -360,6 +360,70 @@ TEST_CASE("Hugging Face: Ministral 3 turns by YaRN's angles, and its queries gro
   CHECK(given.at("rope").at("scaling").at("attention_factor").get<double>() == Approx(1.121751143713058));
 }
 
+TEST_CASE("Hugging Face: DeepSeek's and Kimi's YaRN scales scores") {
+  const auto scale = [](double all_dim) {
+    const ordered_json config = {{"model_type", "deepseek_v3"},
+                                 {"rope_scaling",
+                                  {{"type", "yarn"},
+                                   {"factor", 40},
+                                   {"beta_fast", 32},
+                                   {"beta_slow", 1},
+                                   {"mscale", all_dim},
+                                   {"mscale_all_dim", all_dim},
+                                   {"original_max_position_embeddings", 4096}}}};
+    const Imported found = imported(config);
+    CHECK_THAT(fmt::format("{}", fmt::join(found.notes, "\n")), !Contains("mscale"));
+    const Point point = point_of(config);
+    CHECK(point.model.parts().rope.magnitude() == 1);
+    CHECK(write_hugging_face(point).at("rope_scaling").at("mscale_all_dim") == all_dim);
+    return point.model.parts().attention_scale;
+  };
+  // What the self_attn.scaling of transformers' DeepseekV3ForCausalLM is.
+  CHECK(scale(1.0) == Approx(0.1352337788608801).epsilon(1e-14));
+  CHECK(scale(0.707) == Approx(0.1147213867929261).epsilon(1e-14));
+  // A scale of scores that no factor of YaRN's gives.
+  Point point;
+  point.model = find_preset("deepseek-v3", "");
+  point.dropout = 0;
+  ModelParts parts = point.model.parts();
+  parts.attention_scale = 0.2;
+  point.model.own_parts = parts;
+  CHECK_THROWS_WITH(write_hugging_face(point), Contains("attention_scale"));
+}
+
+TEST_CASE("Hugging Face: Phi's angles have a factor for each pair") {
+  const ordered_json scaling = {{"type", "su"},
+                                {"short_factor", {1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7}},
+                                {"long_factor", {1, 2, 3, 4, 5, 6, 7, 8}}};
+  const ordered_json phi = {{"model_type", "phi3"},     {"num_hidden_layers", 3},           {"hidden_size", 64},
+                            {"num_attention_heads", 4}, {"intermediate_size", 112},         {"vocab_size", 320},
+                            {"rope_scaling", scaling},  {"max_position_embeddings", 131072}};
+  const auto rope = [](const ordered_json& config) { return point_of(config).model.parts().rope; };
+  CHECK(rope(phi).scaling == RopeScaling::longrope);
+  CHECK(rope(phi).original_positions == 4096);
+  CHECK(rope(phi).factor == 32);
+  CHECK(rope(phi).long_factors[7] == 8);
+  CHECK(rope(with(phi, {{"original_max_position_embeddings", 8192}})).factor == 16);
+  // Other classes have what stands in the scaling.
+  ordered_json own = scaling;
+  own.update(
+      {{"type", "longrope"}, {"original_max_position_embeddings", 64}, {"factor", 3}, {"attention_factor", 1.25}});
+  const ordered_json llama = with(kLlama, {{"rope_scaling", own}});
+  CHECK(rope(llama).original_positions == 64);
+  CHECK(rope(llama).factor == 3);
+  CHECK(rope(llama).magnitude() == 1.25);
+  CHECK(write_hugging_face(point_of(llama)).at("model_type") == "llama");
+  // Of a part of a head only Phi's class turns so.
+  ordered_json part = phi;
+  part["partial_rotary_factor"] = 0.5;
+  for (const char* list : {"short_factor", "long_factor"}) part["rope_scaling"][list] = {1, 2, 3, 4};
+  CHECK(write_hugging_face(point_of(part)).at("model_type") == "phi3");
+  CHECK(write_hugging_face(point_of(part)).at("original_max_position_embeddings") == 4096);
+  ordered_json moe = scaling;
+  moe.update({{"short_mscale", 1.2}, {"long_mscale", 1.3}});
+  CHECK_THAT(refusal({{"model_type", "phimoe"}, {"rope_scaling", moe}}), Contains("another magnitude"));
+}
+
 TEST_CASE("Hugging Face: --without leaves a key out and says so") {
   const ordered_json config =
       with(kLlama, {{"model_type", "mistral"}, {"num_key_value_heads", 2}, {"sliding_window", 64}});
@@ -371,10 +435,10 @@ TEST_CASE("Hugging Face: keys without meaning for cost, and unknown ones, are li
   const Imported found = imported(with(kLlama, {{"architectures", {"LlamaForCausalLM"}},
                                                 {"bos_token_id", 1},
                                                 {"my_gate", 3},
-                                                {"rope_scaling", {{"type", "longrope"}, {"factor", 2}}}}));
+                                                {"rope_scaling", {{"type", "ntk"}, {"factor", 2}}}}));
   const std::string notes = fmt::format("{}", fmt::join(found.notes, "\n"));
   CHECK_THAT(notes, Contains("without meaning for cost: ") && Contains("architectures") && Contains("bos_token_id"));
-  CHECK_THAT(notes, Contains("rope_scaling \"longrope\" turns by other angles"));
+  CHECK_THAT(notes, Contains("rope_scaling \"ntk\" turns by other angles"));
   CHECK_THAT(notes, Contains("not known to mbench, and not in the spec: my_gate 3"));
 }
 

@@ -67,6 +67,11 @@ SAME = {
     "deepseek": {"model": deepseek(q_lora_rank=20)},
     "deepseek, queries straight from hidden": {"model": deepseek(hidden=34, heads=3, ffn=50), "framework": {"preset": "megatron-2022", "host": "mbench"}},
     "deepseek, another base, flash": {"model": deepseek(q_lora_rank=20, rope={"base": 500}), "attention": "flash"},
+    "deepseek, scores by YaRN's factor": {"model": deepseek(q_lora_rank=20, attention_scale=0.41, rope={
+        "base": 500, "scaling": {"type": "yarn", "factor": 8, "original_positions": 16, "attention_factor": 1}})},
+    "llama, longrope, packed documents that are short": {"model": llama(kv_heads=2, rope={"scaling": {
+        "type": "longrope", "factor": 4, "original_positions": 10, "short_factors": [1, 1.1, 1.3, 1.6],
+        "long_factors": [2, 3, 4, 6]}}), "document_lengths": "9+4"},
     "gpt": {"model": gpt()},
     "gpt, ffn of four hidden": {"model": {**{k: v for k, v in gpt().items() if k != "ffn"}, "hidden": 20}},
     "gpt, untied": {"model": gpt(hidden=30, heads=5, ffn=50, tied_embedding=False)},

@@ -74,6 +74,7 @@ LatentAttention::LatentAttention(ParameterStore& store, const Plan& plan, const 
 AttentionSizes LatentAttention::sizes(const Context& c, const Shape& s) const {
   AttentionSizes n{s[0],           s[1],        spec_.heads, s[2], c.groups.over(head_axes_).rank() * s[2],
                    spec_.qk_dim(), spec_.v_dim, spec_.causal};
+  n.own_scale = spec_.scale;
   n.documents = c.training().documents;
   return n;
 }

@@ -33,7 +33,8 @@ const Tensor& RotaryAngles::get(Device& device, const RopeSpec& rope, std::int64
                                 const Documents* documents) {
   // Angles are made of these where there is something to write them to.
   std::vector<float> frequencies;
-  if (device.real()) frequencies = rope.frequencies(head_dim, share.rows() * share.ranks());
+  if (device.real())
+    frequencies = rope.frequencies(head_dim, documents ? documents->longest() : share.rows() * share.ranks());
   const double magnitude = rope.magnitude();
   return table_of(device, {rope, head_dim, share}, rope.turned(head_dim) / 2, documents,
                   [&](std::int64_t position, std::int64_t i) {

@@ -119,8 +119,8 @@ TEST_CASE("tiny GPT and BERT train as in PyTorch") {
 // RMSNorm, rotary positions, grouped queries, normed queries and keys, latent attention, SwiGLU, squared ReLU, norms last, GELU by erf. Of these transformers computes RMSNorm
 // and rotary angles in float32 itself, which is no more than the engine's own rounding.
 TEST_CASE("tiny LLaMA, Qwen3, DeepSeek, Nemotron and BERT as published train as in transformers") {
-  for (const char* name :
-       {"llama_tiny", "llama_odd", "qwen3_odd", "deepseek_odd", "deepseek_straight", "nemotron_odd", "bert_post"}) {
+  for (const char* name : {"llama_tiny", "llama_odd", "qwen3_odd", "deepseek_odd", "deepseek_straight",
+                           "deepseek_yarn_odd", "longrope_odd", "longrope_short_odd", "nemotron_odd", "bert_post"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})

@@ -162,7 +162,10 @@ TEST_CASE("normed queries and keys, and latent attention: gradients by differenc
   one_group.model.kv_heads = 1;
   biases.model.own_parts = biases.model.parts();
   biases.model.own_parts->bias = true;
-  for (Point p : {normed(), one_group, latent(9), latent(0), biases})
+  Point scaled = latent(9);
+  scaled.model.own_parts = scaled.model.parts();
+  scaled.model.own_parts->attention_scale = 0.7;
+  for (Point p : {normed(), one_group, latent(9), latent(0), biases, scaled})
     for (const Graph graph : {Graph::eager, Graph::fused}) {
       p.framework = keeps(graph);
       p.attention = graph == Graph::eager ? AttentionKind::core : AttentionKind::flash;

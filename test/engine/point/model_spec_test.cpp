@@ -165,37 +165,66 @@ TEST_CASE("sizes of heads that do not fit one another are refused with their pla
 
 TEST_CASE("presets of published decoders have their published number of parameters") {
   // Of the published weights, tied tables counted once and no words added. The last six are as transformers counts its classes.
-  const std::pair<const char*, std::int64_t> published[] = {
-      {"gpt2-124m", 124439808},           {"qwen2.5-0.5b", 494032768},
-      {"qwen2.5-1.5b", 1543714304},       {"qwen2.5-3b", 3085938688},
-      {"qwen2.5-7b", 7615616512},         {"qwen2.5-14b", 14770033664},
-      {"qwen2.5-32b", 32763876352},       {"qwen2.5-72b", 72706203648},
-      {"qwen3-0.6b", 596049920},          {"qwen3-1.7b", 1720574976},
-      {"qwen3-4b", 4022468096},           {"qwen3-8b", 8190735360},
-      {"qwen3-14b", 14768307200},         {"qwen3-32b", 32762123264},
-      {"qwen1.5-moe-a2.7b", 14315784192}, {"gpt-oss-20b", 20914757184},
-      {"gpt-oss-120b", 116829156672},     {"dbrx", 131596523520},
-      {"llama-4-scout", 107769861120},    {"llama-4-maverick", 400711848960},
-      {"gemma-2b", 2506172416},           {"gemma-7b", 8537680896},
-      {"gemma-2-2b", 2614341888},         {"gemma-2-9b", 9241705984},
-      {"gemma-2-27b", 27227128320},       {"gemma-3-1b", 999885952},
-      {"mistral-7b", 7241732096},         {"mistral-small-24b", 23572403200},
-      {"phi-3-mini", 3821079552},         {"phi-4", 14659507200},
-      {"llama-3.2-1b", 1235814400},       {"llama-3.2-3b", 3212749824},
-      {"olmo-2-1b", 1484916736},          {"olmo-2-7b", 7298617344},
-      {"olmo-2-13b", 13716198400},        {"olmo-2-32b", 32234279936},
-      {"falcon-7b", 6921720704},          {"falcon-40b", 41303293952},
-      {"command-r", 34980831232},         {"mpt-7b", 6649286656},
-      {"bloom-7b1", 7069016064},          {"gpt-j-6b", 6050882784},
-      {"pythia-6.9b", 6857302016},        {"starcoder2-3b", 3030371328},
-      {"starcoder2-15b", 15957889024},    {"smollm2-135m", 134515008},
-      {"smollm2-360m", 361821120},        {"smollm2-1.7b", 1711376384},
-      {"smollm3-3b", 3075098624},         {"yi-34b", 34388917248},
-      {"internlm2-7b", 7737708544},       {"glm-4-9b", 9399951360},
-      {"glm-4-9b-0414", 9400279040},      {"gemma-3-4b", 3880263168},
-      {"gemma-3-12b", 11766034176},       {"gemma-3-27b", 27009346304},
-      {"glm-4.5-air", 106852245504},      {"glm-4.5", 352797814784},
-      {"kimi-k2", 1026408209408}};
+  const std::pair<const char*, std::int64_t> published[] = {{"gpt2-124m", 124439808},
+                                                            {"qwen2.5-0.5b", 494032768},
+                                                            {"qwen2.5-1.5b", 1543714304},
+                                                            {"qwen2.5-3b", 3085938688},
+                                                            {"qwen2.5-7b", 7615616512},
+                                                            {"qwen2.5-14b", 14770033664},
+                                                            {"qwen2.5-32b", 32763876352},
+                                                            {"qwen2.5-72b", 72706203648},
+                                                            {"qwen3-0.6b", 596049920},
+                                                            {"qwen3-1.7b", 1720574976},
+                                                            {"qwen3-4b", 4022468096},
+                                                            {"qwen3-8b", 8190735360},
+                                                            {"qwen3-14b", 14768307200},
+                                                            {"qwen3-32b", 32762123264},
+                                                            {"qwen1.5-moe-a2.7b", 14315784192},
+                                                            {"gpt-oss-20b", 20914757184},
+                                                            {"gpt-oss-120b", 116829156672},
+                                                            {"dbrx", 131596523520},
+                                                            {"llama-4-scout", 107769861120},
+                                                            {"llama-4-maverick", 400711848960},
+                                                            {"gemma-2b", 2506172416},
+                                                            {"gemma-7b", 8537680896},
+                                                            {"gemma-2-2b", 2614341888},
+                                                            {"gemma-2-9b", 9241705984},
+                                                            {"gemma-2-27b", 27227128320},
+                                                            {"gemma-3-1b", 999885952},
+                                                            {"mistral-7b", 7241732096},
+                                                            {"mistral-small-24b", 23572403200},
+                                                            {"phi-3-mini", 3821079552},
+                                                            {"phi-4", 14659507200},
+                                                            {"phi-4-mini", 3836021760},
+                                                            {"llama-3.2-1b", 1235814400},
+                                                            {"llama-3.2-3b", 3212749824},
+                                                            {"olmo-2-1b", 1484916736},
+                                                            {"olmo-2-7b", 7298617344},
+                                                            {"olmo-2-13b", 13716198400},
+                                                            {"olmo-2-32b", 32234279936},
+                                                            {"falcon-7b", 6921720704},
+                                                            {"falcon-40b", 41303293952},
+                                                            {"command-r", 34980831232},
+                                                            {"mpt-7b", 6649286656},
+                                                            {"bloom-7b1", 7069016064},
+                                                            {"gpt-j-6b", 6050882784},
+                                                            {"pythia-6.9b", 6857302016},
+                                                            {"starcoder2-3b", 3030371328},
+                                                            {"starcoder2-15b", 15957889024},
+                                                            {"smollm2-135m", 134515008},
+                                                            {"smollm2-360m", 361821120},
+                                                            {"smollm2-1.7b", 1711376384},
+                                                            {"smollm3-3b", 3075098624},
+                                                            {"yi-34b", 34388917248},
+                                                            {"internlm2-7b", 7737708544},
+                                                            {"glm-4-9b", 9399951360},
+                                                            {"glm-4-9b-0414", 9400279040},
+                                                            {"gemma-3-4b", 3880263168},
+                                                            {"gemma-3-12b", 11766034176},
+                                                            {"gemma-3-27b", 27009346304},
+                                                            {"glm-4.5-air", 106852245504},
+                                                            {"glm-4.5", 352797814784},
+                                                            {"kimi-k2", 1026408209408}};
   for (const auto& [name, count] : published) {
     INFO(name);
     CHECK(parameter_count(find_preset(name, "test"), 1, 1) == count);
@@ -367,6 +396,27 @@ TEST_CASE("rotary frequencies, and LLaMA 3.1's slower ones") {
   CHECK(yarn.magnitude() == Approx(0.1 * std::log(32) + 1));
   CHECK(read(write_model(read(R"({"scaling": {"type": "yarn", "factor": 32}})")).at("rope").dump()) ==
         read(R"({"scaling": {"type": "yarn", "factor": 32}})"));
+  const std::string lists = R"("short_factors": [1, 2], "long_factors": [4, 8])";
+  const auto longrope = [&](const std::string& more) {
+    return read_model(
+        nlohmann::json::parse(R"({"preset": "llama-2-7b", "head_dim": 8, "rope": {"fraction": 0.5, "scaling": {
+        "type": "longrope", "factor": 4, "original_positions": 16, )" +
+                              more + "}}}"),
+        "m: $");
+  };
+  const RopeSpec by_lists = longrope(lists).parts().rope;
+  CHECK(by_lists.frequencies(8, 16)[1] == Approx(0.01 / 2));
+  CHECK(by_lists.frequencies(8, 17)[1] == Approx(0.01 / 8));
+  CHECK(by_lists.magnitude() == Approx(std::sqrt(1.5)));
+  CHECK(longrope(lists + R"(, "attention_factor": 1.19)").parts().rope.magnitude() == 1.19);
+  CHECK(read_model(nlohmann::json::parse(write_model(longrope(lists)).dump()), "m: $") == longrope(lists));
+  CHECK_THROWS_WITH(
+      longrope(R"("short_factors": [1, 2], "long_factors": [4])"),
+      "[m: $.rope.scaling.long_factors] a factor for each pair of a head's rotated columns, got 1, need 2");
+  CHECK_THROWS_WITH(longrope(R"("short_factors": [1, 2])"), Catch::Contains("long_factors"));
+  CHECK_THROWS_WITH(longrope(R"("short_factors": [1, 0], "long_factors": [4, 8])"),
+                    Catch::Contains("short_factors[1]"));
+  CHECK_THROWS_WITH(longrope(lists + R"(, "truncate": false)"), Catch::Contains("truncate"));
   CHECK_THROWS_WITH(read(R"({"base": 10000, "fractoin": 0.5})"),
                     Catch::Contains("m: $.rope") && Catch::Contains("fraction"));
   CHECK_THROWS_WITH(read(R"({"scaling": {"factor": 4, "low_frequency_factor": 5}})"),
