@@ -48,6 +48,8 @@ MaybeFault missing_part(const ModelSpec& m) {
       return missing({one_of("model.branches", "sequential")}, "branches",
                      fmt::format("{} with experts", name_of(parts.branches)));
   }
+  if (m.experts > 0 && parts.activation == Activation::xielu)
+    return missing({one_of("model.activation", "silu")}, "activation", fmt::format("xielu with {} experts", m.experts));
   if (!parts.causal && any([](const ModelParts& l) { return l.window > 0; }))
     return missing({exactly("model.window", 0), one_of("model.causal", "true")}, "window",
                    "of attention that is not causal");

@@ -30,7 +30,8 @@ using All =
            struct ExpertBiasGrad, struct MuonMomentum, struct MuonNormalise, struct MuonUpdate, struct CausalConv,
            struct CausalConvGrad, struct StateScan, struct StateScanGrad, struct GatedNorm, struct GatedNormGrad,
            struct DeltaScan, struct DeltaScanGrad, struct ColumnGate, struct ColumnGateGrad, struct QuantiseNf4,
-           struct DequantiseNf4, struct QuantiseScales, struct DequantiseScales, struct HeadNorm, struct HeadNormGrad>;
+           struct DequantiseNf4, struct QuantiseScales, struct DequantiseScales, struct HeadNorm, struct HeadNormGrad,
+           struct XIelu, struct XIeluGrad>;
 
 }  // namespace ops
 

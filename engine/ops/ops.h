@@ -63,6 +63,7 @@
 #include "engine/ops/sum_squares.h"
 #include "engine/ops/swiglu.h"
 #include "engine/ops/tanh.h"
+#include "engine/ops/xielu.h"
 
 namespace mbench {
 

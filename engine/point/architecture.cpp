@@ -125,6 +125,9 @@ NormSpec norm_of(const ModelSpec& m, std::string name) {
           parts.norm_gamma, parts.norm_gamma && parts.norm_beta};
 }
 
+// xIELU begins with softplus(alpha_p) = 0.8 and 0.5 + softplus(alpha_n) = 0.8, as in transformers.
+constexpr float kMeanAlphaP = 0.20338237f, kMeanAlphaN = -1.0502256f;
+
 // With `experts`, so many of them as one weight, of which a token meets the share.
 // `outer`: what they read and write, hidden unless given.
 MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, std::int64_t experts = 0,
@@ -135,11 +138,16 @@ MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, 
   const std::int64_t wide = is_gated(parts.activation) ? 2 * width : width;
   const bool bias = routed ? parts.bias.experts : parts.bias.dense;
   const Meets meets = routed ? Meets::routed_token : Meets::every_token;
-  return {parts.activation,
-          {name + ".fc1", hidden, wide, routed ? Role::expert_column : Role::column, bias, kStddev, meets, false,
-           experts, share},
-          {name + ".fc2", width, hidden, routed ? Role::expert_row : Role::row, bias, residual_stddev(m), meets, false,
-           experts, share}};
+  MlpSpec mlp{parts.activation,
+              {name + ".fc1", hidden, wide, routed ? Role::expert_column : Role::column, bias, kStddev, meets, false,
+               experts, share},
+              {name + ".fc2", width, hidden, routed ? Role::expert_row : Role::row, bias, residual_stddev(m), meets,
+               false, experts, share}};
+  if (parts.activation == Activation::xielu) {
+    mlp.alpha_p = VectorSpec{name + ".alpha_p", 1, Role::whole, 0, kMeanAlphaP};
+    mlp.alpha_n = VectorSpec{name + ".alpha_n", 1, Role::whole, 0, kMeanAlphaN};
+  }
+  return mlp;
 }
 
 using MixerSpec = decltype(BranchSpec::mixer);
@@ -368,6 +376,8 @@ void add(std::vector<WeightSpec>& list, const StateMixerSpec& s) {
 
 void add(std::vector<WeightSpec>& list, const MlpSpec& m) {
   add(list, m.fc1);
+  if (m.alpha_p) list.push_back(weight_of(*m.alpha_p));
+  if (m.alpha_n) list.push_back(weight_of(*m.alpha_n));
   add(list, m.fc2);
 }
 

@@ -158,7 +158,8 @@ struct StateMixerSpec {
 
 struct MlpSpec {
   Activation activation = Activation::gelu;
-  LinearSpec fc1, fc2;  // with a gated activation, fc1 makes [width, (gate, up)]
+  LinearSpec fc1, fc2;                             // with a gated activation, fc1 makes [width, (gate, up)]
+  std::optional<VectorSpec> alpha_p{}, alpha_n{};  // [1], of xIELU
 };
 
 // An MoE: a router sends each token to `active` of the experts; the shared one sees all tokens.

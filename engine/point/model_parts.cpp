@@ -21,7 +21,7 @@ constexpr Choices<NormPlace, 4> kNormPlaces = {{{"pre", NormPlace::pre},
 constexpr Choices<Branches, 3> kBranches = {{{"sequential", Branches::sequential},
                                              {"parallel", Branches::parallel},
                                              {"parallel_norms", Branches::parallel_norms}}};
-constexpr Choices<Activation, 10> kActivations = {{{"gelu", Activation::gelu},
+constexpr Choices<Activation, 11> kActivations = {{{"gelu", Activation::gelu},
                                                    {"gelu_erf", Activation::gelu_erf},
                                                    {"swiglu", Activation::swiglu},
                                                    {"squared_relu", Activation::squared_relu},
@@ -30,7 +30,8 @@ constexpr Choices<Activation, 10> kActivations = {{{"gelu", Activation::gelu},
                                                    {"geglu", Activation::geglu},
                                                    {"geglu_erf", Activation::geglu_erf},
                                                    {"reglu", Activation::reglu},
-                                                   {"clamped_swiglu", Activation::clamped_swiglu}}};
+                                                   {"clamped_swiglu", Activation::clamped_swiglu},
+                                                   {"xielu", Activation::xielu}}};
 constexpr Choices<PositionKind, 4> kPositions = {{{"learned", PositionKind::learned},
                                                   {"rotary", PositionKind::rotary},
                                                   {"alibi", PositionKind::alibi},

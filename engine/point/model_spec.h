@@ -21,8 +21,20 @@ enum class NormPlace { pre, post, sandwich, output };
 // reads it through its own norm.
 enum class Branches { sequential, parallel, parallel_norms };
 // Of the feed-forward block. gelu and geglu are the tanh form. Gated ones are named by their gate (Shazeer 2020), GPT-OSS's by its clamp
-// (engine/ops/swiglu.h).
-enum class Activation { gelu, gelu_erf, swiglu, squared_relu, relu, silu, geglu, geglu_erf, reglu, clamped_swiglu };
+// (engine/ops/swiglu.h). xielu has two learned numbers for each block (engine/ops/xielu.h).
+enum class Activation {
+  gelu,
+  gelu_erf,
+  swiglu,
+  squared_relu,
+  relu,
+  silu,
+  geglu,
+  geglu_erf,
+  reglu,
+  clamped_swiglu,
+  xielu
+};
 constexpr bool is_gated(Activation a) {
   return a == Activation::swiglu || a == Activation::geglu || a == Activation::geglu_erf || a == Activation::reglu ||
          a == Activation::clamped_swiglu;

@@ -210,6 +210,13 @@ void write_rope_of_gpt_oss(Writing& w) {
   write_rope(w);
 }
 
+// Apertus turns by LLaMA 3.1's where nothing else is said, and is written as GPT-OSS is.
+void read_rope_of_apertus(Reading& r) {
+  if (!r.value("rope_parameters").is_null() || !r.value("rope_scaling").is_null()) return read_rope(r);
+  r.set("model.rope.scaling",
+        {{"factor", 8}, {"low_frequency_factor", 1}, {"high_frequency_factor", 4}, {"original_positions", 8192}});
+}
+
 // Ministral 3 turns by YaRN's angles too where nothing else is said. Its queries grow with their position, by an entry among the angles' parameters.
 void read_rope_of_ministral3(Reading& r) {
   json rope = r.value("rope_parameters");
@@ -248,6 +255,7 @@ const std::vector<Rule>& rope_rules() {
                                           {"rotary_dim", read_rotary_dim, write_rotary_dim},
                                           {"rotary_dim_of_head", read_rotary_dim_of_head, write_nothing},
                                           {"rope_of_gpt_oss", read_rope_of_gpt_oss, write_rope_of_gpt_oss},
+                                          {"rope_of_apertus", read_rope_of_apertus, write_rope_of_gpt_oss},
                                           {"rope_of_ministral3", read_rope_of_ministral3, write_nothing}};
   return rules;
 }

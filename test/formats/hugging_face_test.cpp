@@ -188,7 +188,7 @@ TEST_CASE("Hugging Face: what mbench has no part for is named with its key and v
   names(refusal({{"model_type", "qwen3_moe"}, {"decoder_sparse_step", 100}}), {"experts in no layer"});
   names(refusal({{"model_type", "bert"}, {"hidden_dropout_prob", 0.2}}),
         {"attention_probs_dropout_prob", "hidden_dropout_prob"});
-  names(refusal({{"model_type", "lama"}}), {"got \"lama\"", "need one of arcee", " llama, "});
+  names(refusal({{"model_type", "lama"}}), {"got \"lama\"", "need one of apertus", " llama, "});
   const ordered_json llava = {
       {"model_type", "llava"}, {"vision_config", {{"hidden_size", 64}}}, {"text_config", kLlama}};
   names(refusal(llava), {"vision_config", "--without vision_config"});
@@ -422,6 +422,18 @@ TEST_CASE("Hugging Face: Phi's angles have a factor for each pair") {
   ordered_json moe = scaling;
   moe.update({{"short_mscale", 1.2}, {"long_mscale", 1.3}});
   CHECK_THAT(refusal({{"model_type", "phimoe"}, {"rope_scaling", moe}}), Contains("another magnitude"));
+}
+
+TEST_CASE("Hugging Face: Apertus turns by LLaMA 3.1's angles unless it says others") {
+  const auto rope = [](const ordered_json& more) {
+    return point_of(with({{"model_type", "apertus"}}, more)).model.parts().rope;
+  };
+  CHECK(rope(ordered_json::object()).factor == 8);
+  CHECK(rope(ordered_json::object()).base == 12000000);
+  CHECK(rope({{"rope_scaling", {{"rope_type", "default"}}}}).factor == 1);
+  const ModelParts& parts = point_of({{"model_type", "apertus"}}).model.parts();
+  CHECK(parts.activation == Activation::xielu);
+  CHECK(parts.qk_norm == QkNorm::each_head);
 }
 
 TEST_CASE("Hugging Face: --without leaves a key out and says so") {

@@ -367,6 +367,7 @@ const json& drawn_models() {
     {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 2, "kv_heads": 8, "moe_latent": 24, "mixer": "gated_delta",
      "attention_gate": true, "state_heads": 8, "state_head_dim": 8, "state_groups": 8, "state_dim": 6, "layers_of": [{"every": 2,
      "mixer": "attention"}]},
+    {"family": "llama", "kv_heads": 4, "activation": "xielu", "qk_norm": true},
     {"family": "gpt", "position": "alibi", "bias": false},
     {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 2, "kv_heads": 4, "bias": ["qkv"], "shared_experts": 1,
      "shared_expert_ffn": 96, "shared_gate": true, "layers_of": [{"every": 2, "experts": 0}]},

@@ -99,6 +99,7 @@ SAME = {
                                  "attention_temperature": {"scale": 0.3, "floor": 5}}]}, "attention": "flash", "router": "learned"},
     "command-r+, layer norms with a weight for each head": {"model": llama(kv_heads=2, norm="layer_norm", norm_beta=False, branches="parallel",
                                                                            tied_embedding=True, logit_scale=0.25, qk_norm="layer_norm_by_head")},
+    "apertus": {"model": llama(kv_heads=2, activation="xielu", qk_norm=True, rope=SCALED), "attention": "flash"},
     "bert": {"model": bert(), "seq": 32},
     "bert, more types, odd sizes": {"model": bert(token_types=3, hidden=30, heads=5, ffn=50, vocab=131), "seq": 31},
     "bert as published": {"model": bert(norm_place="post", activation="gelu_erf", norm_eps=1e-12), "seq": 32},

@@ -27,6 +27,15 @@ TEST_CASE("norms that need all heads, and gammas of each head, are of groups tha
   CHECK(why(R"({"preset": "llama-bytes-tiny", "kv_heads": 2, "qk_norm": "layer_norm"})", R"("tp": 4, )") == "");
 }
 
+TEST_CASE("latent attention scales scores, and experts have no xIELU") {
+  CHECK(why(R"({"preset": "deepseek-v2-lite", "attention_scale": 0.2})") == "");
+  CHECK_THAT(why(R"({"preset": "deepseek-v2-lite", "attention_softcap": 20})", R"("attention": "flash", )"),
+             Contains("attention_softcap or attention_sinks with attention_form latent"));
+  CHECK(why(R"("apertus-8b")") == "");
+  CHECK_THAT(why(R"({"preset": "mixtral-8x7b", "activation": "xielu"})"),
+             Contains("activation xielu with 8 experts") && Contains("need activation silu"));
+}
+
 TEST_CASE("chunks of attention and its temperature are of causal attention with keys as they are") {
   CHECK(why(R"("llama-4-scout")") == "");
   CHECK(why(R"({"preset": "llama-bytes-tiny", "attention_chunk": 32})") == "");  // also with attention core

@@ -46,6 +46,15 @@ inline constexpr float kRound = 12582912.0f;
   return x < low ? 0.0f : y;
 }
 
+// e^x - 1 without cancellation near 0, for x of at most 0.
+[[gnu::always_inline]] inline float expm1_f32(float x) {
+  const float clamped = x < -86.6f ? -86.6f : x;
+  std::int32_t n;
+  const float p = expm1_reduced(clamped, n);
+  const float two_n = power_of_two(n);
+  return p * two_n + (two_n - 1.0f);
+}
+
 [[gnu::always_inline]] inline float tanh_f32(float x) {
   const float a = std::fabs(x);
   const float y = 2 * (a > 10.0f ? 10.0f : a);  // tanh(10) rounds to 1

@@ -1,11 +1,13 @@
 #include "engine/nn/layers/activation.h"
 
+#include "engine/nn/layers/norm.h"
 #include "engine/ops/activation.h"
 #include "engine/ops/bias_gelu.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/gelu_erf.h"
 #include "engine/ops/run.h"
 #include "engine/ops/squared_relu.h"
+#include "engine/ops/xielu.h"
 
 namespace mbench::nn {
 
@@ -79,6 +81,11 @@ Tensor ActivationFunction::forward(Context& c, const Linear& first, const Tensor
   if (kind_ == Activation::gelu && first.fuses_output(c))
     return first.forward(c, x, first_saved, {.bias = static_cast<bool>(first.bias()), .gelu_input = &saved.x});
   saved = {first.forward(c, x, first_saved), true, {}};
+  if (kind_ == Activation::xielu) {
+    const Tensor y = c.activation(saved.x.shape(), "xIELU output");
+    run(c.device, ops::XIelu{saved.x, first.bias(), alphas_.p->value, alphas_.n->value, y});
+    return y;
+  }
   const Tensor y = activate(c, kind_, saved.x, first.bias());
   if (is_gated(kind_) && c.keeps().unfused_swiglu) {
     saved.active = c.activation(y.shape(), "activated gates");
@@ -97,6 +104,11 @@ Tensor ActivationFunction::backward(Context& c, const Linear& first, const Linea
 
 Tensor ActivationFunction::backward(Context& c, const Linear& first, const Tensor& gradient, Saved& kept) const {
   const Saved saved = std::exchange(kept, {});
+  if (kind_ == Activation::xielu) {
+    run(c.device, ops::XIeluGrad{gradient, saved.x, saved.separate_bias ? first.bias() : Tensor(), alphas_.p->value,
+                                 alphas_.n->value, gradient, gradient_of(alphas_.p), gradient_of(alphas_.n)});
+    return gradient;
+  }
   return activation_gradient(c, kind_, gradient, saved.x, saved.separate_bias ? first.bias() : Tensor());
 }
 

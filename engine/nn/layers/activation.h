@@ -14,6 +14,11 @@ Tensor activate(Context& context, Activation kind, const Tensor& x, const Tensor
 // The gradient of x from the gradient of the output. It overwrites one of dy and x, which must be only the caller's.
 Tensor activation_gradient(Context& context, Activation kind, const Tensor& dy, const Tensor& x, const Tensor& bias);
 
+// The numbers that xIELU learns; null where an activation has none.
+struct Alphas {
+  Parameter *p = nullptr, *n = nullptr;
+};
+
 class ActivationFunction {
  public:
   // The input that the gradient needs, with or without the first layer's bias.
@@ -22,7 +27,7 @@ class ActivationFunction {
     bool separate_bias = false;
     Tensor active;  // stands for the activated gates, where the framework has them in a tensor of their own
   };
-  explicit ActivationFunction(Activation kind) : kind_(kind) {}
+  explicit ActivationFunction(Activation kind, Alphas alphas = {}) : kind_(kind), alphas_(alphas) {}
   // activation(first(x) + its bias).
   Tensor forward(Context& context, const Linear& first, const Tensor& x, Linear::Saved& first_saved,
                  Saved& saved) const;
@@ -34,6 +39,7 @@ class ActivationFunction {
 
  private:
   Activation kind_;
+  Alphas alphas_;
 };
 
 }  // namespace mbench::nn

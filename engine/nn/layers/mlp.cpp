@@ -4,9 +4,24 @@
 #include "engine/ops/swiglu.h"
 
 namespace mbench::nn {
+namespace {
+
+// They act on what the first layer makes, which is cut: their gradients are partial there.
+Alphas alphas_of(ParameterStore& store, const Plan& plan, const MlpSpec& spec) {
+  if (!spec.alpha_p) return {};
+  const LinearPlan& linear = plan.role(spec.fc1.role);
+  const auto add = [&](const VectorSpec& alpha) {
+    return store.add(weight_of(alpha), Spread(), linear.consumed.value, linear.gemm.value);
+  };
+  return {add(*spec.alpha_p), add(*spec.alpha_n)};
+}
+
+}  // namespace
 
 Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
-    : fc1_(store, plan, spec.fc1), fc2_(store, plan, spec.fc2), activation_(spec.activation) {
+    : fc1_(store, plan, spec.fc1),
+      activation_(spec.activation, alphas_of(store, plan, spec)),
+      fc2_(store, plan, spec.fc2) {
   fc1_.in_layer(store, plan, drop.has(Region::norm), is_gated(spec.activation) ? 2 : 1);
   const bool separate = drop.has(Region::alternate_gemms);
   fc2_.in_layer(store, plan, separate);

@@ -30,8 +30,9 @@ class Mlp final : public Mixer {
   Tensor half(Context& context, const Linear::Arrived& arrived, std::int64_t which) const;
   static Tensor gated(Context& context, const Saved& saved);
 
-  Linear fc1_, fc2_;
+  Linear fc1_;
   ActivationFunction activation_;
+  Linear fc2_;
   std::int64_t pairs_ = 0;  // on this rank, where gates and ups have separate GEMMs
 };
 

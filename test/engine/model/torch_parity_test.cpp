@@ -179,6 +179,12 @@ TEST_CASE("tiny Gemma 3 and GLM-4 train as in transformers") {
   }
 }
 
+// An activation with two numbers of each block that are learned.
+TEST_CASE("tiny Apertus trains as in transformers") {
+  for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
+    check_training(Fixture("apertus_odd"), graph, AttentionKind::flash, {1e-5, 1e-5, 1e-5});
+}
+
 // Documents that are packed into a sequence: of given lengths and drawn, with positions that restart and that go on, with windows and caps.
 TEST_CASE("tiny LLaMA, GPT and Gemma 2 with packed documents train as in transformers") {
   for (const char* name : {"llama_packed", "gpt_packed", "gpt_packed_on"}) {

@@ -241,6 +241,8 @@ TEST_CASE("transformer layer of newer families' parts: gradients by differences,
   check("llama", R"({"bias": ["qkv"]})", all);
   for (const char* activation : {"geglu", "geglu_erf", "silu"})
     check("llama", fmt::format(R"({{"activation": "{}", "bias": ["dense"]}})", activation), {});
+  check("llama", R"({"activation": "xielu", "qk_norm": true})", all);
+  check("gpt", R"({"activation": "xielu", "branches": "parallel"})", plain);
   check("gpt", R"({"norm_beta": false})", all);
   check("gpt", R"({"norm_gamma": false})", all);
   check("llama", R"({"norm_place": "sandwich", "residual_scale": 0.5})", all);
