@@ -14,8 +14,8 @@ namespace mbench::search {
 
 // What a layer is made of, for a bound: what it mixes positions with, if anything, and whether it has experts. A kind is 2 * mixer +
 // experts; kNoMixer stands for a layer that is a feed-forward block only.
-inline constexpr std::size_t kNoMixer = 3, kLayerKinds = 2 * (kNoMixer + 1);
-static_assert(static_cast<std::size_t>(MixerKind::gated_delta) + 1 == kNoMixer);
+inline constexpr std::size_t kNoMixer = 4, kLayerKinds = 2 * (kNoMixer + 1);
+static_assert(static_cast<std::size_t>(MixerKind::mamba) + 1 == kNoMixer);
 inline constexpr std::size_t kind_of(std::size_t mixer, bool experts) {
   return 2 * mixer + (experts ? 1 : 0);
 }
@@ -58,7 +58,7 @@ inline void take_kind(ModelSpec& m, std::int64_t layers, std::size_t kind) {
   m.layers = layers;
   take_cheapest_parts(m);
   if (!m.hybrid_pattern.empty()) {
-    const char letter = mixer_of(kind) == kNoMixer && has_experts(kind) ? 'E' : "*MG-"[mixer_of(kind)];
+    const char letter = mixer_of(kind) == kNoMixer && has_experts(kind) ? 'E' : "*MGS-"[mixer_of(kind)];
     m.hybrid_pattern = std::string(static_cast<std::size_t>(layers), letter);
     return;
   }

@@ -58,6 +58,8 @@ void write(const Point& p, Plan& plan) {
                                             : LinearPlan{Spread(), whole, whole, whole, plan.hidden};
   role(Role::logits) = {by_rows, plan.hidden, copied, split_last, p.vocab_parallel ? split_last : whole};
   role(Role::whole) = Plan::whole_on(plan.hidden);
+  role(Role::inner_row) = {by_columns, split_last, split_last, summed, whole};
+  role(Role::inner_column) = {by_rows, copied, copied, split_last, split_last};
 }
 
 }  // namespace

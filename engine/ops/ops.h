@@ -53,6 +53,7 @@
 #include "engine/ops/run.h"
 #include "engine/ops/scale.h"
 #include "engine/ops/scale_rows.h"
+#include "engine/ops/selective_scan.h"
 #include "engine/ops/sgd.h"
 #include "engine/ops/sigmoid.h"
 #include "engine/ops/softcap.h"

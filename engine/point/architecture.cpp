@@ -94,26 +94,44 @@ LatentAttentionSpec latent_attention_of(const ModelSpec& m, const std::string& l
 constexpr float kMeanALog = 1.6f, kALogStddev = 0.6f, kMeanDtBias = -4.6f, kDtBiasStddev = 0.9f;
 constexpr std::int64_t kConvWidth = 4, kMambaChunk = 256, kDeltaChunk = 64;
 
+// What the first Mamba makes steps, B and C by. Steps are drawn as wide as published, here normal and there uniform.
+void add_selection(const ModelSpec& m, StateMixerSpec& s) {
+  const std::int64_t inner = s.heads * s.head_dim;
+  s.dt_rank = m.dt_rank;
+  s.x = LinearSpec{s.name + ".x", inner, s.dt_rank + 2 * s.state_dim, Role::inner_row, false, kStddev};
+  s.dt = LinearSpec{s.name + ".dt",     s.dt_rank, inner,
+                    Role::inner_column, false,     1 / std::sqrt(3 * static_cast<float>(s.dt_rank))};
+  const ModelParts& parts = m.parts();
+  if (parts.scan_norm == ScanNorm::none) return;
+  for (const auto& [name, width] :
+       {std::pair(".dt_norm", s.dt_rank), {".b_norm", s.state_dim}, {".c_norm", s.state_dim}}) {
+    NormSpec norm{s.name + name, NormKind::rms_norm, width, static_cast<float>(parts.scan_norm_eps)};
+    norm.gamma = parts.scan_norm == ScanNorm::rms_norm;
+    s.norms.push_back(norm);
+  }
+}
+
 StateMixerSpec state_mixer_of(const ModelSpec& m, const std::string& layer, MixerKind kind) {
   const ModelParts& parts = m.parts();
-  const bool mamba = kind == MixerKind::mamba2;
+  const bool mamba2 = kind == MixerKind::mamba2, mamba = kind != MixerKind::gated_delta;
   StateMixerSpec s;
   s.name = layer + (mamba ? ".mamba" : ".delta");
   s.kind = kind;
   s.heads = m.state_heads, s.groups = m.state_groups;
   s.head_dim = m.state_head_dim, s.state_dim = m.state_dim;
   s.conv_width = m.conv_width == 0 ? kConvWidth : m.conv_width;
-  s.chunk = m.state_chunk != 0 ? m.state_chunk : mamba ? kMambaChunk : kDeltaChunk;
+  s.chunk = m.state_chunk != 0 ? m.state_chunk : mamba2 ? kMambaChunk : kDeltaChunk;
   const float conv_stddev = 1 / std::sqrt(3 * static_cast<float>(s.conv_width));
   const std::int64_t channels = s.groups * s.conv_channels();
   s.in = {s.name + ".in", m.hidden, s.groups * s.in_width(), Role::column, false, kStddev};
   s.conv = {s.name + ".conv", channels, s.conv_width, Role::column, conv_stddev};
   if (mamba) s.conv_bias = VectorSpec{s.name + ".conv_bias", channels, Role::column, conv_stddev};
-  s.a_log = {s.name + ".a_log", s.heads, Role::column, kALogStddev, kMeanALog};
+  s.a_log = {s.name + ".a_log", s.heads * (s.selective() ? s.state_dim : 1), Role::column, kALogStddev, kMeanALog};
   s.dt_bias = {s.name + ".dt_bias", s.heads, Role::column, kDtBiasStddev, kMeanDtBias};
   if (mamba) s.d = VectorSpec{s.name + ".d", s.heads, Role::column, 0, 1};
   s.gamma = {s.name + ".gamma", mamba ? s.heads * s.head_dim : s.head_dim, mamba ? Role::column : Role::whole, 0, 1};
   s.norm_eps = static_cast<float>(parts.norm_eps);
+  if (s.selective()) add_selection(m, s);
   s.out = {s.name + ".out", s.heads * s.head_dim, m.hidden, Role::row, false, residual_stddev(m)};
   return s;
 }
@@ -186,8 +204,8 @@ MixerSpec feed_forward_of(const ModelSpec& m, const std::string& layer) {
 }  // namespace
 
 std::string_view name_of(Role role) {
-  static constexpr std::string_view names[kRoles] = {"column", "row",           "vocabulary", "logits",
-                                                     "whole",  "expert column", "expert row"};
+  static constexpr std::string_view names[kRoles] = {
+      "column", "row", "vocabulary", "logits", "whole", "expert column", "expert row", "inner row", "inner column"};
   return names[static_cast<int>(role)];
 }
 
@@ -367,10 +385,13 @@ void add(std::vector<WeightSpec>& list, const StateMixerSpec& s) {
   add(list, s.in);
   list.push_back(weight_of(s.conv));
   if (s.conv_bias) list.push_back(weight_of(*s.conv_bias));
+  if (s.x) add(list, *s.x);
+  if (s.dt) add(list, *s.dt);
   list.push_back(weight_of(s.a_log));
   list.push_back(weight_of(s.dt_bias));
   if (s.d) list.push_back(weight_of(*s.d));
-  list.push_back(weight_of(s.gamma));
+  if (!s.selective()) list.push_back(weight_of(s.gamma));
+  for (const NormSpec& norm : s.norms) add(list, norm);
   add(list, s.out);
 }
 

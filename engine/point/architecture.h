@@ -20,9 +20,11 @@ enum class Role : std::uint8_t {
   logits,      // what makes logits: cut by output, which may be gathered
   whole,       // small: the same on every rank
   expert_column,
-  expert_row
+  expert_row,
+  inner_row,    // within a block that is cut: by input, and its output is whole
+  inner_column  // what reads such an output: cut by output
 };
-inline constexpr int kRoles = 7;
+inline constexpr int kRoles = 9;
 std::string_view name_of(Role);
 constexpr bool is_expert(Role role) {
   return role == Role::expert_column || role == Role::expert_row;
@@ -128,8 +130,8 @@ struct LatentAttentionSpec {
   std::int64_t qk_dim() const { return turned_dim + plain_dim; }
 };
 
-// Mamba-2 or Gated DeltaNet: a projection, a causal convolution along the sequence, a scan that carries a state for each head from
-// position to position, a gated norm, a projection. Heads of a group share B and C (of DeltaNet: key and query).
+// Mamba-2, Gated DeltaNet or the first Mamba: a projection, a causal convolution along the sequence, a scan that carries states, a projection.
+// Heads of a group share B and C (of DeltaNet: key and query). Heads of the first Mamba are channels, which all share B and C.
 struct StateMixerSpec {
   std::string name;
   MixerKind kind = MixerKind::mamba2;
@@ -141,17 +143,23 @@ struct StateMixerSpec {
   LinearSpec in;
   TableSpec conv;  // [groups * conv_channels(), conv_width]: of each group's x, B and C
   std::optional<VectorSpec> conv_bias;
-  VectorSpec a_log, dt_bias;    // [heads]
+  VectorSpec a_log, dt_bias;    // [heads]; of the first Mamba a_log is [heads * state_dim]
   std::optional<VectorSpec> d;  // [heads], of Mamba-2: what the input adds to the output
   VectorSpec gamma;  // of the gated norm: of Mamba-2 [heads * head_dim], a norm for each group; of DeltaNet [head_dim]
   float norm_eps = 1e-5f;
   LinearSpec out;
+  // Of the first Mamba: to (low-rank steps, B, C), their norms if it has them, and to each channel's step.
+  std::int64_t dt_rank = 0;
+  std::optional<LinearSpec> x{}, dt{};
+  std::vector<NormSpec> norms{};
 
+  bool selective() const { return kind == MixerKind::mamba; }
   std::int64_t group() const { return heads / groups; }  // heads that share B and C
   std::int64_t group_width() const { return group() * head_dim; }
-  std::int64_t conv_channels() const { return group_width() + 2 * state_dim; }  // of a group
+  std::int64_t conv_channels() const { return group_width() + (selective() ? 0 : 2 * state_dim); }  // of a group
   // Outputs of `in` for a group.
   std::int64_t in_width() const {
+    if (selective()) return 2 * group_width();
     return group_width() + conv_channels() + group() * (kind == MixerKind::gated_delta ? 2 : 1);
   }
 };

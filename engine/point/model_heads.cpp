@@ -58,6 +58,8 @@ struct StateSize {
   std::string_view key;
   std::int64_t ModelSpec::*field;
 };
+// Of the first Mamba's scan (engine/ops/selective_scan.h).
+constexpr std::int64_t kSelectiveStates = 256, kSelectiveChunk = 64;
 constexpr StateSize kState[] = {{"state_heads", &ModelSpec::state_heads},
                                 {"state_head_dim", &ModelSpec::state_head_dim},
                                 {"state_groups", &ModelSpec::state_groups},
@@ -67,12 +69,24 @@ void check_state(const ModelSpec& m, const std::string& where) {
   const bool mixes = m.has_state_mixers();
   for (const StateSize& size : kState)
     if ((m.*size.field > 0) != mixes)
-      fail(ErrorKind::bad_input, fmt::format("{}.{}", where, size.key),
-           "of layers {} Mamba-2 or Gated DeltaNet, got {}, need {}", mixes ? "with" : "without", m.*size.field,
-           mixes ? "at least 1" : "0");
+      fail(ErrorKind::bad_input, fmt::format("{}.{}", where, size.key), "of layers {} state mixers, got {}, need {}",
+           mixes ? "with" : "without", m.*size.field, mixes ? "at least 1" : "0");
   if (mixes && m.state_heads % m.state_groups != 0)
     fail(ErrorKind::bad_input, where + ".state_groups", "does not divide state_heads {}, got {}, need {}",
          m.state_heads, m.state_groups, nearest_divisors(m.state_groups, m.state_heads));
+  const bool selective = m.mixes(MixerKind::mamba);
+  if ((m.dt_rank > 0) != selective)
+    fail(ErrorKind::bad_input, where + ".dt_rank", "of layers {} mixer mamba, got {}, need {}",
+         selective ? "with" : "without", m.dt_rank, selective ? "at least 1" : "0");
+  if (!selective) return;
+  if (m.state_head_dim != 1)
+    fail(ErrorKind::bad_input, where + ".state_head_dim", "of mixer mamba, whose heads are channels, got {}, need 1",
+         m.state_head_dim);
+  for (const auto& [key, got, most] :
+       {std::tuple("state_dim", m.state_dim, kSelectiveStates), {"state_chunk", m.state_chunk, kSelectiveChunk}})
+    if (got > most)
+      fail(ErrorKind::bad_input, fmt::format("{}.{}", where, key), "of mixer mamba, got {}, need at most {}", got,
+           most);
 }
 
 }  // namespace

@@ -41,8 +41,12 @@ constexpr Choices<RopeScaling, 5> kRopeScalings = {{{"llama3", RopeScaling::llam
                                                     {"dynamic", RopeScaling::dynamic},
                                                     {"yarn", RopeScaling::yarn},
                                                     {"longrope", RopeScaling::longrope}}};
-constexpr Choices<MixerKind, 3> kMixers = {
-    {{"attention", MixerKind::attention}, {"mamba2", MixerKind::mamba2}, {"gated_delta", MixerKind::gated_delta}}};
+constexpr Choices<MixerKind, 4> kMixers = {{{"attention", MixerKind::attention},
+                                            {"mamba2", MixerKind::mamba2},
+                                            {"gated_delta", MixerKind::gated_delta},
+                                            {"mamba", MixerKind::mamba}}};
+constexpr Choices<ScanNorm, 3> kScanNorms = {
+    {{"none", ScanNorm::none}, {"without_weights", ScanNorm::without_weights}, {"rms_norm", ScanNorm::rms_norm}}};
 constexpr Choices<AttentionForm, 2> kAttentionForms = {
     {{"multi_head", AttentionForm::multi_head}, {"latent", AttentionForm::latent}}};
 constexpr Choices<Objective, 2> kObjectives = {
@@ -328,6 +332,8 @@ const std::vector<PartField>& part_fields() {
                &ModelParts::attention_temperature),
       by_layer(flag("attention_sinks", &ModelParts::attention_sinks, true), &ModelParts::attention_sinks),
       by_layer(choice("mixer", &ModelParts::mixer, kMixers, true), &ModelParts::mixer),
+      choice("scan_norm", &ModelParts::scan_norm, kScanNorms, true),
+      number("scan_norm_eps", &ModelParts::scan_norm_eps, 0, 1, true),
       by_layer(flag("attention_gate", &ModelParts::attention_gate, true), &ModelParts::attention_gate),
       flag("shared_gate", &ModelParts::shared_gate, true)};
   return table;
@@ -427,6 +433,9 @@ std::string_view name_of(Activation v) {
 }
 std::string_view name_of(PositionKind v) {
   return choice_name(v, kPositions);
+}
+std::string_view name_of(ScanNorm v) {
+  return choice_name(v, kScanNorms);
 }
 std::string_view name_of(MixerKind v) {
   return choice_name(v, kMixers);

@@ -57,10 +57,11 @@ constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"state_head_dim", &ModelSpec::state_head_dim, 1 << 16},
                                    {"state_groups", &ModelSpec::state_groups, 1 << 16},
                                    {"state_dim", &ModelSpec::state_dim, 1 << 16},
+                                   {"dt_rank", &ModelSpec::dt_rank, 1 << 16},
                                    {"conv_width", &ModelSpec::conv_width, 8},
                                    {"state_chunk", &ModelSpec::state_chunk, 1024},
                                    {"moe_latent", &ModelSpec::moe_latent, 1 << 20}};
-constexpr std::string_view kLetters = "MG*-E";
+constexpr std::string_view kLetters = "MGS*-E";
 
 const std::map<std::string, ModelParts>& families() {
   static const std::map<std::string, ModelParts> all = [] {
@@ -220,6 +221,8 @@ std::optional<MixerKind> ModelSpec::mixer_at(std::int64_t layer) const {
       return MixerKind::mamba2;
     case 'G':
       return MixerKind::gated_delta;
+    case 'S':
+      return MixerKind::mamba;
     case '*':
       return MixerKind::attention;
     default:

@@ -45,9 +45,11 @@ enum class PositionKind { learned, rotary, alibi, none };
 // first without a gamma (Llama 4). layer_norm: of each head's columns, with one gamma and beta for all heads (Phi). layer_norm_by_head: with
 // a gamma for each head (Command-R+).
 enum class QkNorm { none, each_head, without_weights, all_heads, layer_norm, layer_norm_by_head };
-// What stands in a layer where others have attention. Both state mixers keep a state of fixed size instead of keys and values: Mamba-2
-// (Dao and Gu 2024, state-space duality) and Gated DeltaNet (Yang et al. 2024).
-enum class MixerKind { attention, mamba2, gated_delta };
+// What stands in a layer where others have attention. State mixers keep a state of fixed size instead of keys and values: Mamba-2
+// (Dao and Gu 2024, state-space duality), Gated DeltaNet (Yang et al. 2024), and the first Mamba (Gu and Dao 2023).
+enum class MixerKind { attention, mamba2, gated_delta, mamba };
+// RMS norms of the first Mamba's low-rank steps, B and C: none, without gammas (Falcon Mamba), or with them (Jamba).
+enum class ScanNorm { none, without_weights, rms_norm };
 enum class AttentionForm { multi_head, latent };              // keys and values as they are, or of low rank
 enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
 enum class RouterScore { softmax, sigmoid };                  // of the logits of an MoE's router
@@ -60,6 +62,7 @@ std::string_view name_of(Branches);
 std::string_view name_of(Activation);
 std::string_view name_of(PositionKind);
 std::string_view name_of(MixerKind);
+std::string_view name_of(ScanNorm);
 std::string_view name_of(AttentionForm);
 std::string_view name_of(Objective);
 std::string_view name_of(RouterScore);
@@ -174,6 +177,8 @@ struct ModelParts {
   AttentionTemperature attention_temperature{};
   bool attention_sinks = false;  // a learned logit of each head in the denominator of its softmax (GPT-OSS)
   MixerKind mixer = MixerKind::attention;
+  ScanNorm scan_norm = ScanNorm::none;
+  double scan_norm_eps = 1e-6;
   bool attention_gate = false;  // attention's output times a sigmoid that the queries' projection makes (Qwen3-Next)
   bool shared_gate = false;     // the shared expert's output is multiplied by a sigmoid of hidden (Qwen2-MoE)
   RopeSpec rope;                // where positions are rotary
@@ -223,15 +228,17 @@ struct ModelSpec {
       0;  // width of all shared ones together; if not given, shared_experts times the width of one expert
   std::int64_t dense_layers = 0;  // the first ones, which have a block of width ffn and no experts
   std::int64_t mtp_layers = 0;    // depths of multi-token prediction behind the model, a layer each
-  // State mixers, of both kinds. Groups are Mamba-2's of B and C, and DeltaNet's heads of keys; its heads of values are `state_heads`.
+  // State mixers. Groups are Mamba-2's of B and C, and DeltaNet's heads of keys; its heads of values are `state_heads`. Of the first Mamba a
+  // head is a channel, and groups are what tensor parallelism may cut the channels into.
   std::int64_t state_heads = 0;
   std::int64_t state_head_dim = 0;  // width of a head's input, or value
   std::int64_t state_groups = 0;    // a divisor of state_heads
   std::int64_t state_dim = 0;       // width of the state for each column of a head: B and C, or keys and queries
+  std::int64_t dt_rank = 0;         // of the first Mamba: columns that steps are made of
   std::int64_t conv_width = 0;      // positions that the causal convolution sees; 0: 4
-  std::int64_t state_chunk = 0;     // positions of a chunk of the scan; 0: 256 of Mamba-2, 64 of DeltaNet
+  std::int64_t state_chunk = 0;     // positions of a chunk of the scan; 0: 256 of Mamba-2, 64 of the others
   std::int64_t moe_latent = 0;      // width in which tokens travel to experts and experts compute; 0: hidden
-  // One letter for each layer, which then is one branch: M Mamba-2, G Gated DeltaNet, * attention, - feed-forward, E experts (Megatron's
+  // One letter for each layer, which then is one branch: M Mamba-2, G Gated DeltaNet, S the first Mamba, * attention, - feed-forward, E experts (Megatron's
   // --hybrid-override-pattern). Empty: every layer has a mixer and a feed-forward block.
   std::string hybrid_pattern{};
   std::optional<ModelParts> own_parts;  // if they differ from the family's
@@ -250,7 +257,9 @@ struct ModelSpec {
   }
   // Whether any layer, or any depth of multi-token prediction, has such a mixer.
   bool mixes(MixerKind kind) const;
-  bool has_state_mixers() const { return mixes(MixerKind::mamba2) || mixes(MixerKind::gated_delta); }
+  bool has_state_mixers() const {
+    return mixes(MixerKind::mamba2) || mixes(MixerKind::gated_delta) || mixes(MixerKind::mamba);
+  }
   // The chunks of positions that its layers attend in, each once; 0 among them where one attends to all.
   std::vector<std::int64_t> attention_chunks() const;
   // Whether f(parts) is true for any layer.

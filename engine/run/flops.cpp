@@ -28,10 +28,10 @@ double weight_flops_per_step(const Point& p) {
 }
 
 // Of a scan's forward for each token, as Megatron-LM counts (training.py, mamba_layer_flops: 7 for each element of the states; for
-// Gated DeltaNet 4 products of a head's state).
+// Gated DeltaNet 4 products of a head's state). Of the first Mamba 9, as its own repository counts (flops_selective_scan_fn).
 double scan_flops(const StateMixerSpec& s) {
   const double state = static_cast<double>(s.heads * s.head_dim * s.state_dim);
-  return (s.kind == MixerKind::mamba2 ? 7 : 8) * state;
+  return (s.selective() ? 9 : s.kind == MixerKind::mamba2 ? 7 : 8) * state;
 }
 
 // The share of all tokens that is in documents of each length, where attention cuts them into chunks.

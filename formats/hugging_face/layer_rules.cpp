@@ -215,9 +215,9 @@ bool holds(const json& list, std::int64_t layer) {
   return list.is_array() && std::find(list.begin(), list.end(), json(layer)) != list.end();
 }
 
-// What layers have experts: `dense` says which do not. The first ones are dense_layers, others rules.
-template <class F>
-void set_dense(Reading& r, const F& dense) {
+}  // namespace
+
+void set_dense(Reading& r, const std::function<bool(std::int64_t)>& dense) {
   const std::int64_t layers = layers_in(r);
   std::vector<std::int64_t> without;
   for (std::int64_t i = 0; i < layers; ++i)
@@ -228,6 +228,7 @@ void set_dense(Reading& r, const F& dense) {
   r.set("model.dense_layers", first ? count : 0);
   if (!first) add_layers(r, rules_of_layers(without, layers, {{"experts", 0}}));
 }
+
 std::vector<bool> dense_of(const Writing& w) {
   const auto layers = static_cast<std::int64_t>(w.number("model.layers"));
   std::vector<bool> all = layers_with(w.at("model.layers_of"), layers, "experts", 0);
@@ -236,6 +237,9 @@ std::vector<bool> dense_of(const Writing& w) {
     all[static_cast<std::size_t>(i)] = true;
   return all;
 }
+
+namespace {
+
 json numbers_of(const std::vector<bool>& layers, bool value) {
   json all = json::array();
   for (std::size_t i = 0; i < layers.size(); ++i)

@@ -1,5 +1,7 @@
 // What the sources of Hugging Face's rules share.
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -14,6 +16,10 @@ nlohmann::json as_number(double value);
 
 // A spec's scaling of rotary angles as the `rope_scaling` of a config.
 nlohmann::json rope_scaling_of(const nlohmann::json& scaling);
+
+// What layers have experts: `dense` says which do not. The first ones are dense_layers, others rules. And those that have none.
+void set_dense(Reading& reading, const std::function<bool(std::int64_t)>& dense);
+std::vector<bool> dense_of(const Writing& writing);
 
 // Rules for angles of rotary positions.
 const std::vector<Rule>& rope_rules();

@@ -1,5 +1,6 @@
 // Configurations of models with state mixers.
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 #include "engine/base/json_reader.h"
@@ -29,6 +30,36 @@ void write_mamba2(Writing& w) {
                hidden = w.number("model.hidden");
   if (std::fmod(inner, hidden) != 0) return w.cannot("model.state_heads");
   w.put("expand", static_cast<std::int64_t>(inner / hidden));
+}
+
+// Every layer is a mixer of the first Mamba. Its channels are cut into so many parts at most, as many as a rank can have alike.
+constexpr std::int64_t kMostParts = 64;
+void set_channels(Reading& r, std::int64_t inner, std::int64_t hidden, const json& rank) {
+  r.set("model.state_heads", inner);
+  r.set("model.state_head_dim", 1);
+  r.set("model.state_groups", std::gcd(inner, kMostParts));
+  r.set("model.dt_rank", rank == "auto" ? json((hidden + 15) / 16) : rank);
+}
+void read_mamba(Reading& r) {
+  const std::int64_t layers = r.whole("num_hidden_layers", 16384, 32), hidden = r.whole("hidden_size", 1 << 20, 768);
+  const json given = r.value("intermediate_size"), rank = r.value("time_step_rank", "auto");
+  const double expanded = std::floor(r.number("expand", 2) * static_cast<double>(hidden));
+  const std::int64_t inner =
+      given.is_number_integer() ? given.get<std::int64_t>() : static_cast<std::int64_t>(expanded);
+  set_channels(r, inner, hidden, rank);
+  r.set("model.hybrid_pattern", std::string(static_cast<std::size_t>(layers), 'S'));
+  r.set("model.heads", *r.get("model.state_groups"));
+  r.set("model.head_dim", 0);
+  r.set("model.positions", kUnbounded);
+}
+void write_mamba(Writing& w) {
+  const json pattern = w.at("model.hybrid_pattern");
+  if (!pattern.is_string() || pattern.get<std::string>().find_first_not_of('S') != std::string::npos)
+    return w.cannot("model.hybrid_pattern");
+  const double inner = w.number("model.state_heads"), hidden = w.number("model.hidden");
+  w.put("intermediate_size", w.at("model.state_heads"));
+  if (std::fmod(inner, hidden) == 0) w.put("expand", static_cast<std::int64_t>(inner / hidden));
+  w.put("time_step_rank", w.at("model.dt_rank"));
 }
 
 char letter_of(const json& type) {
@@ -211,10 +242,71 @@ void write_granite_hybrid(Writing& w) {
   w.put("shared_intermediate_size", shared ? w.at("model.shared_expert_ffn") : json(0));
 }
 
+// Jamba: of so many layers one has attention, and of so many one has experts.
+void read_jamba(Reading& r) {
+  constexpr std::int64_t kMost = 1 << 20;
+  const std::int64_t layers = r.whole("num_hidden_layers", 16384, 32), hidden = r.whole("hidden_size", kMost, 4096);
+  const auto offset = [&](const char* key, const json& absent) {
+    return static_cast<std::int64_t>(r.number(key, absent));
+  };
+  const std::int64_t every = r.whole("attn_layer_period", kMost, 8), first = offset("attn_layer_offset", 4);
+  std::vector<std::int64_t> attention;
+  for (std::int64_t i = first; i < layers; i += every) attention.push_back(i);
+  add_layers(r, rules_of_layers(attention, layers, {{"mixer", "attention"}}));
+  set_channels(r, static_cast<std::int64_t>(r.number("mamba_expand", 2)) * hidden, hidden,
+               r.value("mamba_dt_rank", "auto"));
+  r.set("model.scan_norm_eps", r.value("rms_norm_eps", 1e-6));
+  const json width = r.value("intermediate_size", 14336), experts = r.value("num_experts", 16),
+             active = r.value("num_experts_per_tok", 2), loss = r.value("router_aux_loss_coef", 0.001);
+  const std::int64_t period = r.whole("expert_layer_period", kMost, 2), from = offset("expert_layer_offset", 1);
+  r.set("model.ffn", width);
+  r.set("model.family", experts == 1 ? "llama" : "mixtral");
+  if (experts == 1) return;
+  r.set("model.expert_ffn", width);
+  r.set("model.experts", experts);
+  r.set("model.active_experts", active);
+  r.set("model.routing.balance_loss", loss);
+  r.set("model.routing.normalise", false);
+  set_dense(r, [&](std::int64_t layer) { return layer % period != from; });
+}
+
+// By which period and offset layers are chosen; where they are not, the config reads as another model.
+void put_period(Writing& w, const std::string& kind, const std::vector<bool>& chosen) {
+  const auto layers = static_cast<std::int64_t>(chosen.size());
+  std::vector<std::int64_t> all;
+  for (std::int64_t i = 0; i < layers; ++i)
+    if (chosen[static_cast<std::size_t>(i)]) all.push_back(i);
+  const std::int64_t first = all.empty() ? layers : all[0];
+  w.put(kind + "_layer_period", all.size() > 1 ? all[1] - all[0] : layers + 1);
+  w.put(kind + "_layer_offset", first);
+}
+void write_jamba(Writing& w) {
+  const auto layers = static_cast<std::size_t>(w.number("model.layers"));
+  std::vector<bool> attention =
+      layers_with(w.at("model.layers_of"), static_cast<std::int64_t>(layers), "mixer", "attention");
+  attention.resize(layers);
+  put_period(w, "attn", attention);
+  const double inner = w.number("model.state_heads"), hidden = w.number("model.hidden");
+  if (std::fmod(inner, hidden) != 0) return w.cannot("model.state_heads");
+  w.put("mamba_expand", static_cast<std::int64_t>(inner / hidden));
+  w.put("mamba_dt_rank", w.at("model.dt_rank"));
+  if (w.number("model.scan_norm_eps") != w.number("model.norm_eps")) w.cannot("model.scan_norm_eps");
+  w.put("intermediate_size", w.at("model.ffn"));
+  if (w.at("model.experts").is_null()) return w.put("num_experts", 1);
+  std::vector<bool> experts = dense_of(w);
+  experts.flip();
+  put_period(w, "expert", experts);
+  w.put("num_experts", w.at("model.experts"));
+  w.put("num_experts_per_tok", w.at("model.active_experts"));
+  w.put("router_aux_loss_coef", w.at("model.routing.balance_loss"));
+}
+
 }  // namespace
 
 const std::vector<Rule>& state_rules() {
   static const std::vector<Rule> rules = {{"mamba2", read_mamba2, write_mamba2},
+                                          {"mamba", read_mamba, write_mamba},
+                                          {"jamba", read_jamba, write_jamba},
                                           {"nemotron_h", read_nemotron_h, write_nemotron_h},
                                           {"qwen3_next", read_qwen3_next, write_qwen3_next},
                                           {"granite_hybrid", read_granite_hybrid, write_granite_hybrid}};

@@ -57,6 +57,7 @@ ordered_json flat_model(const ModelSpec& m) {
   for (const PartField& part : part_fields())
     if (std::string_view(part.key) == "bias") out["bias"] = part.write(biased);
   if (!rotary && !latent) out.erase("rope");
+  if (m.parts().scan_norm == ScanNorm::none) out.erase("scan_norm_eps");
   if (m.mtp_layers == 0) out.erase("mtp_loss_scaling_factor"), out.erase("mtp_use_repeated_layer");
   return out;
 }

@@ -165,11 +165,12 @@ TEST_CASE("Hugging Face: every type's table has a source, and its rules are ther
       CHECK_NOTHROW(imported({{"model_type", table.types.front()}, {"head_dim", 128}}, {"use_qk_norm", "dropout"}));
   }
   for (const char* wanted :
-       {"llama",      "mistral",  "mixtral",     "qwen2",       "qwen2_moe",  "qwen3",     "qwen3_moe", "gpt2",
-        "gpt_neox",   "bert",     "deepseek_v2", "deepseek_v3", "kimi_k2",    "gemma",     "gemma2",    "gemma3_text",
-        "phi3",       "falcon",   "gptj",        "bloom",       "mpt",        "opt",       "olmo2",     "cohere",
-        "glm",        "glm4",     "glm4_moe",    "dbrx",        "starcoder2", "internlm2", "gpt_oss",   "llama4",
-        "qwen3_next", "nemotron", "nemotron_h",  "mamba2"})
+       {"llama",      "mistral",     "mixtral",      "qwen2",       "qwen2_moe",   "qwen3",    "qwen3_moe",
+        "gpt2",       "gpt_neox",    "bert",         "deepseek_v2", "deepseek_v3", "kimi_k2",  "gemma",
+        "gemma2",     "gemma3_text", "phi3",         "falcon",      "gptj",        "bloom",    "mpt",
+        "opt",        "olmo2",       "cohere",       "glm",         "glm4",        "glm4_moe", "dbrx",
+        "starcoder2", "internlm2",   "gpt_oss",      "llama4",      "qwen3_next",  "nemotron", "nemotron_h",
+        "mamba2",     "mamba",       "falcon_mamba", "jamba"})
     CHECK(types.count(wanted) == 1);
 }
 
@@ -183,7 +184,6 @@ TEST_CASE("Hugging Face: what mbench has no part for is named with its key and v
         {"hidden_act \"quick_gelu\"", "attention_dropout 0.1"});
   names(refusal({{"model_type", "opt"}, {"do_layer_norm_before", false}}),
         {"do_layer_norm_before false", "attention_dropout 0"});
-  names(refusal({{"model_type", "mamba"}}, {"mamba"}), {"first version"});  // nothing else to go by
   names(refusal({{"model_type", "nemotron_h"}, {"hybrid_override_pattern", "M*X"}}), {"layers of other kinds"});
   names(refusal({{"model_type", "qwen3_moe"}, {"decoder_sparse_step", 100}}), {"experts in no layer"});
   names(refusal({{"model_type", "bert"}, {"hidden_dropout_prob", 0.2}}),
@@ -434,6 +434,43 @@ TEST_CASE("Hugging Face: Apertus turns by LLaMA 3.1's angles unless it says othe
   const ModelParts& parts = point_of({{"model_type", "apertus"}}).model.parts();
   CHECK(parts.activation == Activation::xielu);
   CHECK(parts.qk_norm == QkNorm::each_head);
+}
+
+TEST_CASE("Hugging Face: the first Mamba's channels, and which layers of Jamba have attention and experts") {
+  const ModelSpec mamba = point_of({{"model_type", "mamba"}, {"hidden_size", 1024}}).model;
+  CHECK(mamba.state_heads == 2048);
+  CHECK(mamba.state_groups == 64);
+  CHECK(mamba.dt_rank == 64);
+  CHECK(mamba.parts().tied_embedding);
+  // Of Falcon Mamba 7B, whose expand says nothing.
+  CHECK(point_of({{"model_type", "falcon_mamba"}, {"expand", 16}, {"intermediate_size", 8192}}).model.state_heads ==
+        8192);
+  const ordered_json preset = {{"model_type", "falcon_mamba"},
+                               {"num_hidden_layers", 64},
+                               {"hidden_size", 4096},
+                               {"vocab_size", 65024},
+                               {"expand", 16},
+                               {"intermediate_size", 8192},
+                               {"tie_word_embeddings", false}};
+  Point falcon;
+  falcon.model = find_preset("falcon-mamba-7b", "");
+  CHECK(differences(flat_point(falcon).at("model"), flat_point(point_of(preset)).at("model"), "model") ==
+        std::vector<std::string>{});
+  Point mini;
+  mini.model = find_preset("jamba-mini", "");
+  const Point jamba = point_of({{"model_type", "jamba"}});
+  CHECK(differences(flat_point(mini).at("model"), flat_point(jamba).at("model"), "model") ==
+        std::vector<std::string>{});
+  std::vector<std::int64_t> attention, experts;
+  for (std::int64_t i = 0; i < jamba.model.layers; ++i) {
+    if (jamba.model.mixer_at(i) == MixerKind::attention) attention.push_back(i);
+    if (jamba.model.has_experts(i)) experts.push_back(i);
+  }
+  CHECK(attention == std::vector<std::int64_t>{4, 12, 20, 28});
+  CHECK(experts.size() == 16);
+  CHECK(experts[0] == 1);
+  CHECK_THAT(refusal({{"model_type", "jamba"}, {"sliding_window", 4096}}), Contains("a window of attention"));
+  CHECK_THAT(refusal({{"model_type", "mamba"}, {"use_conv_bias", false}}), Contains("a convolution without a bias"));
 }
 
 TEST_CASE("Hugging Face: --without leaves a key out and says so") {

@@ -91,6 +91,13 @@ TEST_CASE("Megatron: norms of queries and keys without weights go out and come b
   }
 }
 
+TEST_CASE("Megatron: it has no layer of the first Mamba") {
+  Point mamba;
+  mamba.model = find_preset("mamba-130m", "test");
+  mamba.framework.preset = "megatron-core";
+  CHECK_THROWS_WITH(write_megatron(mamba), Contains("hybrid_pattern"));
+}
+
 TEST_CASE("Megatron: patterns of hybrid layers and sizes of Mamba-2 go out and come back") {
   const std::string flags =
       " --num-layers 4 --position-embedding-type none --disable-bias-linear --hybrid-override-pattern M*-M "

@@ -364,6 +364,8 @@ const json& drawn_models() {
      "layers_of": [{"every": 2, "window": 5, "attention_chunk": 9}]},
     {"family": "llama", "kv_heads": 4, "state_heads": 8, "state_head_dim": 12, "state_groups": 4, "state_dim": 6, "conv_width": 3,
      "state_chunk": 8, "layers_of": [{"every": 2, "mixer": "mamba2"}]},
+    {"family": "llama", "kv_heads": 4, "state_heads": 96, "state_head_dim": 1, "state_groups": 8, "state_dim": 6, "dt_rank": 5,
+     "conv_width": 3, "state_chunk": 8, "scan_norm": "rms_norm", "scan_norm_eps": 1e-5, "layers_of": [{"every": 2, "mixer": "mamba"}]},
     {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 2, "kv_heads": 8, "moe_latent": 24, "mixer": "gated_delta",
      "attention_gate": true, "state_heads": 8, "state_head_dim": 8, "state_groups": 8, "state_dim": 6, "layers_of": [{"every": 2,
      "mixer": "attention"}]},

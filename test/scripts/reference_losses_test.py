@@ -41,6 +41,14 @@ def bert(**changes):
     return {"family": "bert", **SIZES, **changes}
 
 
+# Of the first Mamba, in chunks that the sequence does not fill.
+CHANNELS = {"state_heads": 64, "state_head_dim": 1, "state_groups": 4, "state_dim": 6, "dt_rank": 5, "state_chunk": 7}
+
+
+def mamba(**changes):
+    return {"family": "mamba", **SIZES, **CHANNELS, "hybrid_pattern": "SS", **changes}
+
+
 def nemotron(**changes):
     return gpt(activation="squared_relu", position="rotary", bias=False, tied_embedding=False, **changes)
 
@@ -100,6 +108,13 @@ SAME = {
     "command-r+, layer norms with a weight for each head": {"model": llama(kv_heads=2, norm="layer_norm", norm_beta=False, branches="parallel",
                                                                            tied_embedding=True, logit_scale=0.25, qk_norm="layer_norm_by_head")},
     "apertus": {"model": llama(kv_heads=2, activation="xielu", qk_norm=True, rope=SCALED), "attention": "flash"},
+    "mamba": {"model": mamba()},
+    "falcon mamba": {"model": mamba(scan_norm="without_weights", tied_embedding=False)},
+    "jamba": {"model": {"family": "mixtral", **SIZES, **CHANNELS, "kv_heads": 2, "layers": 4, "ffn": 48, "position": "none", "mixer": "mamba", "scan_norm": "rms_norm",
+                        "norm_eps": 1e-6, "experts": 4, "active_experts": 2, "routing": {"normalise": False, "balance_loss": 0.1},
+                        "layers_of": [{"every": 3, "from": 1, "mixer": "attention"}, {"every": 2, "experts": 0}]}, "router": "learned"},
+    "jamba without experts": {"model": llama(**CHANNELS, kv_heads=2, layers=4, position="none", mixer="mamba", scan_norm="rms_norm", norm_eps=1e-6,
+                                             layers_of=[{"every": 3, "from": 1, "mixer": "attention"}])},
     "bert": {"model": bert(), "seq": 32},
     "bert, more types, odd sizes": {"model": bert(token_types=3, hidden=30, heads=5, ffn=50, vocab=131), "seq": 31},
     "bert as published": {"model": bert(norm_place="post", activation="gelu_erf", norm_eps=1e-12), "seq": 32},

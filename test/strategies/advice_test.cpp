@@ -47,6 +47,7 @@ const json& models() {
     {"preset": "llama-bytes-tiny", "qk_norm": "without_weights", "attention_chunk": 32,
      "layers_of": [{"every": 2, "position": "none", "attention_chunk": 0, "attention_temperature": {"scale": 0.1}}]},
     {"preset": "llama-bytes-tiny", "activation": "xielu"},
+    {"preset": "mamba-130m", "layers": 4, "hybrid_pattern": "SSSS", "scan_norm": "rms_norm"},
     {"preset": "llama-bytes-tiny", "hidden": 96, "heads": 6, "kv_heads": 3, "ffn": 160},
     {"preset": "llama-bytes-tiny", "activation": "squared_relu", "bias": true, "tied_embedding": true},
     {"preset": "mixtral-bytes-tiny"}, {"preset": "mixtral-bytes-tiny", "experts": 6, "active_experts": 4, "ffn": 48, "layers": 12},

@@ -422,6 +422,12 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK(of(R"("qwen3-next-80b-a3b")") == "");
   CHECK_THAT(of(R"({"preset": "mamba2-130m", "causal": false})"), Contains("causal false with state mixers"));
   CHECK_THAT(of(R"({"preset": "nemotron-h-8b", "branches": "parallel"})"), Contains("with state mixers"));
+  CHECK(of(R"("falcon-mamba-7b")") == "");
+  CHECK(why(R"("model": "mamba-130m", "tp": 64)") == "");
+  const auto cut = strategies::why_not(point_of(R"({"seq": 64, "model": "mamba-130m", "tp": 128})"));
+  CHECK_THAT(cut.value().reason, Contains("tp 128 does not divide") && Contains("need tp 64"));
+  CHECK_THAT(why(R"("model": "mamba-130m", "cp": 2)"), Contains("cp 2 with mixer mamba") && Contains("need cp 1"));
+  CHECK_THAT(why(R"("model": "mamba-130m", "document_lengths": 9)"), Contains("with state mixers"));
   const auto laid = [](const std::string& fields) {
     const auto refusal = strategies::why_not(point_of(R"({"seq": 64, "model": "nemotron-h-8b", )" + fields + "}"));
     return refusal ? refusal->reason : "";

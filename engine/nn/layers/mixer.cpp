@@ -3,6 +3,7 @@
 #include "engine/nn/attention/attention.h"
 #include "engine/nn/attention/latent_attention.h"
 #include "engine/nn/layers/mlp.h"
+#include "engine/nn/layers/selective_mixer.h"
 #include "engine/nn/layers/state_mixer.h"
 #include "engine/nn/moe/moe.h"
 
@@ -26,8 +27,10 @@ std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const
     return std::make_unique<Attention>(store, plan, *attention, drop);
   if (const auto* attention = std::get_if<LatentAttentionSpec>(&branch.mixer))
     return std::make_unique<LatentAttention>(store, plan, *attention, drop);
-  if (const auto* state = std::get_if<StateMixerSpec>(&branch.mixer))
+  if (const auto* state = std::get_if<StateMixerSpec>(&branch.mixer)) {
+    if (state->kind == MixerKind::mamba) return std::make_unique<SelectiveMixer>(store, plan, *state, drop);
     return std::make_unique<StateMixer>(store, plan, *state, drop);
+  }
   if (const auto* mlp = std::get_if<MlpSpec>(&branch.mixer)) return std::make_unique<Mlp>(store, plan, *mlp, drop);
   return std::make_unique<Moe>(store, plan, std::get<MoeSpec>(branch.mixer), drop);
 }

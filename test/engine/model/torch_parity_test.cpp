@@ -259,6 +259,15 @@ TEST_CASE("tiny Mamba-2, Nemotron-H and Qwen3-Next train as in transformers") {
   check_training(Fixture("nemotron_h_odd"), Graph::megatron_core, AttentionKind::core, {1e-5, 1e-5, 1e-5});
 }
 
+// The first Mamba: alone, with norms of steps, B and C, and with attention and experts in some layers.
+TEST_CASE("tiny Mamba, Falcon Mamba and Jamba train as in transformers") {
+  for (const char* name : {"mamba_odd", "falcon_mamba_odd", "jamba_odd"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
+      check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
+  }
+}
+
 // Losses are about 11: relative 9e-6 is 1e-4 absolute.
 TEST_CASE("GPT-2 124M trains as in PyTorch") {
   check_training(Fixture("gpt2-124m"), Graph::fused, AttentionKind::core, {9e-6, 1e-4, 1e-4});

@@ -257,6 +257,10 @@ TEST_CASE("transformer layer of newer families' parts: gradients by differences,
   check("llama", R"({"window": 3, "attention_softcap": 0.05, "attention_scale": 0.3})", all);
   check("llama", R"({"attention_sinks": true, "layers_of": [{"from": 1, "window": 2}]})", all);
   check("gpt", R"({"position": "alibi"})", all);
+  const std::string selective =
+      R"("mixer": "mamba", "state_heads": 12, "state_head_dim": 1, "state_groups": 4, "state_dim": 3, "dt_rank": 5, "state_chunk": 4)";
+  for (const char* norm : {"none", "without_weights", "rms_norm"})
+    check("llama", fmt::format(R"({{"scan_norm": "{}", {}}})", norm, selective), all);
   check("llama", R"({"causal": false, "layers_of": [{"from": 1, "position": "none"}]})", all);
 }
 

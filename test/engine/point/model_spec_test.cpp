@@ -53,6 +53,10 @@ TEST_CASE("presets have the published number of parameters") {
   CHECK(static_cast<double>(count("nemotron-4-340b").value()) == Approx(341.0e9).epsilon(0.001));
   // Hybrids: as their published weights have them, without the corrections of routers.
   CHECK(known_parameter_count(find_preset("mamba2-130m", "test"), 1, 1) == 128989632);
+  CHECK(known_parameter_count(find_preset("mamba-130m", "test"), 1, 1) == 129135360);
+  CHECK(known_parameter_count(find_preset("mamba-2.8b", "test"), 1, 1) == 2768345600);
+  CHECK(known_parameter_count(find_preset("falcon-mamba-7b", "test"), 1, 1) == 7272665088);
+  CHECK(known_parameter_count(find_preset("jamba-mini", "test"), 1, 1) == 51570323328);
   CHECK(known_parameter_count(find_preset("mamba2-2.7b", "test"), 1, 1) == 2702599680);
   CHECK(count("nemotron-h-8b") == 8100852736);
   CHECK(count("nemotron-nano-9b-v2") == 8888227328);
@@ -273,7 +277,7 @@ TEST_CASE("large GPT presets are as large as their names say") {
 
 TEST_CASE("every family names all of its parts, and a spec may name others") {
   CHECK(family_names() ==
-        std::vector<std::string>{"bert", "deepseek", "gpt", "llama", "mamba2", "mixtral", "nemotron_h"});
+        std::vector<std::string>{"bert", "deepseek", "gpt", "llama", "mamba", "mamba2", "mixtral", "nemotron_h"});
   const auto read = [](const char* text) { return read_model(nlohmann::json::parse(text), "m: $"); };
   const ModelSpec plain = read(R"({"preset": "gpt-bytes-tiny"})");
   CHECK(plain.parts() == parts_of_family("gpt"));
@@ -413,6 +417,29 @@ TEST_CASE("layers of one branch each, and of two with other mixers") {
                     Contains("got 4 letters, need one for each of 3"));
   CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "MX")"), Contains("letter 2, got \"X\""));
   CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "ME")"), Contains("need \"experts\" too"));
-  CHECK_THROWS_WITH(model(R"("layers": 2)"), Contains("of layers without Mamba-2 or Gated DeltaNet"));
+  CHECK_THROWS_WITH(model(R"("layers": 2)"), Contains("of layers without state mixers"));
   CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "M*", "state_groups": 3)"), Contains("state_groups"));
+  // The first Mamba, whose heads are channels.
+  CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "M*", "dt_rank": 3)"),
+                    "[model.dt_rank] of layers without mixer mamba, got 3, need 0");
+  CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "S*")"),
+                    "[model.dt_rank] of layers with mixer mamba, got 0, need at least 1");
+  CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "S*", "dt_rank": 3)"),
+                    Contains("whose heads are channels, got 8, need 1"));
+  const auto mamba = [](const std::string& fields) {
+    return read_model(nlohmann::json::parse(
+                          R"({"family": "mamba", "layers": 2, "hidden": 64, "heads": 4, "vocab": 100, "positions": 32,
+        "state_heads": 96, "state_head_dim": 1, "state_groups": 4, "state_dim": 6, "dt_rank": 5, "hybrid_pattern": "SS")" +
+                          fields + "}"),
+                      "model");
+  };
+  CHECK_THROWS_WITH(mamba(R"(, "state_chunk": 65)"), Contains("model.state_chunk") && Contains("need at most 64"));
+  const auto selective = std::get<StateMixerSpec>(layer_of(mamba(""), 0).branches[0].mixer);
+  CHECK(selective.in.out == 4 * (24 + 24));
+  CHECK(selective.x->out == 5 + 2 * 6);
+  CHECK(selective.a_log.width == 96 * 6);
+  CHECK(selective.norms.empty());
+  CHECK(known_parameter_count(mamba(R"(, "scan_norm": "rms_norm")"), 1, 1).value() -
+            known_parameter_count(mamba(R"(, "scan_norm": "without_weights")"), 1, 1).value() ==
+        2 * (5 + 6 + 6));
 }
