@@ -147,10 +147,10 @@ void pass_states(const ScanShape& s, const ScanPlaces& at, const Tensor& sums, c
 class Decays {
  public:
   Decays(const float* sums, float* room) : sums_(sums), before_(room), row_(room + kMost) {}
-  // [t + 1] and zeros up to a whole vector; valid until the next row, which is t + 1.
+  // [t + 1] and zeros up to a whole vector; valid until the next row, which is t + 1. What is before a block is whole vectors.
   const float* row(std::int64_t t) {
-    const std::int64_t block = t / kScanRows * kScanRows;
-    if (t == block)
+    const std::int64_t first = t / kScanRows * kScanRows, block = first / kVector * kVector;
+    if (t == first)
       for (std::int64_t s = 0; s < block; s += kVector)
         store_vector(exp_of(sums_[block] - load_vector(sums_ + s)), before_ + s);
     const float grown = exp_f32(sums_[t] - sums_[block]), sum = sums_[t];
