@@ -1,7 +1,6 @@
 #include "search/bounds.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "engine/sim/recording/recorder.h"
 #include "engine/sim/run/counting.h"
 #include "engine/sim/run/step_costs.h"
+#include "search/by_layout.h"
 #include "search/chunk_work.h"
 #include "search/ideal_machine.h"
 #include "search/recorded_stage.h"
@@ -42,31 +42,6 @@ struct Probe {
 
 using ChunkLayers = std::vector<std::vector<ChunkPlan>>;
 
-// What this thread found for the points it asked for last. Layouts that follow each other have most in common, and comparing
-// two points takes a fraction of writing out the key of one.
-template <class Value>
-class Recent {
- public:
-  // The place of that point, found or not. `owner`: whose values they are; `other`: what else they depend on.
-  struct Place {
-    std::uint64_t owner = 0;
-    std::int64_t other = 0;
-    Point point;
-    const Value* value = nullptr;  // null: not known
-  };
-  static Place& place(std::uint64_t owner, std::int64_t other, const Point& p) {
-    static thread_local std::vector<Place> places(kPlaces);
-    const std::uint64_t hash = layout_hash(p, owner + static_cast<std::uint64_t>(other));
-    Place& found = places[(hash >> 32) % kPlaces];
-    if (found.value && !(found.owner == owner && found.other == other && found.point == p)) found.value = nullptr;
-    if (!found.value) found.owner = owner, found.other = other, found.point = p;
-    return found;
-  }
-
- private:
-  static constexpr std::size_t kPlaces = 512;
-};
-
 Point stays_on_device(Point p) {
   p.offload_activations = {};
   p.min_offloaded_tensor_size = 0;
@@ -76,11 +51,6 @@ Point stays_on_device(Point p) {
 // No layer takes less than one that computes nothing again, and whose activations stay where they are.
 Point least_work(const Point& point) {
   return stays_on_device(point.recompute_layers > 0 ? at_default(point, {BearsOn::recompute}) : point);
-}
-
-std::uint64_t new_owner() {
-  static std::atomic<std::uint64_t> owners{0};
-  return ++owners;
 }
 
 }  // namespace
@@ -100,10 +70,9 @@ double joules_at_least(const Point& point, double seconds, double busy_joules, c
 struct Bounds::Memo {
   sim::Machine machine;
   Host host;
-  std::uint64_t owner = new_owner();
   std::mutex mutex = {};  // of the maps
-  std::map<std::string, std::optional<Probe>> probes = {};
-  std::map<std::string, std::optional<Parts<Bytes>>> states = {};
+  ByLayout<std::optional<Probe>> probes = {};
+  ByLayout<std::optional<Parts<Bytes>>> states = {};
   std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind, std::int64_t, std::int64_t, std::string>, ChunkLayers>
       chunks = {};
   // The most micro batches, or parts of them, that a stage holds at once.
@@ -123,12 +92,13 @@ struct Bounds::Memo {
     return map.emplace(key, std::move(made)).first->second;
   }
 
-  // Which ends of the model are probed as well as a layer: those of a layout of several stages, or of one. Where a model has layers of
-  // several kinds, only those of the first are probed with its ends.
-  enum class Asked { layer, ends, both };
+  // Which ends of the model are probed as well as a layer: those of a layout of several stages, those that are one stage's, or all. Where
+  // a model has layers of several kinds, only those of the first are probed with its ends.
+  enum class Asked { layer, ends, both, all };
+  static constexpr std::int64_t kAsked = 4;
   static Asked asked_of(const Point& p, std::size_t kind) {
     if (kind != first_kind(kinds_of(p))) return Asked::layer;
-    return p.pp == 1 ? Asked::both : Asked::ends;
+    return p.pp == 1 ? Asked::both : is_v_shaped(p.schedule) ? Asked::all : Asked::ends;
   }
 
   // Figures of small models from which those parts follow. `of(layers, stages, stage)`: the figure of that stage in a model of so many
@@ -139,8 +109,8 @@ struct Bounds::Memo {
     bool complete = false;
     Ends(Asked asked, const Of& of) : two(of(2, 2, 0)), four(two ? of(4, 2, 0) : two) {
       complete = two && four;
-      if (complete && asked == Asked::ends) last = of(2, 2, 1), complete = last.has_value();
-      if (complete && asked == Asked::both) whole = of(1, 1, 0), complete = whole.has_value();
+      if (complete && (asked == Asked::ends || asked == Asked::all)) last = of(2, 2, 1), complete = last.has_value();
+      if (complete && (asked == Asked::both || asked == Asked::all)) whole = of(1, 1, 0), complete = whole.has_value();
     }
   };
 
@@ -224,11 +194,8 @@ struct Bounds::Memo {
     const std::int64_t world = machine.immediate ? point.world() : 0;
     const Asked asked = asked_of(point, kind);
     const std::int64_t of_kind = kLayerKinds * world + static_cast<std::int64_t>(kind);
-    auto& recent = Recent<std::optional<Probe>>::place(owner, 3 * of_kind + static_cast<int>(asked), p);
-    if (!recent.value)
-      recent.value = &once(probes, fmt::format("{} {} {} {}", kind, static_cast<int>(asked), world, key_of(p)),
-                           [&] { return record(p, kind, point.world(), asked); });
-    return *recent.value;
+    return probes.once(p, kAsked * of_kind + static_cast<int>(asked),
+                       [&] { return record(p, kind, point.world(), asked); });
   }
 
   // Nothing where no layers can be recorded. The point must outlive it.
@@ -251,15 +218,17 @@ struct Bounds::Memo {
     if (point.offload_activations.any()) return Bytes{};  // what stays on the device is not known to grow evenly
     Point p = point;
     p.recompute_layers = 0;  // which keeps least: every layer drops what the first ones do
-    const Point all = p;
-    p.micro_batch = 1;
-    const auto& one = probe(p, kind);
-    p.micro_batch = 2;
-    const auto& two = probe(p, kind);
-    if (!one || !two || point.micro_batch <= 2) {
-      const auto& own = probe(all, kind);
-      return own ? std::optional(own->layer_kept.bytes) : std::nullopt;
-    }
+    const auto of = [&](std::int64_t samples) -> const std::optional<Probe>& {
+      p.micro_batch = samples;
+      return probe(p, kind);
+    };
+    const auto own = [&] {
+      const auto& found = of(point.micro_batch);
+      return found ? std::optional(found->layer_kept.bytes) : std::nullopt;
+    };
+    if (point.micro_batch <= 2) return own();
+    const auto &one = of(1), &two = of(2);
+    if (!one || !two) return own();
     const auto samples = static_cast<double>(point.micro_batch);
     Bytes bytes = one->layer_kept.bytes;
     double left = static_cast<double>(Arena::kRounding) * two->layer_kept.blocks * samples;
@@ -276,17 +245,49 @@ struct Bounds::Memo {
   const std::optional<Parts<Bytes>>& state(const Point& point, std::size_t kind) {
     Point p = at_default(small_model(stays_on_device(point), 2, 2, kind), {BearsOn::recompute});
     spread_experts(p, kind);
+    const Asked asked = asked_of(point, kind);
+    const auto of = [&](const Point& p) -> const std::optional<Parts<Bytes>>& {
+      return states.once(p, kAsked * static_cast<std::int64_t>(kind) + static_cast<int>(asked),
+                         [&] { return count(p, kind, asked); });
+    };
     Point one = p;
     one.micro_batch = 1;
     one.global_batch = one.dp * 2;
-    if (strategies::can_be(one)) p = one;
-    const Asked asked = asked_of(point, kind);
-    auto& recent = Recent<std::optional<Parts<Bytes>>>::place(
-        owner, 3 * static_cast<std::int64_t>(kind) + static_cast<int>(asked), p);
-    if (!recent.value)
-      recent.value = &once(states, fmt::format("{} {} {}", kind, static_cast<int>(asked), key_of(p)),
-                           [&] { return count(p, kind, asked); });
-    return *recent.value;
+    const auto& found = of(one);
+    return found || p.micro_batch == 1 ? found : of(p);
+  }
+
+  // Of every kind that the model has, and null for the others; nothing where one cannot be counted.
+  using States = std::array<const Parts<Bytes>*, kLayerKinds>;
+  std::optional<States> states_of(const Point& point) {
+    const Kinds kinds = kinds_of(point);
+    States all{};
+    for (std::size_t k = 0; k < kLayerKinds; ++k) {
+      if (!kinds[k]) continue;
+      const auto& found = state(point, k);
+      if (!found) return std::nullopt;
+      all[k] = &*found;
+    }
+    return all;
+  }
+
+  Bytes state_at(const Point& point, const States& states, int stage) {
+    Bytes bytes{};
+    const auto add = [&](const Bytes& part, double times) {
+      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += part[i] * times * (1 - kSlack);
+    };
+    bool first = false, last = false;
+    for (const ChunkPlan& c : chunks_of(point)[static_cast<std::size_t>(stage)]) {
+      const ByKind count = kinds_of(point, c);
+      for (std::size_t k = 0; k < kLayerKinds; ++k)
+        if (states[k]) add(states[k]->layer, count[k]);
+      if (!has_known_end(point, c)) continue;
+      first = first || c.first, last = last || c.last;
+    }
+    // Both ends may be in chunks of their own, and share a table of words all the same.
+    const Parts<Bytes>& ends = *states[first_kind(kinds_of(point))];
+    if (first || last) add(first && last ? ends.both : first ? ends.first : ends.last, 1);
+    return bytes;
   }
 
   // The state of a layer where nothing is sharded.
@@ -335,9 +336,10 @@ struct Bounds::Memo {
       for (const Action& a :
            strategies::make_schedule(p.schedule, static_cast<int>(p.pp), stage, static_cast<int>(p.virtual_stages),
                                      static_cast<int>(p.micro_batches()), static_cast<int>(p.micro_batch_group))) {
-        if (a.kind != Action::Kind::forward && a.kind != Action::Kind::backward) continue;
+        const bool computes = a.kind == Action::Kind::forward || a.kind == Action::Kind::backward;
+        if (!computes && a.kind != Action::Kind::weight_gradient) continue;
         back = back || a.kind == Action::Kind::backward;
-        if (back && more-- == 0) break;
+        if (back && computes && more-- == 0) break;
         start.push_back(a);
       }
       return start;
@@ -385,30 +387,8 @@ std::vector<int> Bounds::fuller_stages(const Point& point) const {
 }
 
 std::array<double, kCategories> Bounds::state(const Point& point, int stage) const {
-  const Kinds kinds = kinds_of(point);
-  std::array<const Parts<Bytes>*, kLayerKinds> state{};
-  Bytes bytes{};
-  for (std::size_t k = 0; k < kLayerKinds; ++k) {
-    if (!kinds[k]) continue;
-    const auto& found = memo_->state(point, k);
-    if (!found) return bytes;
-    state[k] = &*found;
-  }
-  const auto add = [&](const Bytes& part, double times) {
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] += part[i] * times * (1 - kSlack);
-  };
-  bool first = false, last = false;
-  for (const ChunkPlan& c : memo_->chunks_of(point)[static_cast<std::size_t>(stage)]) {
-    const ByKind count = kinds_of(point, c);
-    for (std::size_t k = 0; k < kLayerKinds; ++k)
-      if (state[k]) add(state[k]->layer, count[k]);
-    if (!has_known_end(point, c)) continue;
-    first = first || c.first, last = last || c.last;
-  }
-  // Both ends may be in chunks of their own, and share a table of words all the same.
-  const Parts<Bytes>& ends = *state[first_kind(kinds)];
-  if (first || last) add(first && last ? ends.both : first ? ends.first : ends.last, 1);
-  return bytes;
+  const auto states = memo_->states_of(point);
+  return states ? memo_->state_at(point, *states, stage) : Bytes{};
 }
 
 std::array<double, kCategories> Bounds::layer_state(const Point& point) const {
@@ -421,36 +401,39 @@ const Schedule& Bounds::start_of(const Point& point, int stage) const {
 
 LowerBound Bounds::memory(const Point& point, double far_too_much) const {
   LowerBound lower_bound;
+  const auto states = memo_->states_of(point);
+  if (!states) return lower_bound;
   const int ranks = static_cast<int>(point.world() / point.pp);
-  const std::vector<int> stages = fuller_stages(point);
   const auto keep_fuller = [&](const Bytes& bytes, int stage) {
     if (sum(bytes) <= lower_bound.total_bytes()) return;
     lower_bound.bytes = bytes;
     lower_bound.rank = ranks * stage;
   };
-  for (const int s : stages) keep_fuller(state(point, s), s);
+  const std::vector<int> stages = fuller_stages(point);
+  std::vector<Bytes> state;
+  for (const int s : stages) keep_fuller(state.emplace_back(memo_->state_at(point, *states, s)), s);
   if (lower_bound.total_bytes() > far_too_much) return lower_bound;
 
-  const Kinds kinds = kinds_of(point);
   std::array<std::optional<Bytes>, kLayerKinds> kept;
   for (std::size_t k = 0; k < kLayerKinds; ++k) {
-    if (!kinds[k]) continue;
+    if (!(*states)[k]) continue;
     kept[k] = memo_->kept(point, k);
-    if (!kept[k] || !memo_->state(point, k)) return {};
+    if (!kept[k]) return {};
   }
   const double whole = memo_->gathered(point);
-  for (const int s : stages) {
-    Bytes bytes = state(point, s);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const int s = stages[i];
+    Bytes& bytes = state[i];
     ByKind least_kept;  // layers of each kind in the chunk that has fewest
     least_kept.fill(1e18);
     for (const ChunkPlan& c : memo_->chunks_of(point)[static_cast<std::size_t>(s)]) {
       const ByKind count = kinds_of(point, c);
       for (std::size_t k = 0; k < kLayerKinds; ++k) least_kept[k] = std::min(least_kept[k], count[k]);
     }
+    const double under_way = memo_->most_under_way(point, s);
     for (std::size_t k = 0; k < kLayerKinds; ++k)
       if (kept[k])
-        for (std::size_t i = 0; i < bytes.size(); ++i)
-          bytes[i] += (*kept[k])[i] * least_kept[k] * memo_->most_under_way(point, s);
+        for (std::size_t c = 0; c < bytes.size(); ++c) bytes[c] += (*kept[k])[c] * least_kept[k] * under_way;
     bytes[static_cast<std::size_t>(Category::weights)] += whole;
     keep_fuller(bytes, s);
   }

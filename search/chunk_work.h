@@ -13,7 +13,7 @@ namespace mbench::search {
 // fixed work for a micro batch once, and has a table shared by embedding and logits once.
 template <class T>
 struct Parts {
-  T layer, first, last, both;
+  T layer{}, first{}, last{}, both{};
   const T& end_of(const ChunkPlan& c) const { return c.first && c.last ? both : c.first ? first : last; }
 };
 struct Work {

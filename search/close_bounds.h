@@ -35,15 +35,17 @@ class CloseBounds {
   // call it.
   LowerBound lower_bound(const Point& point, const LowerBound& lower_bound) const;
 
-  // Two parts of it that need fewer recordings.
+  // Parts of its seconds that need fewer recordings, the cheapest first. Any of them is a lower bound; 0 where it says nothing.
   //
-  // Seconds that the ranks which share state are busy with it: the busiest group, or direction of copies. Each micro batch gathers
-  // every layer's weights or reduces their gradients, and a group does one thing at a time. Recorded with one sample and without
-  // recompute. 0 where micro batches leave state where it is.
-  double traffic(const Point& point) const;
-  // Seconds of the actions on micro batches, as if all state were on the device, and unsharded where the weights are. Layouts that
-  // differ only in that share the figure.
-  double actions(const Point& point) const;
+  //   0  Seconds that the ranks which share state are busy with it: the busiest group, or direction of copies. Each micro batch gathers
+  //      every layer's weights or reduces their gradients, and a group does one thing at a time. Recorded with one sample and without
+  //      recompute. 0 where micro batches leave state where it is.
+  //   1  Seconds of the actions on micro batches, as if all state were whole on the device. Layouts that differ only in that share the
+  //      figure.
+  //   2  Likewise with weights sharded as they are, and only of the chunks without an end of the model.
+  //   3  Likewise of all chunks.
+  static constexpr int kParts = 4;
+  double part(int number, const Point& point) const;
 
  private:
   struct Memo;

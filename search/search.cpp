@@ -35,7 +35,8 @@ struct Candidate {
   std::size_t number = 0;  // in the order of the space, which decides ties
   double joules = 0;       // as an outline has them, 0 before
   double held_mib = 0;     // by the allocator of the rank that has most handed out, once known
-  enum class Known { lower_bound, traffic, actions, close_bound, outline, held } known = Known::lower_bound;
+  enum class Known { lower_bound, close_bound, outline, held } known = Known::lower_bound;
+  int parts = 0;  // of the close bound, which are in `lower_bound` already
   double mib() const { return lower_bound.total_bytes() / kMiB; }
   // The least that a simulation can find that it needs.
   double needs_mib() const { return std::max(mib(), held_mib); }
@@ -229,15 +230,9 @@ class Search {
     const auto rose = [&](double seconds) {
       return seconds > c.lower_bound.seconds && (c.lower_bound.seconds = seconds, true);
     };
+    while (c.parts < CloseBounds::kParts)
+      if (rose(close_bounds_.part(c.parts++, c.point))) return;
     if (c.known == Known::lower_bound) {
-      c.known = Known::traffic;
-      if (rose(close_bounds_.traffic(c.point))) return;
-    }
-    if (c.known == Known::traffic) {
-      c.known = Known::actions;
-      if (rose(close_bounds_.actions(c.point))) return;
-    }
-    if (c.known == Known::actions) {
       c.known = Known::close_bound;
       c.lower_bound = close_bounds_.lower_bound(c.point, c.lower_bound);
       return;

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/base/dtype.h"
 #include "engine/base/model_part.h"
@@ -34,6 +35,10 @@ class Allocator {
  public:
   // `limit`: bytes the device may hold; 0: as many as the raw memory has.
   Allocator(std::unique_ptr<RawMemory> raw, std::size_t limit) : arena_(std::move(raw), limit) {}
+
+  // Every block gets addresses of its own, which never come back: where nobody places blocks or has their memory, and only what is in
+  // use counts. Before the first block.
+  void place_nothing() { places_ = false; }
 
   std::byte* allocate(std::size_t bytes, Category category, std::string_view what);
   void release(std::byte* block);
@@ -71,8 +76,15 @@ class Allocator {
     std::size_t size;
     Category category;
   };
+  struct Unplaced {
+    std::size_t offset;
+    Block block;
+  };
   Arena arena_;
   std::unordered_map<std::size_t, Block> used_;  // by offset
+  std::vector<Unplaced> unplaced_;               // all that there ever were, by offset
+  std::size_t next_ = 0;                         // offset of an unplaced block
+  bool places_ = true;
   AllocationObserver* observer_ = nullptr;
   std::uint64_t history_ = 0;
   ModelPart part_;

@@ -56,15 +56,22 @@ class Arena {
       grow(size, category, what);
       offset = free_.take(size);
     }
-    use_.total += size;
-    use_.by_category[static_cast<std::size_t>(category)] += size;
-    if (use_.total > peak_.total) peak_ = use_;
+    count_taken(size, category);
     return offset;
   }
   void give(std::size_t offset, std::size_t size, Category category) {
+    count_given(size, category);
+    free_.give(offset, size);
+  }
+  // Of a block that has no place.
+  void count_taken(std::size_t size, Category category) {
+    use_.total += size;
+    use_.by_category[static_cast<std::size_t>(category)] += size;
+    if (use_.total > peak_.total) peak_ = use_;
+  }
+  void count_given(std::size_t size, Category category) {
     use_.total -= size;
     use_.by_category[static_cast<std::size_t>(category)] -= size;
-    free_.give(offset, size);
   }
 
   const MemoryUse& in_use() const { return use_; }

@@ -65,8 +65,8 @@ std::vector<int> Mesh::members(int rank, Axes axes) const {
 
 Axes Mesh::real(Axes axes) const {
   Axes all;
-  for (const Axis a : axes.list())
-    if (size(a) > 1) all.add(a);
+  for (int i = 0; i < kAxes; ++i)
+    if (const auto a = static_cast<Axis>(i); axes.has(a) && size(a) > 1) all.add(a);
   return all;
 }
 

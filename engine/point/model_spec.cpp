@@ -231,6 +231,7 @@ std::optional<MixerKind> ModelSpec::mixer_at(std::int64_t layer) const {
 }
 
 bool ModelSpec::mixes(MixerKind kind) const {
+  if (layers_of.empty() && hybrid_pattern.empty()) return layers + mtp_layers > 0 && parts().mixer == kind;
   for (std::int64_t layer = 0; layer < layers + mtp_layers; ++layer)
     if (mixer_at(layer) == kind) return true;
   return false;

@@ -52,7 +52,7 @@ Groups::Groups(Device& device, comm::World& world, const Mesh& mesh, bool expert
 
 comm::Group& Groups::over(Axes axes) const {
   const auto it = by_axes_.find(mesh_.real(axes));
-  check(it != by_axes_.end(), "groups", "no group over {}", str(axes));
+  if (it == by_axes_.end()) fail(ErrorKind::internal, "groups", "no group over {}", str(axes));
   return *it->second;
 }
 

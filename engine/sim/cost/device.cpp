@@ -237,7 +237,9 @@ SimDevice::SimDevice(std::unique_ptr<CostModel> costs, ActionEvents** action_eve
       name_("recording device"),
       costs_(std::move(costs)),
       action_events_(action_events),
-      table_(std::make_unique<Table>(*this)) {}
+      table_(std::make_unique<Table>(*this)) {
+  memory().place_nothing();
+}
 
 SimDevice::SimDevice(SimDevice& device, std::size_t memory_limit)
     : Device(std::make_unique<CountedMemory>(), memory_limit),
@@ -281,7 +283,9 @@ void SimDevice::taken(const Tensor& made) {
 
 std::unique_ptr<Device> SimDevice::open_host() {
   const bool limited = costs_ && !action_events_;  // a recording's replay has the limit
-  return std::unique_ptr<Device>(new SimDevice(*this, limited ? costs_->host_memory() : 0));
+  std::unique_ptr<Device> host(new SimDevice(*this, limited ? costs_->host_memory() : 0));
+  if (action_events_) host->memory().place_nothing();
+  return host;
 }
 
 void SimDevice::charge_host(const Cost& cost, TimePart part, const char* name) {

@@ -1,5 +1,6 @@
 // What each recorded action of a step takes of an allocator's memory and gives back, block by block.
 #pragma once
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -25,29 +26,32 @@ class Blocks final : public AllocationObserver {
   };
   static constexpr std::size_t kNever = ~std::size_t{0};
 
+  // `named`: whether `names` are wanted.
+  explicit Blocks(bool named) : named_(named) {}
+
   void next_action() { events_.emplace_back(); }
   void allocated(const std::byte* at, std::size_t size, Category category, std::string_view what) override {
-    live_[at] = blocks_.size();
+    addresses_.push_back(at);
     events_.back().push_back({blocks_.size(), true});
     blocks_.push_back({size, category, 0, events_.size() - 1, kNever, in_graph_ && *in_graph_});
     last_ = what;
   }
   void described(const std::byte*, const Shape& shape, DType dtype) override {
-    blocks_.back().name = name(last_, memory_->part(), shape, dtype);
+    if (named_) blocks_.back().name = name(last_, memory_->part(), shape, dtype);
   }
   void released(const std::byte* at) override {
     if (ended_) return;
-    const auto it = live_.find(at);
-    blocks_[it->second].freed_in = events_.size() - 1;
-    events_.back().push_back({it->second, false});
-    live_.erase(it);
+    const auto it = std::lower_bound(addresses_.begin(), addresses_.end(), at);
+    const auto block = static_cast<std::size_t>(it - addresses_.begin());
+    blocks_[block].freed_in = events_.size() - 1;
+    events_.back().push_back({block, false});
   }
   void end() { ended_ = true; }
 
   const std::vector<Block>& blocks() const { return blocks_; }
   const std::vector<std::vector<Event>>& events() const { return events_; }  // [action]
   std::vector<TensorName> names;
-  // `in_graph`: whether a captured part runs now.
+  // Of an allocator that places nothing. `in_graph`: whether a captured part runs now.
   void watch(Allocator& memory, const bool* in_graph = nullptr) {
     memory_ = &memory;
     in_graph_ = in_graph;
@@ -74,7 +78,8 @@ class Blocks final : public AllocationObserver {
   std::unordered_map<std::size_t, std::uint32_t> by_hash_;
   std::vector<Block> blocks_;
   std::vector<std::vector<Event>> events_;
-  std::unordered_map<const std::byte*, std::size_t> live_;
+  std::vector<const std::byte*> addresses_;  // of each block: they rise
+  const bool named_;
   bool ended_ = false;
 };
 

@@ -42,11 +42,13 @@ enum class Micro { ends, ends_and_second, all };
 // The recorded actions: setup, and of a step or two its begin, those of the schedule, its end.
 class Session {
  public:
-  Session(const Plan& plan, int stage, Micro micro)
+  Session(const Plan& plan, int stage, Micro micro, bool named)
       : stage_(static_cast<std::size_t>(stage)),
         last_(static_cast<int>(plan.training.micro_batches) - 1),
         micro_(micro),
-        plan_(plan) {
+        plan_(plan),
+        blocks_(named),
+        host_blocks_(named) {
     Schedule& mine = plan_.schedule[stage_];
     std::erase_if(mine, [&](const Action& a) { return !is_recorded(a.micro); });
     step_events_.resize(1 + 2 * length());
@@ -313,7 +315,7 @@ class Session {
         if (life == Life::kept && maker && micro_ != Micro::all) return false;
         MemoryEvent event{};
         if (maker) event.maker = key_of(*maker);
-        if (e.taken) event.category = b.category, event.size = b.size, event.name = names[b.name];
+        if (e.taken) event.category = b.category, event.size = b.size, event.name = names.empty() ? 0 : names[b.name];
         switch (life) {
           case Life::scratch:
             event.kind = e.taken ? M::take_scratch : M::free_scratch;
@@ -438,7 +440,7 @@ std::optional<StepEvents> step_of(const Plan& plan, const RankClasses& classes, 
   for (const Micro form : forms) {
     if (form != Micro::all && !alike) continue;
     if (form == Micro::ends_and_second && micro_batches == 1) continue;
-    Session session(plan, c.stage, form);
+    Session session(plan, c.stage, form, steps == Steps::steady);
     session.run(c.rank, classes, costs ? costs() : nullptr, links, steps);
     if (auto made = session.result()) return made;
   }
