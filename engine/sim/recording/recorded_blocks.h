@@ -26,8 +26,8 @@ class Blocks final : public AllocationObserver {
   };
   static constexpr std::size_t kNever = ~std::size_t{0};
 
-  // `named`: whether `names` are wanted.
-  explicit Blocks(bool named) : named_(named) {}
+  // `named`: whether `names` are wanted. If not, all have one, which says nothing.
+  explicit Blocks(bool named) : names(named ? 0 : 1), named_(named) {}
 
   void next_action() { events_.emplace_back(); }
   void allocated(const std::byte* at, std::size_t size, Category category, std::string_view what) override {

@@ -315,7 +315,7 @@ class Session {
         if (life == Life::kept && maker && micro_ != Micro::all) return false;
         MemoryEvent event{};
         if (maker) event.maker = key_of(*maker);
-        if (e.taken) event.category = b.category, event.size = b.size, event.name = names.empty() ? 0 : names[b.name];
+        if (e.taken) event.category = b.category, event.size = b.size, event.name = names[b.name];
         switch (life) {
           case Life::scratch:
             event.kind = e.taken ? M::take_scratch : M::free_scratch;

@@ -31,8 +31,8 @@ using MakeCosts = std::function<std::unique_ptr<CostModel>()>;
 Recording record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links);
 
 // The first step of a rank whose micro batches are alike: what bounds of other steps are made of. It leaves out what the step keeps for
-// deferred gradients of weights, and does with them at its end. So it stands for forwards and backwards only. Nothing where micro batches
-// differ. `only`: the stage of interest; other stages may have no recordings then.
+// deferred gradients of weights, and does with them at its end. So it stands for forwards and backwards only. Its tensors have no names.
+// Nothing where micro batches differ. `only`: the stage of interest; other stages may have no recordings then.
 std::optional<Recording> record_alike(const Plan& plan, int devices_per_node, const MakeCosts& costs,
                                       const Links* links, std::optional<int> only = std::nullopt);
 
