@@ -12,11 +12,13 @@
 //
 //   time    of each stage: the first micro batch comes to it through the stages before; then all its actions with their messages.
 //           Last comes what remains: here, or in the first stage once the last micro batch is back, whichever ends later.
+//           Where the schedule splits backward, and gradients are not sharded: what it takes when it is played with these actions
+//           (played_schedule.h).
 //   memory  of the stages that may be the fullest: state, what the first step leaves to later ones, and the peak of the schedule's
 //           first actions.
 //
-// A recording serves all schedules, all numbers of layers, and all numbers of stages that have the same peers. A rank waits only for
-// its own work. Each layer beyond four takes as much as the third or the fourth added, whichever is less. All is then lowered by 0.2 %.
+// A recording serves all schedules, or all of those that split backward, all numbers of layers, and all numbers of stages that have the
+// same peers. A rank waits only for its own work. Each layer beyond four takes as much as the third or the fourth added, whichever is less. All is then lowered by 0.2 %.
 // That rule fails where gradients of several layers are reduced together, or whole parameters have owners. What depends on it is left
 // out there.
 #pragma once
