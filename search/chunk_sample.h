@@ -68,7 +68,7 @@ class RecordedChunks {
   // What one more of many layers adds: no more than either of the last two did.
   ChunkSample another(ChunkEnds ends) const;
   // The peak of an action where layers of several kinds alternate. Its highest moment depends on their order, so that only what is sure
-  // counts: a forward's peak above what it keeps, and a backward's from its begin, whichever is least in the recordings.
+  // counts. That is a forward's peak above what it keeps, and a backward's from its begin, whichever is least in the recordings.
   void take_surest_peaks(ChunkEnds ends, ChunkSample& to) const;
 
  private:

@@ -40,10 +40,9 @@ class CloseBounds {
   // Parts of its seconds that need fewer recordings, the cheapest first. Any of them is a lower bound; 0 where it says nothing.
   //
   //   0  Seconds that the ranks which share state are busy with it: the busiest group, or direction of copies. Each micro batch gathers
-  //      every layer's weights or reduces their gradients, and a group does one thing at a time. Recorded with one sample and without
-  //      recompute. 0 where micro batches leave state where it is.
-  //   1  Seconds of the actions on micro batches, as if all state were whole on the device. Layouts that differ only in that share the
-  //      figure.
+  //      every layer's weights or reduces their gradients, and a group does one thing at a time. One sample, nothing recomputed.
+  //
+  //   1  Seconds of the actions on micro batches, as if all state were whole on the device. Layouts that differ only in that share it.
   //   2  Likewise with weights sharded as they are, and only of the chunks without an end of the model.
   //   3  Likewise of all chunks.
   static constexpr int kParts = 4;

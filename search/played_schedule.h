@@ -16,7 +16,7 @@ namespace mbench::search {
 // Seconds of one micro batch.
 struct ActionSeconds {
   double forward = 0;
-  double backward = 0;         // of inputs alone, where the schedule splits backward
+  double backward = 0;         // of inputs, where the schedule splits backward
   double weight_gradient = 0;  // 0 where it does not
 };
 

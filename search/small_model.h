@@ -78,7 +78,7 @@ Flags<Enum> without(const Flags<Enum>& flags, Enum left_out, int count) {
   return rest;
 }
 
-// So many layers of one kind in so many stages, and two micro batches; with 1F1B, unless told otherwise. Of what layers compute again or are captured by parts, a kind has
+// So many layers of one kind in so many stages, and two micro batches; with 1F1B. Of what layers compute again or are captured by parts, a kind has
 // the parts that it has.
 inline Point small_model(const Point& point, std::int64_t layers, std::int64_t stages, std::size_t kind) {
   Point p = at_default(point, {BearsOn::schedule});
