@@ -18,9 +18,9 @@
 //           first actions.
 //
 // A recording serves all schedules, or all of those that split backward, all numbers of layers, and all numbers of stages that have the
-// same peers. A rank waits only for its own work. Each layer beyond four takes as much as the third or the fourth added, whichever is less. All is then lowered by 0.2 %.
-// That rule fails where gradients of several layers are reduced together, or whole parameters have owners. What depends on it is left
-// out there.
+// same peers. A rank waits only for its own work. Each layer beyond four takes as much as the third or the fourth added, whichever is
+// less. All is then lowered by 0.2 %. That rule fails where gradients of several layers are reduced together, or whole parameters have
+// owners. What depends on it is left out there.
 #pragma once
 #include <memory>
 

@@ -2,7 +2,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "engine/plan/plan.h"
@@ -78,7 +77,7 @@ Flags<Enum> without(const Flags<Enum>& flags, Enum left_out, int count) {
   return rest;
 }
 
-// So many layers of one kind in so many stages, and two micro batches; with 1F1B. Of what layers compute again or are captured by parts, a kind has
+// So many layers of one kind in so many stages, and two micro batches. Of what layers compute again or are captured by parts, a kind has
 // the parts that it has.
 inline Point small_model(const Point& point, std::int64_t layers, std::int64_t stages, std::size_t kind) {
   Point p = at_default(point, {BearsOn::schedule});
@@ -91,14 +90,6 @@ inline Point small_model(const Point& point, std::int64_t layers, std::int64_t s
   p.pp = stages;
   p.global_batch = p.micro_batch * p.dp * 2;
   return p;
-}
-
-// All fields except those that are the same for every layout of a search and cost most to write.
-inline std::string key_of(Point p) {
-  p.model = {};
-  p.env.clear();
-  p.machine.clear();
-  return point_to_json(p).dump();
 }
 
 // Whether a chunk has an end of the model as small models have it. Their last chunk has the norm, the head and all depths of

@@ -28,6 +28,7 @@ void Allocator::release(std::byte* block) {
   if (!places_) {
     const auto it = std::lower_bound(unplaced_.begin(), unplaced_.end(), offset,
                                      [](const Unplaced& u, std::size_t offset) { return u.offset < offset; });
+    check(it != unplaced_.end() && it->offset == offset, "allocator", "release of a block that was never handed out");
     return arena_.count_given(it->block.size, it->block.category);
   }
   const auto it = used_.find(offset);

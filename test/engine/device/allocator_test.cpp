@@ -172,3 +172,23 @@ TEST_CASE("releasing what was not handed out is an internal error") {
   f.memory.release(a);
   CHECK_THROWS_AS(f.memory.release(a), Error);
 }
+
+TEST_CASE("where nothing is placed, what is in use counts alike, and no address comes back") {
+  Fixture placed, unplaced;
+  unplaced.memory.place_nothing();
+  std::vector<std::byte*> seen;
+  for (int round = 0; round < 3; ++round) {
+    std::byte *a = placed.get(kMiB, Category::weights), *b = placed.get(100);
+    std::byte *c = unplaced.get(kMiB, Category::weights), *d = unplaced.get(100);
+    CHECK(d - c == static_cast<std::ptrdiff_t>(kMiB));
+    for (const std::byte* before : seen) CHECK(c > before);
+    seen.push_back(d);
+    placed.memory.release(a), unplaced.memory.release(c);
+    CHECK(unplaced.memory.in_use().by_category == placed.memory.in_use().by_category);
+    placed.memory.release(b), unplaced.memory.release(d);
+  }
+  CHECK(unplaced.memory.in_use().total == 0);
+  CHECK(unplaced.memory.peak().by_category == placed.memory.peak().by_category);
+  CHECK(unplaced.memory.reserved() == 0);
+  CHECK_THROWS(unplaced.memory.release(seen.back() + 1));
+}
