@@ -224,7 +224,7 @@ void write_stages(Writing& w) {
   for (const auto& [first, last] :
        {std::pair(1, 1), std::pair(0, 0), std::pair(0, 1), std::pair(1, 0), std::pair(2, 2)}) {
     const auto layout = layout_of(layers, stages, first, last);
-    if (!layout || *layout != wanted) continue;
+    if (!layout || json(*layout) != wanted) continue;
     if (first != 1) w.put(kFirstLess, first);
     if (last != 1) w.put(kLastLess, last);
     return;
