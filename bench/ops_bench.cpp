@@ -2,7 +2,8 @@
 // cases of test/ops. FLOP/s and bytes/s are those of Op::cost(): bytes that must cross the memory bus at least once.
 //
 // `share %` is how much of an op's time its FLOPs and bytes need: FLOPs at the rate of a large GEMM of its type, or bytes at the rate of
-// `copy 64 MiB`, whichever takes longer. Both rates are measured once, before the first op.
+// `copy 64 MiB`, whichever takes longer. Exponentials are FLOPs that take longer than others. Where an op counts them, they have the rate of a
+// loop that computes nothing else. All rates are measured once, before the first op.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -52,13 +53,19 @@ DType type_of(const std::string& name) {
   return DType::f32;
 }
 
-// Seconds that FLOPs and bytes need at least.
-double seconds_needed(const Cost& cost, const std::string& name) {
+// Seconds that an op needs at least.
+double seconds_needed(const test::AnyOp& op, const std::string& name) {
+  const Cost cost = op.cost();
   static const double copy_rate = measured_copy_rate();
   static std::map<DType, double> gemm_rates;
   double& rate = gemm_rates[type_of(name)];
   if (rate == 0) rate = cpu::measure_gemm_peak(type_of(name), 1);
-  return std::max(cost.flops / rate, cost.bytes / copy_rate);
+  double exponentials = 0;
+  if (op.exponentials() > 0) {
+    static const double exponential_rate = cpu::measure_exponential_peak(0.5);
+    exponentials = op.exponentials() / exponential_rate;
+  }
+  return std::max((cost.flops - op.exponentials()) / rate + exponentials, cost.bytes / copy_rate);
 }
 
 // Times an op on enough copies of its tensors that none is still in a cache when its turn comes again.
@@ -72,7 +79,7 @@ void measure(State& state, const test::Case& c) {
   constexpr double kPool = 192.0 * (1 << 20);
   while (static_cast<double>(ops.size()) * cost.bytes < kPool && ops.size() < 64) add();
   for (const auto& op : ops) op->run(device);
-  const double needed = seconds_needed(cost, c.name);
+  const double needed = seconds_needed(*ops[0], c.name);
   std::size_t i = 0;
   const auto start = Clock::now();
   for (auto _ : state) ops[i++ % ops.size()]->run(device);

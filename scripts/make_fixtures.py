@@ -18,7 +18,7 @@ from fixtures import draw_cases, model_cases, op_cases, optimizer_cases, text  #
 
 HAS_TRANSFORMERS = importlib.util.find_spec("transformers") is not None
 if HAS_TRANSFORMERS:
-    from fixtures import config_cases, public_models, transformers_cases
+    from fixtures import config_cases, config_defaults, public_models, transformers_cases
 
 OUT = pathlib.Path(__file__).resolve().parent.parent / "test" / "fixtures"
 
@@ -46,6 +46,8 @@ def main():
             jobs[name] = lambda name=name: (f"models/{name}.json", *transformers_cases.run(name))
         jobs["configs"] = lambda: ("configs.json", f"transformers {importlib.metadata.version('transformers')}, parameters on the meta device",
                                    config_cases.run())
+        jobs["config_defaults"] = lambda: ("config_defaults.json", f"transformers {importlib.metadata.version('transformers')}, the classes' own defaults",
+                                           config_defaults.run())
         jobs["public_models"] = lambda: ("public_models.json", f"transformers {importlib.metadata.version('transformers')}, parameters on the meta device",
                                          public_models.run())
     else:

@@ -5,6 +5,7 @@
     scripts/reference_losses.py POINT.json --against RESULT.json    beside those of mbench run POINT.json --result RESULT.json
     scripts/reference_losses.py POINT.json --out FILE               JSON, with the names of mbench's result file
     ... --f64                                                       whose rounding it is, where two f32 runs drift apart
+    ... --config config.json                                        by the class of the config.json that POINT was imported from
 
 The model is the class of transformers that is made of its parts (fixtures/transformers_models.py), in f32, with the initial
 values and the data that mbench draws; what transformers has no class for is refused. Neither dropout (transformers draws other
@@ -86,6 +87,7 @@ def parse_arguments(argv):
                         help="relative, of losses and norms of every step (default %(default)g)")
     parser.add_argument("--f64", action="store_true",
                         help="compute in float64; RMSNorm and rotary angles stay in f32, as transformers computes them")
+    parser.add_argument("--config", metavar="config.json", help="the class is the one that this file names, not one made of the model's parts")
     parser.add_argument("--out", metavar="FILE", help="write the losses and norms there as JSON")
     return parser.parse_args(argv)
 
@@ -99,9 +101,10 @@ def train_and_show(args):
         if not importlib.util.find_spec(package):
             raise Refused(f"{sys.executable}: no {package}, need it: pip install torch transformers numpy")
     import torch
-    from fixtures import training, transformers_models
+    from fixtures import training, transformers_configs, transformers_models
+    made_of = transformers_configs.FromConfig(read_json(args.config)) if args.config else None
     reference = transformers_models.Reference(point["model"], point["seed"], torch.float64 if args.f64 else torch.float32,
-                                              point["router"])
+                                              point["router"], made_of)
     reference.check_documents(point["document_lengths"])
     if point["adapter"] != "none":
         if not importlib.util.find_spec("peft"):

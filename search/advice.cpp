@@ -31,7 +31,7 @@ struct Advice {
 
 // The same point with workers, or more of them, where its loader takes time.
 std::optional<Point> better_loader(const Point& p) {
-  if (p.model.parts().objective != Objective::masked_words_and_order) return std::nullopt;
+  if (!p.model.masks_words()) return std::nullopt;
   Point other = p;
   other.loader_workers = p.loader_workers == 0 ? 2 : 2 * p.loader_workers;
   return other;

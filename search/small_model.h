@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "engine/plan/plan.h"
 #include "engine/point/fields.h"
@@ -13,8 +14,8 @@ namespace mbench::search {
 
 // What a layer is made of, for a bound: what it mixes positions with, if anything, and whether it has experts. A kind is 2 * mixer +
 // experts; kNoMixer stands for a layer that is a feed-forward block only.
-inline constexpr std::size_t kNoMixer = 4, kLayerKinds = 2 * (kNoMixer + 1);
-static_assert(static_cast<std::size_t>(MixerKind::mamba) + 1 == kNoMixer);
+inline constexpr std::size_t kNoMixer = 6, kLayerKinds = 2 * (kNoMixer + 1);
+static_assert(static_cast<std::size_t>(MixerKind::lightning) + 1 == kNoMixer);
 inline constexpr std::size_t kind_of(std::size_t mixer, bool experts) {
   return 2 * mixer + (experts ? 1 : 0);
 }
@@ -47,6 +48,7 @@ inline void take_cheapest_parts(ModelSpec& m) {
     if (l.qk_norm == QkNorm::none) least.qk_norm = QkNorm::none;
     if (l.attention_softcap == 0) least.attention_softcap = 0;
     if (!l.attention_sinks) least.attention_sinks = false;
+    if (least.norm_place == NormPlace::sandwich) least.norm_place = l.norm_place;
   }
   m.own_parts = least;
   m.layers_of.clear();
@@ -57,7 +59,7 @@ inline void take_kind(ModelSpec& m, std::int64_t layers, std::size_t kind) {
   m.layers = layers;
   take_cheapest_parts(m);
   if (!m.hybrid_pattern.empty()) {
-    const char letter = mixer_of(kind) == kNoMixer && has_experts(kind) ? 'E' : "*MGS-"[mixer_of(kind)];
+    const char letter = mixer_of(kind) == kNoMixer && has_experts(kind) ? 'E' : "*MGSCL-"[mixer_of(kind)];
     m.hybrid_pattern = std::string(static_cast<std::size_t>(layers), letter);
     return;
   }
@@ -78,18 +80,25 @@ Flags<Enum> without(const Flags<Enum>& flags, Enum left_out, int count) {
 }
 
 // So many layers of one kind in so many stages, and two micro batches. Of what layers compute again or are captured by parts, a kind has
-// the parts that it has.
-inline Point small_model(const Point& point, std::int64_t layers, std::int64_t stages, std::size_t kind) {
+// the parts that it has. `behind_dense`: dense layers will come in front of them.
+inline Point small_model(const Point& point, std::int64_t layers, std::int64_t stages, std::size_t kind,
+                         bool behind_dense = false) {
   Point p = at_default(point, {BearsOn::schedule});
   take_kind(p.model, layers, kind);
   const bool dense = !has_experts(kind) && (p.model.hybrid_pattern.empty() || mixer_of(kind) == kNoMixer);
-  if (!dense) {
+  if (!dense && !behind_dense) {
     p.recompute.regions = without(p.recompute.regions, Region::mlp, kRegions);
     p.capture.parts = without(p.capture.parts, CapturedPart::mlp, kCapturedParts);
   }
   p.pp = stages;
   p.global_batch = p.micro_batch * p.dp * 2;
   return p;
+}
+
+// A layer without experts does not ask how the experts of other layers are spread over ranks.
+inline Point spread(Point p, std::size_t kind) {
+  if (has_experts(kind)) return p;
+  return at_default(std::move(p), {BearsOn::experts});
 }
 
 // Whether a chunk has an end of the model as small models have it. Their last chunk has the norm, the head and all depths of

@@ -387,8 +387,8 @@ class Layouts::Walk {
   std::vector<std::int64_t> micro_batches_of(const Point& point) const {
     if (!micro_batch_) return {point.micro_batch};
     std::vector<std::int64_t> all;
+    Point p = point;
     for (const std::vector<json>& setting : settings_of(*micro_batch_, point)) {
-      Point p = point;
       set_field(p, "micro_batch", setting[0], "search");
       all.push_back(p.micro_batch);
     }

@@ -9,9 +9,9 @@
 namespace mbench::search {
 
 std::optional<std::string> why_lacking(const Point& point, const sim::Machine& machine) {
-  return mbench::sim::why_lacking(
-      {point.precision, point.attention, point.offload, point.fp8_recipe, point.offload_activations}, machine,
-      *framework_of(point.framework));
+  return mbench::sim::why_lacking({point.precision, point.attention, point.offload, point.fp8_recipe,
+                                   point.offload_activations, point.paged_stash_host},
+                                  machine, *framework_of(point.framework));
 }
 
 Tried simulated(const Point& point, const SearchTarget& place, bool may_fit) {

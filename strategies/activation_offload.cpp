@@ -12,7 +12,8 @@ namespace {
 constexpr Way kOnDevice = one_of("offload_activations", "none");
 
 bool has_norms_before(const ModelSpec& m) {
-  return m.parts().norm_place != NormPlace::post && m.parts().norm_place != NormPlace::output;
+  return !m.any_layer(
+      [](const ModelParts& l) { return l.norm_place == NormPlace::post || l.norm_place == NormPlace::output; });
 }
 
 // Parts that the model does not have, and such as keep nothing because a backward makes it again.

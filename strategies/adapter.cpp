@@ -34,6 +34,8 @@ std::vector<std::int64_t> columns_of(const LayerSpec& layer, const Point& p) {
   for (const BranchSpec& branch : layer.branches) {
     if (const auto* a = std::get_if<AttentionSpec>(&branch.mixer)) add(a->qkv), add(a->proj);
     if (const auto* s = std::get_if<StateMixerSpec>(&branch.mixer)) add(s->in), add(s->out);
+    if (const auto* s = std::get_if<ShortConvSpec>(&branch.mixer)) add(s->in), add(s->out);
+    if (const auto* s = std::get_if<LightningSpec>(&branch.mixer)) add(s->in), add(s->out);
     if (const auto* m = std::get_if<MlpSpec>(&branch.mixer)) add_block(*m);
     if (const auto* m = std::get_if<MoeSpec>(&branch.mixer)) {
       add_block(m->expert);

@@ -22,9 +22,10 @@ std::int64_t parts(const Point& p) {
 // Ranks divide the heads of a state mixer, by whole groups of them or within each group (engine/nn/layers/scan_share.h).
 MaybeFault refuse_state_mixers(const Point& p) {
   const ModelSpec& m = p.model;
-  if (m.mixes(MixerKind::mamba))
-    return not_built_in({exactly("cp", 1)}, "cp {} with mixer mamba (model {})", p.cp, m.name);
-  if (!m.has_state_mixers() || m.state_groups % p.tp != 0) return std::nullopt;
+  for (const MixerKind kind : {MixerKind::mamba, MixerKind::short_conv, MixerKind::lightning})
+    if (m.mixes(kind))
+      return not_built_in({exactly("cp", 1)}, "cp {} with mixer {} (model {})", p.cp, name_of(kind), m.name);
+  if (!m.has_scans() || m.state_groups % p.tp != 0) return std::nullopt;
   const std::int64_t heads = m.state_heads / p.tp, groups = m.state_groups / p.tp;
   if (heads % p.cp != 0)
     return infeasible({divisor("cp", heads)},

@@ -4,35 +4,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "strategies/expert_pages.h"
 #include "strategies/routing.h"
 #include "strategies/strategies.h"
 
 namespace mbench::strategies {
 namespace {
 
-constexpr Way kNoRoom = exactly("expert_rank_capacity", 0), kNoStash = exactly("paged_stash", 0);
+// By their text: a factor such as 0.5 has no whole numbers next to it.
+constexpr Way kNoRoom = one_of("expert_rank_capacity", "0"), kNoStash = one_of("paged_stash", "0"),
+              kNoHost = one_of("paged_stash_host", "0");
 
-// The most forwards of layers with experts that wait for their backward, on a stage; with `stashed` without the layers before the loss,
-// whose backward follows at once.
-std::int64_t waiting_on(const Plan& plan, std::size_t stage, bool stashed) {
-  std::int64_t now = 0, most = 0;
-  for (const Action& a : plan.schedule[stage]) {
-    const ChunkPlan& chunk = plan.chunks[stage][static_cast<std::size_t>(a.chunk)];
-    const std::int64_t layers = std::max(0, chunk.expert_layers - (stashed && chunk.last ? 1 : 0));
-    if (a.part > 0) continue;
-    if (a.kind == Action::Kind::forward) most = std::max(most, now += layers);
-    if (a.kind == Action::Kind::backward) now -= layers;
-  }
-  return most;
-}
-
-ExpertRoom room_of(const Point& p) {
-  ExpertRoom room;
-  room.mean = dispatched_tokens(p) * p.model.active_experts;
-  // Rounded as by HybridEP's manager (setup_metadata), which then pads to the multiple that its kernels want.
-  room.rows = static_cast<std::int64_t>(static_cast<double>(room.mean) * p.expert_rank_capacity);
-  room.stash = p.paged_stash;
-  return room;
+// That come to a rank with balanced routing.
+std::int64_t balanced_rows(const Point& p) {
+  return dispatched_tokens(p) * p.model.active_experts;
 }
 
 MaybeFault refuse_capacity(const Point& p) {
@@ -59,32 +44,45 @@ MaybeFault refuse_capacity(const Point& p) {
                       "expert_rank_capacity {} with grouped_experts false, whose host launches as many GEMMs as rows "
                       "want",
                       capacity);
-  if (quantises(p.precision))
-    return not_built_in({one_of("precision", "bf16"), kNoRoom}, "expert_rank_capacity {} with precision {}", capacity,
-                        name_of(p.precision));
   if (p.replicas == Replicas::single_process)
     return not_built_in({one_of("replicas", "ranks"), kNoRoom}, "expert_rank_capacity {} with replicas single_process",
                         capacity);
   return std::nullopt;
 }
 
-// Pages that the rows of a simulation, or balanced ones, do not fit into: every step would be run again.
-MaybeFault refuse_pages(const Point& p) {
-  // What the pipeline refuses it says itself.
-  if (pipeline().why_not(p)) return std::nullopt;
+// The part of a plan that says which pages there are.
+std::optional<Plan> plan_of_pages(const Point& p) {
+  // What these refuse they say themselves.
+  const auto refused = [&](const Strategy& s) { return s.why_not && s.why_not(p); };
+  if (refused(expert())) return std::nullopt;
   Plan plan;
-  pipeline().write(p, plan);
-  const ExpertRoom room = room_of(p);
-  const auto rows = static_cast<std::int64_t>(std::ceil(static_cast<double>(room.mean) * p.routing_imbalance));
-  const std::int64_t pages = ExpertRoom::pages_of(rows);
-  for (std::size_t stage = 0; stage < plan.chunks.size(); ++stage) {
-    const std::int64_t need = waiting_on(plan, stage, true) * pages,
-                       got = room.pages_for(waiting_on(plan, stage, false));
-    if (need > got)
-      return infeasible({kNoStash},
-                        "paged_stash {} with routing_imbalance {}, {} pages of {} rows on stage {} where {} are in "
-                        "use: every step is run again",
-                        p.paged_stash, p.routing_imbalance, got, ExpertRoom::kPageRows, stage, need);
+  for (const Strategy& s : {model(), graph(), pipeline(), recompute()}) {
+    if (refused(s)) return std::nullopt;
+    s.write(p, plan);
+  }
+  return plan;
+}
+
+// The rows of a simulation's fullest rank, or balanced ones.
+std::int64_t most_rows(const Point& p) {
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(balanced_rows(p)) * p.routing_imbalance));
+}
+
+// Pages that these rows do not fit into: every step would be run again.
+MaybeFault refuse_pages(const Point& p) {
+  const std::optional<Plan> plan = plan_of_pages(p);
+  if (!plan) return std::nullopt;
+  const auto pages = pages_for(p, *plan, balanced_rows(p));
+  for (std::size_t stage = 0; stage < pages.size(); ++stage) {
+    const FoundPages found = find_pages(p, *plan, stage, most_rows(p), pages[stage]);
+    if (found.all) continue;
+    const auto of = std::ranges::find(pages[stage], found.row_bytes, &ExpertRoom::Pages::row_bytes);
+    const std::string host = p.paged_stash_host > 0 ? fmt::format(" and paged_stash_host {}", p.paged_stash_host) : "";
+    return infeasible({kNoStash},
+                      "paged_stash {}{} with routing_imbalance {}, {} pages of {} rows of {} bytes on stage {}, and {} "
+                      "are free where a tensor wants {}: every step is run again",
+                      p.paged_stash, host, p.routing_imbalance, of->device + of->host, ExpertRoom::kPageRows,
+                      found.row_bytes, stage, found.free, found.wanted);
   }
   return std::nullopt;
 }
@@ -105,38 +103,44 @@ MaybeFault refuse_stash(const Point& p) {
                       "paged_stash {} with offload_activations {}, which takes the same tensors", p.paged_stash,
                       name_of(offloaded));
   if (auto fault = refuse_pages(p)) return fault;
-  if (p.adapter.on()) return not_built_in({one_of("adapter", "none"), kNoStash}, "paged_stash with an adapter");
-  if (p.overlap_moe)
-    return not_built_in({one_of("overlap_moe", "false"), kNoStash},
-                        "paged_stash with overlap_moe, whose micro batches take turns,");
+  if (p.paged_stash_host > 0 && p.capture.any())
+    return not_built_in({one_of("capture", "false"), kNoHost}, "paged_stash_host {} with capture {}",
+                        p.paged_stash_host, name_of(p.capture));
   return std::nullopt;
 }
 
 MaybeFault refuse(const Point& p) {
+  if (p.paged_stash_host > 0 && p.paged_stash == 0)
+    return infeasible({kNoHost}, "paged_stash_host {} without paged_stash: nothing goes to pages", p.paged_stash_host);
   const bool asked = p.expert_rank_capacity > 0 || p.paged_stash > 0;
   if (!asked) return std::nullopt;
   if (p.model.experts == 0) {
     if (p.paged_stash > 0) return infeasible({kNoStash}, "paged_stash {} of a model without experts", p.paged_stash);
     return infeasible({kNoRoom}, "expert_rank_capacity {} of a model without experts", p.expert_rank_capacity);
   }
-  if (p.paged_stash > 0)
-    if (auto fault = refuse_stash(p); fault && fault->outcome == Outcome::infeasible) return fault;
+  MaybeFault stash = p.paged_stash > 0 ? refuse_stash(p) : std::nullopt;
+  if (stash && stash->outcome == Outcome::infeasible) return stash;
   if (auto fault = refuse_capacity(p)) return fault;
-  return p.paged_stash > 0 ? refuse_stash(p) : std::nullopt;
+  return stash;
 }
 
-// After the pipeline has made chunks and schedules.
+// After the pipeline has made chunks and schedules, and recompute has said what its layers drop.
 void write(const Point& p, Plan& plan) {
   if (p.expert_rank_capacity == 0) return;
-  plan.expert_room = room_of(p);
-  for (std::size_t stage = 0; stage < plan.chunks.size(); ++stage)
-    plan.expert_room.waiting.push_back(waiting_on(plan, stage, false));
+  ExpertRoom& room = plan.expert_room;
+  // Rounded as by HybridEP's manager (setup_metadata), which then pads to the multiple that its kernels want.
+  room.rows = static_cast<std::int64_t>(static_cast<double>(balanced_rows(p)) * p.expert_rank_capacity);
+  if (p.paged_stash == 0) return;
+  room.pages = pages_for(p, plan, balanced_rows(p));
+  if (!room.on_host()) return;
+  for (std::size_t stage = 0; stage < room.pages.size(); ++stage)
+    room.spills = room.spills || find_pages(p, plan, stage, most_rows(p), room.pages[stage]).host;
 }
 
 }  // namespace
 
 Strategy expert_room() {
-  return {"expert_room", {"expert_rank_capacity", "paged_stash"}, refuse, nullptr, write};
+  return {"expert_room", {"expert_rank_capacity", "paged_stash", "paged_stash_host"}, refuse, nullptr, write};
 }
 
 }  // namespace mbench::strategies

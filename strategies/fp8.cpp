@@ -48,6 +48,8 @@ class Gemms {
     for (const LinearSpec* linear : {&a.down, &a.q, &a.kv, &a.proj}) add(*linear);
   }
   void add(const StateMixerSpec& s) { add(s.in), add(s.out); }
+  void add(const ShortConvSpec& s) { add(s.in), add(s.out); }
+  void add(const LightningSpec& s) { add(s.in), add(s.out); }
   void add(const MlpSpec& m) { add(m.fc1), add(m.fc2); }
   void add(const MoeSpec& m) {
     const std::int64_t dispatched = p_.sequence_parallel ? local_ * p_.expert_tp() : tokens_;

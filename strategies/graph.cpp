@@ -89,7 +89,7 @@ MaybeFault why_not_parts(const Point& p) {
   if (!layer && model.branches != Branches::sequential)
     return not_built_in({kNotCaptured, one_of("capture", "layer"), one_of("model.branches", "sequential")},
                         "capture {} of branches that run in parallel", name);
-  if (router && model.norm_place == NormPlace::post)
+  if (router && p.model.any_layer([](const ModelParts& l) { return l.norm_place == NormPlace::post; }))
     return not_built_in({kNotCaptured, one_of("model.norm_place", "pre")}, "capture {} with norm_place post", name);
   // A replay needs the memory of its recording, which follows the rows of all experts before it.
   if (reads_rows(p) && !p.simulated())
@@ -141,7 +141,10 @@ MaybeFault why_not_in_chunks(const Point& p) {
     return infeasible({one_of("replicas", "ranks"), whole},
                       "cross_entropy_fusion liger with replicas single_process, whose first replica has all logits");
   const HeadSpec head = head_of(p.model, p.model.vocab);
-  if (head.transform || head.logits.bias)
+  if (!head.logits)
+    return infeasible({exactly("model.labels", 0), whole},
+                      "cross_entropy_fusion liger with {} labels, and no logits of words", p.model.labels);
+  if (head.transform || head.logits->bias)
     return not_built_in({whole}, "cross_entropy_fusion liger with {}, whose logits have a bias or a layer before them",
                         p.model.name);
   if (p.defer_embedding_wgrad)
@@ -158,10 +161,31 @@ MaybeFault why_not_that_loss(const Point& p, const Keeps& keeps) {
                       "cross_entropy_fusion torch_16bit with precision {}, whose logits have 32 bits",
                       name_of(p.precision));
   // PyTorch's own wants whole rows; DTensor's loss_parallel, of split ones, computes in f32.
-  if (p.tp > 1 && p.vocab_parallel)
+  if (p.tp > 1 && p.vocab_parallel && p.model.labels == 0)
     return not_built_in(
         {exactly("tp", 1), one_of("vocab_parallel", "false"), one_of("framework.cross_entropy_fusion", "torch")},
         "cross_entropy_fusion torch_16bit with tp {}", p.tp);
+  return std::nullopt;
+}
+
+// What Megatron-Core refuses with --moe-shared-expert-overlap, whose shared experts run within the dispatcher; and the norm that it would
+// have to run again outside of the router's graph.
+MaybeFault why_not_in_parts(const Point& p, const Keeps& keeps) {
+  if (keeps.shared_experts != SharedExperts::in_parts || p.model.shared_experts == 0) return std::nullopt;
+  const Way in_turn = one_of("framework.shared_expert_overlap", "false");
+  if (p.overlap_moe)
+    return infeasible({in_turn, one_of("overlap_moe", "false")}, "shared_expert_overlap true with overlap_moe");
+  if (p.ep_communication == EpCommunication::all_gather)
+    return infeasible({in_turn, one_of("ep_communication", "all_to_all|flex")},
+                      "shared_expert_overlap true with ep_communication all_gather, which sends no tokens to experts");
+  if (p.model.moe_latent > 0)
+    return infeasible({in_turn}, "shared_expert_overlap true with moe_latent {}, a width that shared experts have not",
+                      p.model.moe_latent);
+  if (p.capture.parts.has(CapturedPart::moe_router) && p.recompute.regions.has(Region::norm))
+    return infeasible({in_turn, kNotCaptured},
+                      "shared_expert_overlap true with recompute norm and capture {}: shared experts read the norm "
+                      "outside of its graph",
+                      name_of(p.capture.parts));
   return std::nullopt;
 }
 
@@ -181,6 +205,7 @@ MaybeFault refuse(const Point& p) {
   const auto framework = framework_of(p.framework);
   if (auto why = why_not_chosen(p, *framework)) return why;
   if (auto why = why_not_that_loss(p, framework->keeps)) return why;
+  if (auto why = why_not_in_parts(p, framework->keeps)) return why;
   return why_only_simulated(p, *framework);
 }
 

@@ -5,6 +5,44 @@
 namespace mbench::strategies {
 namespace {
 
+// Branches that run side by side: attention and a feed-forward block, or attention and a state mixer.
+template <class F>
+MaybeFault missing_arrangement(const ModelSpec& m, const F& missing) {
+  const Branches branches = m.parts().branches;
+  const auto refuse = [&](std::string_view with) {
+    return missing({one_of("model.branches", "sequential")}, "branches",
+                   fmt::format("{} with {}", name_of(branches), with));
+  };
+  if (branches == Branches::sequential) return std::nullopt;
+  if (branches != Branches::parallel_mixers) {
+    if (m.has_state_mixers() || !m.hybrid_pattern.empty()) return refuse("state mixers or a hybrid_pattern");
+    return std::nullopt;
+  }
+  if (!m.hybrid_pattern.empty()) return refuse("a hybrid_pattern");
+  for (std::int64_t layer = 0; layer < m.layers + m.mtp_layers; ++layer)
+    if (m.mixer_at(layer) == MixerKind::attention) return refuse("a layer without a state mixer");
+  return std::nullopt;
+}
+
+// Factors where no op multiplies.
+template <class F>
+MaybeFault missing_factors(const ModelSpec& m, const F& missing) {
+  const ModelParts& parts = m.parts();
+  const Multipliers& f = parts.multipliers;
+  if (f == Multipliers()) return std::nullopt;
+  const auto refuse = [&](std::string_view why) {
+    return missing({one_of("model.multipliers", "{}")}, "multipliers", why);
+  };
+  if (parts.bias.any()) return refuse("with biases");
+  if (m.any_layer([](const ModelParts& l) { return l.norm_place != NormPlace::pre; }))
+    return refuse("with norms behind branches");
+  if (f.gates != 1 && (!is_gated(parts.activation) || m.experts > 0))
+    return refuse("of gates, which experts or the activation lack");
+  if (f.state_inputs != Multipliers().state_inputs && !m.mixes(MixerKind::mamba2))
+    return refuse("of a state mixer's inputs without mixer mamba2");
+  return std::nullopt;
+}
+
 // The first part of the model that no module of engine/nn or engine/model makes.
 MaybeFault missing_part(const ModelSpec& m) {
   const ModelParts& parts = m.parts();
@@ -13,12 +51,13 @@ MaybeFault missing_part(const ModelSpec& m) {
   };
   const auto any = [&](auto&& has) { return m.any_layer(has); };
   const bool states = m.has_state_mixers();
-  if ((states || !m.hybrid_pattern.empty()) && parts.branches != Branches::sequential)
-    return missing({one_of("model.branches", "sequential")}, "branches",
-                   fmt::format("{} with state mixers or a hybrid_pattern", name_of(parts.branches)));
+  if (const MaybeFault fault = missing_arrangement(m, missing)) return fault;
   if (states && !parts.causal)
     return missing({one_of("model.causal", "true"), one_of("model.mixer", "attention")}, "causal",
                    "false with state mixers, which see only what was before");
+  if (m.mixes(MixerKind::lightning) && m.mtp_layers > 0)
+    return missing({exactly("model.mtp_layers", 0)}, "mtp_layers",
+                   "behind lightning attention, whose decays end with the model");
   if (parts.attention_form == AttentionForm::latent && any([](const ModelParts& l) { return l.attention_gate; }))
     return missing({one_of("model.attention_gate", "false"), one_of("model.attention_form", "multi_head")},
                    "attention_gate", "true with attention_form latent");
@@ -41,13 +80,19 @@ MaybeFault missing_part(const ModelSpec& m) {
                      fmt::format("{} with attention_form latent", name_of(parts.branches)));
   }
   if (parts.branches != Branches::sequential) {
-    if (parts.norm_place != NormPlace::pre)
+    if (any([](const ModelParts& l) { return l.norm_place != NormPlace::pre; }))
       return missing({one_of("model.norm_place", "pre"), one_of("model.branches", "sequential")}, "branches",
                      fmt::format("{} with norm_place {}", name_of(parts.branches), name_of(parts.norm_place)));
-    if (m.experts > 0)
+    if (m.experts > 0 && parts.branches != Branches::parallel_mixers)
       return missing({one_of("model.branches", "sequential")}, "branches",
                      fmt::format("{} with experts", name_of(parts.branches)));
   }
+  if (const MaybeFault fault = missing_factors(m, missing)) return fault;
+  // A norm behind the sum is the next branch's, which the ends of the model know of.
+  if (m.any_layer([&](const ModelParts& l) {
+        return (l.norm_place == NormPlace::post) != (parts.norm_place == NormPlace::post);
+      }))
+    return missing({one_of("model.norm_place", "pre")}, "norm_place", "post of some layers only");
   if (m.experts > 0 && parts.activation == Activation::xielu)
     return missing({one_of("model.activation", "silu")}, "activation", fmt::format("xielu with {} experts", m.experts));
   if (!parts.causal && any([](const ModelParts& l) { return l.window > 0; }))
@@ -56,6 +101,9 @@ MaybeFault missing_part(const ModelSpec& m) {
   if (!parts.causal && any([](const ModelParts& l) { return l.attention_chunk > 0; }))
     return missing({exactly("model.attention_chunk", 0), one_of("model.causal", "true")}, "attention_chunk",
                    "of attention that is not causal");
+  if (m.mtp_layers > 0 && m.labels > 0)
+    return infeasible({exactly("model.mtp_layers", 0), exactly("model.labels", 0)},
+                      "mtp_layers {} with {} labels, and no words to predict", m.mtp_layers, m.labels);
   if (m.mtp_layers > 0 && parts.norm_place == NormPlace::post)
     return missing({exactly("model.mtp_layers", 0), one_of("model.norm_place", "pre")}, "mtp_layers",
                    fmt::format("{} with norm_place post", m.mtp_layers));
@@ -72,6 +120,9 @@ MaybeFault missing_part(const ModelSpec& m) {
 MaybeFault missing_of_documents(const Point& p) {
   constexpr Way kWhole = one_of("document_lengths", "none");
   if (!p.document_lengths.on()) return std::nullopt;
+  if (p.model.labels > 0)
+    return infeasible({kWhole, exactly("model.labels", 0)}, "document_lengths {} with {} labels, one for each sample",
+                      str(p.document_lengths), p.model.labels);
   if (p.model.has_state_mixers())
     return not_built_in({kWhole}, "document_lengths {} with state mixers (model {})", str(p.document_lengths),
                         p.model.name);

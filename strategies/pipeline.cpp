@@ -202,6 +202,9 @@ MaybeFault bad_deferral(const Point& p) {
   if (p.offload != Offload::none)
     return not_built_in({one_of("offload", "none"), kNotDeferred}, "defer_embedding_wgrad with offload {}",
                         name_of(p.offload));
+  if (p.model.labels > 0)
+    return infeasible({exactly("model.labels", 0), kNotDeferred},
+                      "defer_embedding_wgrad with {} labels, and no logits of words", p.model.labels);
   if (p.model.mtp_layers > 0)
     return not_built_in({exactly("model.mtp_layers", 0), kNotDeferred}, "defer_embedding_wgrad with mtp_layers {}",
                         p.model.mtp_layers);

@@ -26,10 +26,11 @@ MaybeFault bad_products(const Point& p) {
   if (parts.attention_form == AttentionForm::latent) return of(one_of("recompute", "mla_up_proj"), "latent attention");
   if (parts.activation != Activation::swiglu)
     return of(one_of("model.activation", "swiglu"), fmt::format("activation {}", name_of(parts.activation)));
-  if (parts.norm_place != NormPlace::pre)
+  if (p.model.any_layer([](const ModelParts& layer) { return layer.norm_place != NormPlace::pre; }))
     return of(one_of("model.norm_place", "pre"), fmt::format("norm_place {}", name_of(parts.norm_place)));
   if (parts.branches != Branches::sequential)
     return of(one_of("model.branches", "sequential"), fmt::format("branches {}", name_of(parts.branches)));
+  if (parts.multipliers != Multipliers()) return of(one_of("recompute", "full"), "multipliers");
   if (parts.bias) return of(one_of("model.bias", "false"), "biases");
   if (p.model.any_layer([](const ModelParts& layer) { return layer.qk_norm != QkNorm::none; }))
     return of(one_of("model.qk_norm", "false"), "norms of queries and keys");
@@ -59,11 +60,13 @@ MaybeFault refuse(const Point& p) {
   if (regions.has(Region::moe) && p.model.experts == 0) return nothing("moe", "experts", "-moe+mlp");
   if (regions.has(Region::moe_act) && p.model.experts == 0) return nothing("moe_act", "experts", "-moe_act+mlp");
   if (regions.has(Region::mlp) && !has_dense(p.model)) return nothing("mlp", "dense layers", "-mlp+moe");
-  const NormPlace place = p.model.parts().norm_place;
-  if (regions.has(Region::norm) && place == NormPlace::post)
+  const auto place = [&](NormPlace norms) {
+    return p.model.any_layer([=](const ModelParts& layer) { return layer.norm_place == norms; });
+  };
+  if (regions.has(Region::norm) && place(NormPlace::post))
     return infeasible({one_of("model.norm_place", "pre"), one_of("recompute", "-norm")},
                       "recompute norm with norm_place post, whose output is the next branch's input");
-  if (regions.has(Region::norm) && place == NormPlace::output)
+  if (regions.has(Region::norm) && place(NormPlace::output))
     return infeasible({one_of("model.norm_place", "pre"), one_of("recompute", "-norm")},
                       "recompute norm with norm_place output: no branch reads a norm's output");
   if (regions.has(Region::alternate_gemms))

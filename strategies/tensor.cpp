@@ -13,7 +13,7 @@ MaybeFault refuse(const Point& p) {
   const ModelSpec& m = p.model;
   if (!p.vocab_parallel) {
     if (p.tp == 1) return infeasible({within("tp", 2, m.heads), kParallel}, "vocab_parallel false with tp 1");
-    if (m.parts().tied_embedding)
+    if (m.ties_embedding())
       return infeasible({one_of("model.tied_embedding", "false"), kParallel},
                         "vocab_parallel false with a tied table, which logits have split");
     if (m.mtp_layers > 0)
@@ -29,6 +29,9 @@ MaybeFault refuse(const Point& p) {
   if (m.state_groups > 0 && m.state_groups % p.tp != 0)
     return infeasible({divisor("tp", m.state_groups)}, "tp {} does not divide the {} groups of state mixers", p.tp,
                       m.state_groups);
+  if (m.mixes(MixerKind::short_conv) && m.conv_groups() % p.tp != 0)
+    return infeasible({divisor("tp", m.conv_groups())},
+                      "tp {} does not divide the {} groups of channels of short convolutions", p.tp, m.conv_groups());
   if (m.ffn % p.tp != 0) return infeasible({divisor("tp", m.ffn)}, "tp {} does not divide ffn {}", p.tp, m.ffn);
   return std::nullopt;
 }
@@ -38,6 +41,7 @@ std::vector<Choice> choices(const Point& p, std::int64_t devices) {
   const std::int64_t kv_heads = p.model.kv_heads == 0 ? p.model.heads : p.model.kv_heads;
   for (const std::int64_t n : divisors(p.model.heads, devices))
     if ((kv_heads % n == 0 || n % kv_heads == 0) && p.model.ffn % n == 0 && p.model.state_groups % n == 0 &&
+        (!p.model.mixes(MixerKind::short_conv) || p.model.conv_groups() % n == 0) &&
         (!p.sequence_parallel || p.seq % (n * p.cp) == 0))
       tp.values.push_back(n);
   return {tp};

@@ -128,8 +128,8 @@ void print_layout(const Point& p, const Plan& plan) {
   fmt::print("  parameters   {} ({} words padded to {})\n", parameter_count(p.model, p.tp, p.vocab_multiple_used()),
              p.model.vocab, plan.vocab);
   if (p.adapter.on())
-    fmt::print("  adapter      {}: {} parameters are trained, those above are frozen\n", str(p.adapter),
-               adapter_parameter_count(p.model, p.adapter));
+    fmt::print("  adapter      {}: {} parameters are trained, those above are frozen{}\n", str(p.adapter),
+               adapter_parameter_count(p.model, p.adapter), p.model.labels > 0 ? " but for the classifier's" : "");
   fmt::print("  batch        {} samples = {} micro batches of {} x dp {}\n", p.global_batch, p.micro_batches(),
              p.micro_batch, p.dp);
   fmt::print("  keeps        {}, {} attention, framework {}\n", kept(plan), name_of(p.attention), name_of(p.framework));

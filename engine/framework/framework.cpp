@@ -29,6 +29,10 @@ constexpr Choices<LogitsGradient, 6> kLogitsGradients = {
 constexpr Choices<WeightGradients, 3> kWeightGradients = {{{"in_buffer", WeightGradients::in_buffer},
                                                            {"placeholder", WeightGradients::placeholder},
                                                            {"apart", WeightGradients::apart}}};
+constexpr Choices<SharedExperts, 4> kSharedExperts = {{{"while_dispatched", SharedExperts::while_dispatched},
+                                                       {"while_combined", SharedExperts::while_combined},
+                                                       {"in_turn", SharedExperts::in_turn},
+                                                       {"in_parts", SharedExperts::in_parts}}};
 constexpr Choices<AttentionKernels, 4> kAttentionKernels = {{{"FlashAttention-1", AttentionKernels::flash_attention_1},
                                                              {"FlashAttention-2", AttentionKernels::flash_attention_2},
                                                              {"FlashAttention-3", AttentionKernels::flash_attention_3},
@@ -46,6 +50,8 @@ Keeps read_keeps(const json& value, const std::string& where) {
     keeps.logits_gradient = read_choice(*logits, reader.path("logits_gradient"), kLogitsGradients);
   if (const json* weights = reader.find("weight_gradients"))
     keeps.weight_gradients = read_choice(*weights, reader.path("weight_gradients"), kWeightGradients);
+  if (const json* shared = reader.find("shared_experts"))
+    keeps.shared_experts = read_choice(*shared, reader.path("shared_experts"), kSharedExperts);
   reader.refuse_unknown();
   return keeps;
 }

@@ -25,6 +25,15 @@ enum class LogitsGradient {
   gradient_apart  // in backward, the gradient in the logits' dtype next to them
 };
 
+// When an MoE's shared experts compute.
+enum class SharedExperts {
+  while_dispatched,  // while tokens travel to their experts, and backward while gradients of sums do
+  while_combined,    // while experts' outputs travel back; backward before gradients of sums travel
+  in_turn,           // forward before the router and backward after it: nothing travels meanwhile
+  in_parts  // fc1 while tokens travel to their experts, fc2 while outputs travel back, and backward likewise. GEMMs exchange
+            // nothing over tp: their input is gathered before, overlapped, and kept so; their sum is reduced after
+};
+
 struct Keeps {
   bool fused_attention = true;  // one op from Q, K, V to context / matmul, softmax, dropout, matmul
   bool stored_masks = false;    // dropout masks kept, 1 byte an element / drawn again from their counters
@@ -38,7 +47,10 @@ struct Keeps {
   bool zeroed_gradients =
       false;  // all of them set to zero before a step / a weight's gradient by the GEMM that first writes it
   bool weights_within_experts =
-      false;                    // router weights multiply the input of experts' second GEMMs / the experts' output
+      false;  // router weights multiply the input of experts' second GEMMs / the experts' output
+  SharedExperts shared_experts = SharedExperts::while_dispatched;
+  bool original_shared_input =
+      false;  // FP8 shared experts keep their input in the model's type, which the router keeps too, but with recipe delayed / its codes
   bool grouped_experts = true;  // GEMMs of all experts of a rank in one call / one expert after the other
   bool mask_in_batch =
       false;  // a causal mask [batch, seq, seq] comes with each micro batch and is freed after its forward / none
@@ -108,6 +120,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"zeroed_gradients", &Keeps::zeroed_gradients},
     {"weights_within_experts", &Keeps::weights_within_experts},
     {"grouped_experts", &Keeps::grouped_experts},
+    {"original_shared_input", &Keeps::original_shared_input},
     {"mask_in_batch", &Keeps::mask_in_batch},
     {"unfused_rotary", &Keeps::unfused_rotary},
     {"down_apart", &Keeps::down_separate},

@@ -6,6 +6,7 @@
 #include "engine/nn/runtime/communicate.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"
+#include "engine/ops/dropout.h"
 #include "engine/ops/run.h"
 #include "engine/ops/scale.h"
 #include "engine/ops/softcap.h"
@@ -19,8 +20,8 @@ nn::CrossEntropy::Targets word_targets(const nn::MicroBatch& b) {
   return {b.labels.view({rows}), b.weights.view({rows}), b.inv_weight_sum, b.gradient_scale, b.factors_of(0)};
 }
 
-nn::CrossEntropy::Targets order_targets(const nn::MicroBatch& b) {
-  return {b.order_labels, Tensor(), b.order_inv_weight_sum, b.gradient_scale,
+nn::CrossEntropy::Targets class_targets(const nn::MicroBatch& b) {
+  return {b.classes, Tensor(), b.classes_inv_weight_sum, b.gradient_scale,
           b.factors_of(static_cast<std::int64_t>(b.ahead.size()) + 1)};
 }
 
@@ -37,9 +38,10 @@ WordHead::WordHead(nn::ParameterStore& store, const Plan& plan, const HeadSpec& 
                                                                      nn::ActivationFunction(spec.transform->activation),
                                                                      nn::Norm(store, plan, spec.transform->norm)})
                                 : std::nullopt),
-      table_(spec.logits.tied ? tied_table(store, plan, word) : nullptr),
-      logits_(spec.logits.tied ? nn::Linear(store, plan, spec.logits, table_) : nn::Linear(store, plan, spec.logits)),
-      loss_(plan.model.vocab, plan.role(spec.logits.role).output.value, plan.mesh),
+      table_(spec.logits->tied ? tied_table(store, plan, word) : nullptr),
+      logits_(spec.logits->tied ? nn::Linear(store, plan, *spec.logits, table_)
+                                : nn::Linear(store, plan, *spec.logits)),
+      loss_(plan.model.vocab, plan.role(spec.logits->role).output.value, plan.mesh),
       scale_(spec.logit_scale),
       cap_(spec.logit_softcap) {}
 
@@ -78,36 +80,61 @@ Tensor WordHead::backward(nn::Context& c, const nn::CrossEntropy::Targets& words
                                     saved.dense);
 }
 
-OrderHead::OrderHead(nn::ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec)
+ClassHead::ClassHead(nn::ParameterStore& store, const Plan& plan, const HeadSpec::Classes& spec)
     : gather_(Transition::between(plan.hidden, plan.whole_share(), plan.mesh)),
-      pooler_(store, plan, spec.pooler, Plan::whole_on(plan.whole_share())),
+      pooler_(spec.pooler
+                  ? std::optional<nn::Linear>(nn::Linear(store, plan, *spec.pooler, Plan::whole_on(plan.whole_share())))
+                  : std::nullopt),
       classifier_(store, plan, spec.classifier, Plan::whole_on(plan.whole_share())),
-      loss_(spec.classifier.out, Spread(), plan.mesh) {}
-
-void OrderHead::forward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& x, const Tensor& loss,
-                        Saved& saved) const {
-  const Tensor first = nn::communicate(c, gather_.forward, x).slice(0, 1);
-  saved.pooled = pooler_.forward_with_bias(c, first, saved.pooler);
-  run(c.device, ops::Tanh{saved.pooled, saved.pooled});
-  Tensor logits = classifier_.forward_with_bias(c, saved.pooled, saved.classifier);
-  loss_.forward(c, std::move(logits), order_targets(batch), loss, saved.loss);
+      loss_(spec.classifier.out, Spread(), plan.mesh) {
+  if (!spec.dropout.empty()) site_ = nn::site_of(spec.dropout);
 }
 
-void OrderHead::backward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& dx, Saved& saved) const {
-  const Tensor dpooled = classifier_.backward(c, loss_.backward(c, order_targets(batch), saved.loss), saved.classifier);
-  run(c.device, ops::TanhGrad{dpooled, saved.pooled, dpooled});
-  saved.pooled.reset();
-  const Tensor dfirst = pooler_.backward(c, dpooled, saved.pooler);
-  if (c.first_row() != 0) return;  // the share's first position is another rank's
-  const Tensor target = dx.slice(0, 1);
-  run(c.device, ops::Add{target, dfirst, target});
+// Of the one position.
+ops::HiddenMap ClassHead::map_of(const nn::Context& c, const nn::MicroBatch& batch) const {
+  return {c.training().seq, c.share().position(c.class_row()), batch.sample0};
+}
+
+void ClassHead::forward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& x, const Tensor& loss,
+                        Saved& saved) const {
+  Tensor read = nn::communicate(c, gather_.forward, x).slice(c.class_row(), 1);
+  if (pooler_) {
+    saved.pooled = pooler_->forward_with_bias(c, read, saved.pooler);
+    run(c.device, ops::Tanh{saved.pooled, saved.pooled});
+    read = saved.pooled;
+  }
+  if (drops(c)) {
+    if (c.keeps().stored_masks)
+      saved.mask = c.device.empty(read.shape(), DType::u8, Category::activations, "classifier dropout mask");
+    const Tensor kept = c.activation(read.shape(), "what the classifier reads");
+    run(c.device, ops::Dropout{read, kept, saved.mask, nn::dropout_at(c, *site_), map_of(c, batch)});
+    read = kept;
+  }
+  Tensor logits = classifier_.forward_with_bias(c, read, saved.classifier);
+  loss_.forward(c, std::move(logits), class_targets(batch), loss, saved.loss);
+}
+
+void ClassHead::backward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& dx, Saved& saved) const {
+  Tensor d = classifier_.backward(c, loss_.backward(c, class_targets(batch), saved.loss), saved.classifier);
+  if (drops(c))
+    run(c.device,
+        ops::DropoutGrad{d, d, std::exchange(saved.mask, Tensor()), nn::dropout_at(c, *site_), map_of(c, batch)});
+  if (pooler_) {
+    run(c.device, ops::TanhGrad{d, saved.pooled, d});
+    saved.pooled.reset();
+    d = pooler_->backward(c, d, saved.pooler);
+  }
+  const std::int64_t row = c.class_row() - c.first_row();
+  if (row < 0 || row >= c.local_seq()) return;  // the share's position is another rank's
+  const Tensor target = dx.slice(row, 1);
+  run(c.device, ops::Add{target, d, target});
 }
 
 Head::Head(nn::ParameterStore& store, const Plan& plan, const HeadSpec& spec, nn::Parameter* word, std::int64_t ahead)
     : ahead_(static_cast<std::size_t>(ahead)) {
   if (spec.norm) norm_.emplace(store, plan, *spec.norm);
-  if (spec.order) order_.emplace(store, plan, *spec.order);
-  words_.emplace(store, plan, spec, word);
+  if (spec.classes) classes_.emplace(store, plan, *spec.classes);
+  if (spec.logits) words_.emplace(store, plan, spec, word);
 }
 
 nn::CrossEntropy::Targets targets_ahead(const nn::MicroBatch& batch, std::size_t depth) {
@@ -128,13 +155,17 @@ Tensor Head::forward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& 
     return x;
   }
   const Tensor normed = norm_ ? norm_->forward(c, x, saved.norm) : x;
+  if (!words_) {
+    classes_->forward(c, batch, normed, batch.loss, saved.classes);
+    return normed;
+  }
   Tensor order_loss;
-  if (order_) {
+  if (classes_) {
     order_loss = c.device.empty({1}, DType::f32, Category::activations, "sentence-order loss");
-    order_->forward(c, batch, normed, order_loss, saved.order);
+    classes_->forward(c, batch, normed, order_loss, saved.classes);
   }
   words_->forward(c, word_targets(batch), batch.loss, normed, saved.words);
-  if (order_) run(c.device, ops::Add{batch.loss, order_loss, batch.loss});
+  if (classes_) run(c.device, ops::Add{batch.loss, order_loss, batch.loss});
   return normed;
 }
 
@@ -152,9 +183,15 @@ Tensor Head::backward_ahead(nn::Context& c, const nn::MicroBatch& batch, Saved& 
 
 Tensor Head::backward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& dused, Saved& saved) const {
   if (ahead_ > 0) return backward_ahead(c, batch, saved);
-  const Tensor dnormed = words_->backward(c, word_targets(batch), saved.words);
+  Tensor dnormed;
+  if (words_) {
+    dnormed = words_->backward(c, word_targets(batch), saved.words);
+  } else {
+    dnormed = c.activation(c.hidden_shape(), "gradient of the model's output");
+    run(c.device, ops::Fill{dnormed, 0});
+  }
   if (dused) run(c.device, ops::Add{dnormed, dused, dnormed});
-  if (order_) order_->backward(c, batch, dnormed, saved.order);
+  if (classes_) classes_->backward(c, batch, dnormed, saved.classes);
   return norm_ ? norm_->backward(c, dnormed, Tensor(), saved.norm) : dnormed;
 }
 

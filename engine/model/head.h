@@ -1,5 +1,6 @@
 // The end of a model, from the last layer's output to the loss: final norm, then words predicted from every position.
-// BERT also predicts the order of two sentences from the first position. The losses add up.
+// BERT also predicts the order of two sentences from the first position. The losses add up. Where samples have labels,
+// these are predicted instead of words, from one position.
 #pragma once
 #include <optional>
 
@@ -43,24 +44,30 @@ class WordHead {
   float scale_, cap_;  // of logits
 };
 
-// Sentence order: tanh pooler on the first position, a classifier of two classes.
-class OrderHead {
+// Classes of samples, from one position: the order of two sentences, or labels. A pooler, dense and tanh, where the model has one, dropout,
+// a classifier.
+class ClassHead {
  public:
   struct Saved {
     nn::Linear::Saved pooler, classifier;
-    Tensor pooled;
+    Tensor pooled, mask;
     nn::CrossEntropy::Saved loss;
   };
-  OrderHead(nn::ParameterStore& store, const Plan& plan, const HeadSpec::Order& spec);
+  ClassHead(nn::ParameterStore& store, const Plan& plan, const HeadSpec::Classes& spec);
   void forward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& x, const Tensor& loss,
                Saved& saved) const;
-  // Adds the gradient of the first position to dx, the gradient of all positions.
+  // Adds the gradient of the position to dx, the gradient of all positions.
   void backward(nn::Context& context, const nn::MicroBatch& batch, const Tensor& dx, Saved& saved) const;
 
  private:
+  ops::HiddenMap map_of(const nn::Context& context, const nn::MicroBatch& batch) const;
+  bool drops(const nn::Context& context) const { return site_ && context.dropout() > 0; }
+
   Transition gather_;
-  nn::Linear pooler_, classifier_;
+  std::optional<nn::Linear> pooler_;
+  nn::Linear classifier_;
   nn::CrossEntropy loss_;
+  std::optional<std::uint64_t> site_;  // of the dropout
 };
 
 // The targets of a depth of multi-token prediction, from 0.
@@ -71,7 +78,7 @@ class Head {
   struct Saved {
     nn::Norm::Saved norm;
     WordHead::Saved words;
-    OrderHead::Saved order;
+    ClassHead::Saved classes;
     std::vector<WordHead::Saved> ahead;
   };
   // `word`: the embedding's table where this rank has it, else null. A tied head then makes a copy, whose gradient is
@@ -89,8 +96,8 @@ class Head {
 
   std::size_t ahead_;
   std::optional<nn::Norm> norm_;
-  std::optional<OrderHead> order_;
-  std::optional<WordHead> words_;  // always there; made last
+  std::optional<ClassHead> classes_;
+  std::optional<WordHead> words_;  // none where samples have labels; made last
 };
 
 }  // namespace mbench::model

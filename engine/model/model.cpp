@@ -40,7 +40,7 @@ void ModelChunk::add_end(const Plan& plan, const ChunkPlan& chunk, nn::Parameter
     parts_.push_back({store_.close_unit()});
     names_.push_back({ModelPart::Kind::head});
   }
-  const bool tied = plan.model.parts().tied_embedding;
+  const bool tied = plan.model.ties_embedding();
   const auto with = [](std::vector<int> units, int other) {
     if (std::find(units.begin(), units.end(), other) == units.end()) units.push_back(other);
     return units;

@@ -31,16 +31,22 @@ struct AttentionShape {
 
   // How many positions query 0 is after key 0, in a block of a longer sequence.
   std::int64_t ahead() const { return map.q0 - map.k0; }
-  // The keys that query q may see: [first_key, end_key), which may be none.
-  std::int64_t end_key(std::int64_t q) const {
-    const std::int64_t end = causal ? q + 1 : seq;
-    return documents ? std::clamp<std::int64_t>(documents->end_of(map.q0 + q) - map.k0, 0, end) : end;
+  // Of query q; 0 where there are none.
+  std::int64_t document_of(std::int64_t q) const { return documents ? documents->at(map.q0 + q) : 0; }
+  // The keys that query q, which is in that document, may see: [first, end), which may be none.
+  struct Keys {
+    std::int64_t first, end;
+  };
+  Keys keys_of(std::int64_t q, std::int64_t document) const {
+    std::int64_t first = window == 0 ? 0 : q + ahead() - window + 1, end = causal ? q + 1 : seq;
+    if (documents) {
+      first = std::max(first, documents->first(document) - map.k0);
+      end = std::clamp<std::int64_t>(documents->end(document) - map.k0, 0, end);
+    }
+    return {first <= 0 ? 0 : std::min(first, end), end};
   }
-  std::int64_t first_key(std::int64_t q) const {
-    std::int64_t first = window == 0 ? 0 : q + ahead() - window + 1;
-    if (documents) first = std::max(first, documents->first_of(map.q0 + q) - map.k0);
-    return first <= 0 ? 0 : std::min(first, end_key(q));
-  }
+  std::int64_t end_key(std::int64_t q) const { return keys_of(q, document_of(q)).end; }
+  std::int64_t first_key(std::int64_t q) const { return keys_of(q, document_of(q)).first; }
   // Summed over all queries.
   double visible_pairs() const;
   // Whether scores are only scaled dot products, with all keys before a query.

@@ -1,5 +1,5 @@
 // y = x sigmoid(z), with the gates z in columns of a wider tensor: attention's output and the gate that the queries' projection makes
-// (Qwen3-Next).
+// (Qwen3-Next). Or y = x silu(z): a scan's output without a norm (Falcon-H1).
 #pragma once
 #include "engine/ops/arguments.h"
 
@@ -21,6 +21,7 @@ struct ColumnGate {
   Tensor z;  // [seq, batch, groups, width]: the gates are columns [first, first + n)
   Tensor y;  // like x; may be x itself
   std::int64_t first = 0;
+  bool silu = false;
   void check() const {
     need_gates_in_columns(name, x, z, first);
     need_same(name, "y", y, x);
@@ -34,6 +35,7 @@ struct ColumnGateGrad {
   Tensor dx;  // like x; may be dy itself
   Tensor dz;  // like z; only the gates' columns are written
   std::int64_t first = 0;
+  bool silu = false;
   void check() const {
     need_gates_in_columns(name, x, z, first);
     need_same(name, "dy", dy, x);

@@ -1,5 +1,6 @@
 // The gated delta rule by chunks (Yang et al. 2024, "Gated Delta Networks"). Each head has a state h of [state_dim, head_dim], and keys and
-// queries of length one. A decay is a = exp(-exp(a_log) softplus(raw + bias)); beta is the sigmoid of its raw value.
+// queries of length one. A decay is a = exp(-exp(a_log) softplus(raw + bias)); beta is the sigmoid of its raw value, times a scale of 1 or
+// 2 (Grazzi et al. 2024: with 2 a state's parts may change their signs).
 //
 //   u(t) = beta(t) (v(t) - a(t) h(t - 1)^T k(t)),   h(t) = a(t) h(t - 1) + k(t) u(t)^T,   y(t) = h(t)^T q(t) / sqrt(state_dim)
 //

@@ -31,7 +31,8 @@ using All =
            struct CausalConvGrad, struct StateScan, struct StateScanGrad, struct GatedNorm, struct GatedNormGrad,
            struct DeltaScan, struct DeltaScanGrad, struct ColumnGate, struct ColumnGateGrad, struct QuantiseNf4,
            struct DequantiseNf4, struct QuantiseScales, struct DequantiseScales, struct HeadNorm, struct HeadNormGrad,
-           struct XIelu, struct XIeluGrad, struct SelectiveScan, struct SelectiveScanGrad>;
+           struct XIelu, struct XIeluGrad, struct SelectiveScan, struct SelectiveScanGrad, struct ShortConv,
+           struct ShortConvGrad, struct ScaleColumns>;
 
 }  // namespace ops
 

@@ -5,7 +5,8 @@
 // (see CONTRIBUTING.md).
 #pragma once
 #include <array>
-#include <memory>
+#include <cstddef>
+#include <new>
 
 #include "engine/ops/activation.h"
 #include "engine/ops/adafactor.h"
@@ -52,9 +53,11 @@
 #include "engine/ops/router_correction.h"
 #include "engine/ops/run.h"
 #include "engine/ops/scale.h"
+#include "engine/ops/scale_columns.h"
 #include "engine/ops/scale_rows.h"
 #include "engine/ops/selective_scan.h"
 #include "engine/ops/sgd.h"
+#include "engine/ops/short_conv.h"
 #include "engine/ops/sigmoid.h"
 #include "engine/ops/softcap.h"
 #include "engine/ops/softmax.h"
@@ -72,14 +75,17 @@ namespace mbench {
 // A class with a run() for each op takes GCC 12 33 s in every source that sees it, one with a base for each 1.1 s.
 class OpTable {
  public:
+  OpTable() = default;
+  OpTable(const OpTable&) = delete;
+  OpTable& operator=(const OpTable&) = delete;
   template <class Op>
-  std::unique_ptr<AnyOpSlot>& slot() {
+  AnyOpSlot*& slot() {
     static_assert(place_of<Op>(AllOps()) < count_of(AllOps()), "an op that is not in AllOps (engine/ops/op_list.h)");
     return slots_[place_of<Op>(AllOps())];
   }
 
  private:
-  std::array<std::unique_ptr<AnyOpSlot>, count_of(AllOps())> slots_;
+  std::array<AnyOpSlot*, count_of(AllOps())> slots_{};
 };
 
 template <class Backend, class Op>
@@ -104,8 +110,19 @@ class TableOf : public OpTable {
  private:
   template <class... Op>
   void fill(Backend& backend, OpList<Op...>) {
-    ((slot<Op>() = std::make_unique<SlotOf<Backend, Op>>(backend)), ...);
+    ((slot<Op>() = put<SlotOf<Backend, Op>>(place_of<Op>(AllOps()), backend)), ...);
   }
+  // A search makes a table for each of its many recordings, so slots are not allocated one by one. A slot owns nothing, and is left as
+  // it is when the table ends.
+  template <class Slot>
+  AnyOpSlot* put(std::size_t place, Backend& backend) {
+    static_assert(sizeof(Slot) == sizeof(Room));
+    return new (&rooms_[place]) Slot(backend);
+  }
+  struct alignas(void*) Room {
+    std::byte bytes[sizeof(AnyOpSlot) + sizeof(Backend*)];
+  };
+  std::array<Room, count_of(AllOps())> rooms_;
 };
 
 }  // namespace mbench

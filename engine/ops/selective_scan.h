@@ -44,6 +44,8 @@ struct SelectiveScan {
   Tensor y;       // like x; none where only the states are asked for
   void check() const;
   Cost cost() const { return {(y ? 8 : 5) * shape.elements(), shape.bytes() + bytes_of(y)}; }
+  // Of the FLOPs those that are exponentials: the decays. Each takes a CPU as long as ten others.
+  double exponentials() const { return shape.elements(); }
 };
 
 struct SelectiveScanGrad {
@@ -59,6 +61,7 @@ struct SelectiveScanGrad {
   Tensor da_log, ddt_bias, dd;  // accumulate; none where they are frozen
   void check() const;
   Cost cost() const { return {22 * shape.elements(), 2 * shape.bytes() + bytes_of(dy)}; }
+  double exponentials() const { return shape.elements(); }  // as forward has them: backward may keep them for a chunk
 };
 
 }  // namespace mbench::ops

@@ -20,6 +20,7 @@ struct ScanShape {
   Tensor in;                 // [seq, batch, groups, width]
   Tensor a_log, dt_bias, d;  // [heads]
   std::int64_t head_dim = 0, state_dim = 0, chunk = 0, first = 0;
+  float beta_scale = 1;  // of the gated delta rule
 
   std::int64_t seq() const { return xbc.shape()[0]; }
   std::int64_t batch() const { return xbc.shape()[1]; }

@@ -16,6 +16,11 @@ Flow Plan::whole_share() const {
   return flow;
 }
 
+bool ExpertRoom::on_host() const {
+  return std::ranges::any_of(
+      pages, [](const auto& stage) { return std::ranges::any_of(stage, [](const Pages& p) { return p.host > 0; }); });
+}
+
 int Plan::stage_at(int position) const {
   for (const auto& stage : chunks)
     for (const ChunkPlan& chunk : stage)
@@ -38,7 +43,7 @@ std::vector<int> Plan::stages_with_words() const {
       if (chunk.depths > 0) ahead = chunk.stage;
   std::vector<int> stages{0};
   if (ahead != 0) stages.push_back(ahead);
-  if (last > ahead && model.parts().tied_embedding) stages.push_back(last);
+  if (last > ahead && model.ties_embedding()) stages.push_back(last);
   return stages;
 }
 

@@ -62,6 +62,10 @@ struct ChunkPlan {
   int pauses = 0;
   int expert_layers = 0;  // layers with experts, those of depths among them
 
+  // Whether what the layer before the loss keeps is wanted at once, because the backward follows its forward. Where micro batches take turns
+  // another forward comes in between.
+  bool backward_follows() const { return last && pauses == 0; }
+
   // Whether another chunk has the same parts, whichever layers they are.
   bool like(const ChunkPlan& o) const {
     return layers == o.layers && first == o.first && last == o.last && norm == o.norm && depths == o.depths &&
@@ -94,19 +98,20 @@ struct PrecisionPlan {
 // are dropped, and the step is run again without a bound.
 struct ExpertRoom {
   std::int64_t rows = 0;  // 0: as many as come
-  std::int64_t mean = 0;  // the rows that come with balanced routing
-  // The size of the pages for what experts keep until their backward, over what balanced rows take (engine/nn/runtime/paged_stash.h); 0: none.
-  double stash = 0;
-  std::vector<std::int64_t>
-      waiting;  // [stage] how many forwards of layers with experts wait for their backward, at most
+
+  // Pages for what experts keep until their backward (engine/nn/runtime/paged_stash.h), of tensors whose rows have so many bytes: how many
+  // lie in the device's memory and how many in its host's.
+  struct Pages {
+    std::int64_t row_bytes = 0, device = 0, host = 0;
+    bool operator==(const Pages&) const = default;
+  };
+  std::vector<std::vector<Pages>> pages;  // [stage]; empty: what experts keep stays where it is
+  // Whether simulated rows want more pages than lie on the device, so that micro batches differ in which they find.
+  bool spills = false;
 
   static constexpr std::int64_t kPageRows = 64;  // Megatron-LM's default of --moe-paged-stash-page-size
   static std::int64_t pages_of(std::int64_t rows) { return (rows + kPageRows - 1) / kPageRows; }
-  // How many pages there are for `tensors` tensors of one width. Megatron-Core rounds rows down before it rounds pages up
-  // (allocate_stash_buffers).
-  std::int64_t pages_for(std::int64_t tensors) const {
-    return pages_of(static_cast<std::int64_t>(static_cast<double>(tensors * mean) * stash));
-  }
+  bool on_host() const;  // whether any stage has pages there
 };
 
 // Who prepares samples on the host.

@@ -67,18 +67,37 @@ std::vector<WeightSpec> adapter_weights_of(const LayerSpec& layer, const Adapter
   return all;
 }
 
+namespace {
+
+std::vector<WeightSpec> thawed_weights_of(const ModelSpec& model) {
+  std::vector<WeightSpec> all = weights_of(head_of(model, model.vocab));
+  std::erase_if(all, [](const WeightSpec& w) { return !w.thawed; });
+  return all;
+}
+
+std::int64_t count_of(const std::vector<WeightSpec>& weights) {
+  std::int64_t count = 0;
+  for (const WeightSpec& w : weights) count += w.shape.numel();
+  return count;
+}
+
+}  // namespace
+
 std::vector<WeightSpec> adapter_weights_of(const ModelSpec& model, const AdapterSpec& adapter) {
   std::vector<WeightSpec> all;
   if (!adapter.on()) return all;
   for (std::int64_t i = 0; i < model.layers; ++i)
     for (WeightSpec& w : adapter_weights_of(layer_of(model, i), adapter)) all.push_back(std::move(w));
+  for (WeightSpec& w : thawed_weights_of(model)) all.push_back(std::move(w));
   return all;
 }
 
 std::int64_t adapter_parameter_count(const ModelSpec& model, const AdapterSpec& adapter) {
-  std::int64_t count = 0;
-  for (const WeightSpec& w : adapter_weights_of(model, adapter)) count += w.shape.numel();
-  return count;
+  return count_of(adapter_weights_of(model, adapter));
+}
+
+std::int64_t thawed_parameter_count(const ModelSpec& model) {
+  return count_of(thawed_weights_of(model));
 }
 
 }  // namespace mbench

@@ -13,10 +13,13 @@ bool adapts(const AdapterSpec& adapter, const LinearSpec& linear);
 WeightSpec adapter_a(const AdapterSpec& adapter, const LinearSpec& linear);
 WeightSpec adapter_b(const AdapterSpec& adapter, const LinearSpec& linear);
 
-// The weights of all adapters, in the order of the layers; of one layer likewise.
+// The weights of all adapters, in the order of the layers, and behind them what else is trained with them: a classifier of samples. Of one
+// layer likewise.
 std::vector<WeightSpec> adapter_weights_of(const ModelSpec& model, const AdapterSpec& adapter);
 std::vector<WeightSpec> adapter_weights_of(const LayerSpec& layer, const AdapterSpec& adapter);
 // How many numbers these are.
 std::int64_t adapter_parameter_count(const ModelSpec& model, const AdapterSpec& adapter);
+// How many of them are the model's own.
+std::int64_t thawed_parameter_count(const ModelSpec& model);
 
 }  // namespace mbench

@@ -4,16 +4,10 @@
 #include <cmath>
 
 #include "engine/base/error.h"
+#include "engine/point/state_architecture.h"
 
 namespace mbench {
 namespace {
-
-// Megatron's initialisation: 0.02, and for what adds to the residual stream 0.02 / sqrt(2 layers).
-constexpr float kStddev = 0.02f;
-
-float residual_stddev(const ModelSpec& m) {
-  return kStddev / std::sqrt(2 * static_cast<float>(m.layers));
-}
 
 NormSpec rms_norm_of(const ModelSpec& m, std::string name, std::int64_t width) {
   return {std::move(name), NormKind::rms_norm, width, static_cast<float>(m.parts().norm_eps)};
@@ -81,59 +75,16 @@ LatentAttentionSpec latent_attention_of(const ModelSpec& m, const std::string& l
   a.causal = parts.causal;
   a.scale = static_cast<float>(parts.attention_scale);
   a.rope = parts.rope;  // its columns for it are turned whatever else has positions, as in Megatron-Core
-  if (a.q_rank > 0) a.q_norm = rms_norm_of(m, layer + ".q_norm", a.q_rank);
-  a.kv_norm = rms_norm_of(m, layer + ".kv_norm", a.kv_rank);
+  const auto norm = [&](const char* name, std::int64_t width) {
+    return NormSpec{layer + name, NormKind::rms_norm, width, static_cast<float>(inner_eps(parts))};
+  };
+  if (a.q_rank > 0) a.q_norm = norm(".q_norm", a.q_rank);
+  a.kv_norm = norm(".kv_norm", a.kv_rank);
   a.down = {layer + ".down", m.hidden, a.q_rank + a.kv_rank + a.turned_dim, Role::whole, parts.bias.qkv, kStddev};
   a.q = {layer + ".q", a.q_rank > 0 ? a.q_rank : m.hidden, a.heads * a.qk_dim(), Role::column, parts.bias.qkv, kStddev};
   a.kv = {layer + ".kv", a.kv_rank, a.heads * (a.plain_dim + a.v_dim), Role::column, parts.bias.qkv, kStddev};
   a.proj = {layer + ".proj", a.heads * a.v_dim, m.hidden, Role::row, parts.bias.proj, residual_stddev(m)};
   return a;
-}
-
-// Initial values as published: A within 1 and 16, time steps within 0.001 and 0.1, here both log-normal.
-constexpr float kMeanALog = 1.6f, kALogStddev = 0.6f, kMeanDtBias = -4.6f, kDtBiasStddev = 0.9f;
-constexpr std::int64_t kConvWidth = 4, kMambaChunk = 256, kDeltaChunk = 64;
-
-// What the first Mamba makes steps, B and C by. Steps are drawn as wide as published, here normal and there uniform.
-void add_selection(const ModelSpec& m, StateMixerSpec& s) {
-  const std::int64_t inner = s.heads * s.head_dim;
-  s.dt_rank = m.dt_rank;
-  s.x = LinearSpec{s.name + ".x", inner, s.dt_rank + 2 * s.state_dim, Role::inner_row, false, kStddev};
-  s.dt = LinearSpec{s.name + ".dt",     s.dt_rank, inner,
-                    Role::inner_column, false,     1 / std::sqrt(3 * static_cast<float>(s.dt_rank))};
-  const ModelParts& parts = m.parts();
-  if (parts.scan_norm == ScanNorm::none) return;
-  for (const auto& [name, width] :
-       {std::pair(".dt_norm", s.dt_rank), {".b_norm", s.state_dim}, {".c_norm", s.state_dim}}) {
-    NormSpec norm{s.name + name, NormKind::rms_norm, width, static_cast<float>(parts.scan_norm_eps)};
-    norm.gamma = parts.scan_norm == ScanNorm::rms_norm;
-    s.norms.push_back(norm);
-  }
-}
-
-StateMixerSpec state_mixer_of(const ModelSpec& m, const std::string& layer, MixerKind kind) {
-  const ModelParts& parts = m.parts();
-  const bool mamba2 = kind == MixerKind::mamba2, mamba = kind != MixerKind::gated_delta;
-  StateMixerSpec s;
-  s.name = layer + (mamba ? ".mamba" : ".delta");
-  s.kind = kind;
-  s.heads = m.state_heads, s.groups = m.state_groups;
-  s.head_dim = m.state_head_dim, s.state_dim = m.state_dim;
-  s.conv_width = m.conv_width == 0 ? kConvWidth : m.conv_width;
-  s.chunk = m.state_chunk != 0 ? m.state_chunk : mamba2 ? kMambaChunk : kDeltaChunk;
-  const float conv_stddev = 1 / std::sqrt(3 * static_cast<float>(s.conv_width));
-  const std::int64_t channels = s.groups * s.conv_channels();
-  s.in = {s.name + ".in", m.hidden, s.groups * s.in_width(), Role::column, false, kStddev};
-  s.conv = {s.name + ".conv", channels, s.conv_width, Role::column, conv_stddev};
-  if (mamba) s.conv_bias = VectorSpec{s.name + ".conv_bias", channels, Role::column, conv_stddev};
-  s.a_log = {s.name + ".a_log", s.heads * (s.selective() ? s.state_dim : 1), Role::column, kALogStddev, kMeanALog};
-  s.dt_bias = {s.name + ".dt_bias", s.heads, Role::column, kDtBiasStddev, kMeanDtBias};
-  if (mamba) s.d = VectorSpec{s.name + ".d", s.heads, Role::column, 0, 1};
-  s.gamma = {s.name + ".gamma", mamba ? s.heads * s.head_dim : s.head_dim, mamba ? Role::column : Role::whole, 0, 1};
-  s.norm_eps = static_cast<float>(parts.norm_eps);
-  if (s.selective()) add_selection(m, s);
-  s.out = {s.name + ".out", s.heads * s.head_dim, m.hidden, Role::row, false, residual_stddev(m)};
-  return s;
 }
 
 NormSpec norm_of(const ModelSpec& m, std::string name) {
@@ -161,6 +112,7 @@ MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, 
                experts, share},
               {name + ".fc2", width, hidden, routed ? Role::expert_row : Role::row, bias, residual_stddev(m), meets,
                false, experts, share}};
+  mlp.gate_factor = static_cast<float>(parts.multipliers.gates);
   if (parts.activation == Activation::xielu) {
     mlp.alpha_p = VectorSpec{name + ".alpha_p", 1, Role::whole, 0, kMeanAlphaP};
     mlp.alpha_n = VectorSpec{name + ".alpha_n", 1, Role::whole, 0, kMeanAlphaN};
@@ -170,10 +122,20 @@ MlpSpec mlp_of(const ModelSpec& m, const std::string& name, std::int64_t width, 
 
 using MixerSpec = decltype(BranchSpec::mixer);
 
-MixerSpec mixer_of_positions(const ModelSpec& m, const std::string& layer, MixerKind kind) {
+MixerSpec mixer_of_positions(const ModelSpec& m, std::int64_t index, const std::string& layer, MixerKind kind) {
+  if (kind == MixerKind::lightning) return lightning_of(m, index, layer);
+  if (kind == MixerKind::short_conv) return short_conv_of(m, layer);
   if (kind != MixerKind::attention) return state_mixer_of(m, layer, kind);
   if (m.parts().attention_form == AttentionForm::latent) return latent_attention_of(m, layer);
   return attention_of(m, layer);
+}
+
+float factor_of(const Multipliers& m, const MixerSpec& mixer) {
+  const bool attends =
+      std::holds_alternative<AttentionSpec>(mixer) || std::holds_alternative<LatentAttentionSpec>(mixer);
+  const bool carries = std::holds_alternative<StateMixerSpec>(mixer) || std::holds_alternative<ShortConvSpec>(mixer) ||
+                       std::holds_alternative<LightningSpec>(mixer);
+  return static_cast<float>(attends ? m.attention : carries ? m.state : m.feed_forward);
 }
 
 // Of a model as one layer sees it.
@@ -228,12 +190,13 @@ LayerSpec layer_of(const ModelSpec& model, std::int64_t index) {
   const std::string layer = fmt::format("layers.{}", index);
   LayerSpec spec;
   spec.norm_place = parts.norm_place;
-  spec.arrangement = parts.branches;
   spec.residual_scale = static_cast<float>(parts.residual_scale);
   const auto add = [&](std::string name, const char* norm, MixerSpec mixer) {
-    BranchSpec branch{std::move(name), {}, {}, std::move(mixer)};
+    const float factor = factor_of(parts.multipliers, mixer);
+    BranchSpec branch{std::move(name), {}, {}, std::move(mixer), factor};
     const std::string norm_name = fmt::format("{}.{}", layer, norm);
-    const bool shares = parts.branches == Branches::parallel && !spec.branches.empty();
+    const bool shares = (parts.branches == Branches::parallel && !spec.branches.empty()) ||
+                        (parts.branches == Branches::parallel_mixers && spec.branches.size() == 1);
     if (parts.norm_place != NormPlace::output && !shares) branch.norm = norm_of(m, norm_name);
     if (parts.norm_place == NormPlace::sandwich || parts.norm_place == NormPlace::output)
       branch.output_norm = norm_of(m, norm_name + "_output");
@@ -241,8 +204,12 @@ LayerSpec layer_of(const ModelSpec& model, std::int64_t index) {
   };
   // A depth of multi-token prediction stands behind the last layer and has both branches.
   const std::optional<MixerKind> kind = model.mixer_at(index);
-  if (kind) add(layer + ".attention", "norm1", mixer_of_positions(m, layer, *kind));
+  const bool beside = parts.branches == Branches::parallel_mixers && kind;
+  if (beside) add(layer + ".attention", "norm1", mixer_of_positions(m, index, layer, MixerKind::attention));
+  if (kind) add(layer + (beside ? ".state" : ".attention"), "norm1", mixer_of_positions(m, index, layer, *kind));
+  if (beside) spec.parallel = spec.branches.size();
   if (m.hybrid_pattern.empty() || !kind) add(layer + ".mlp", "norm2", feed_forward_of(m, layer));
+  if (!beside && parts.branches != Branches::sequential) spec.parallel = spec.branches.size();
   return spec;
 }
 
@@ -267,15 +234,24 @@ HeadSpec head_of(const ModelSpec& m, std::int64_t vocab) {
   HeadSpec head;
   if (parts.norm_place != NormPlace::post) head.norm = norm_of(m, "final_norm");
   const bool masked = parts.objective == Objective::masked_words_and_order;
-  if (masked) {
-    head.order = HeadSpec::Order{{"pooler", h, h, Role::whole, true, kStddev, Meets::first_token},
-                                 {"binary_head", h, 2, Role::whole, true, kStddev, Meets::first_token}};
+  if (masked)
+    head.classes = HeadSpec::Classes{LinearSpec{"pooler", h, h, Role::whole, true, kStddev, Meets::one_token},
+                                     {"binary_head", h, 2, Role::whole, true, kStddev, Meets::one_token}};
+  if (m.labels > 0) {
+    if (!masked) head.classes = HeadSpec::Classes{};
+    LinearSpec& classifier = head.classes->classifier;
+    classifier = {"classifier", h, m.labels, Role::whole, masked, kStddev, Meets::one_token};
+    classifier.thawed = true;
+    if (masked) head.classes->dropout = "classifier.dropout";
+    return head;
+  }
+  if (masked)
     head.transform =
         HeadSpec::Transform{{"lm_head.dense", h, h, Role::whole, true, kStddev},
                             parts.activation == Activation::gelu_erf ? Activation::gelu_erf : Activation::gelu,
                             norm_of(m, "lm_head.norm")};
-  }
-  head.logits = {"lm_head",           h, vocab, Role::logits, masked || parts.bias.logits, kStddev, Meets::every_token,
+  head.logits =
+      LinearSpec{"lm_head",           h, vocab, Role::logits, masked || parts.bias.logits, kStddev, Meets::every_token,
                  parts.tied_embedding};
   head.logit_scale = static_cast<float>(parts.logit_scale);
   head.logit_softcap = static_cast<float>(parts.logit_softcap);
@@ -290,7 +266,7 @@ DepthSpec depth_of(const ModelSpec& m, std::int64_t depth, std::int64_t vocab) {
               {name + ".join", 2 * m.hidden, m.hidden, Role::column, false, kStddev},
               layer_of(m, m.layer_of_depth(depth)),
               norm_of(m, name + ".norm"),
-              head_of(m, vocab).logits};
+              head_of(m, vocab).logits.value()};
   d.logits.name = name + "." + d.logits.name;
   d.logits.tied = true;
   // Its router sees a step's tokens once for each depth, and balances them as one layer does (Megatron-Core:
@@ -327,6 +303,7 @@ WeightSpec weight_of(const LinearSpec& l) {
   const Shape shape = l.experts > 0 ? Shape{l.experts, l.out, l.in} : Shape{l.out, l.in};
   WeightSpec w{l.name + ".weight", shape, l.role, l.stddev, 0, l.meets, l.share, l.tied, l.rows_of};
   if (w.rows_of) w.rows_of->whole += ".weight";
+  w.thawed = l.thawed;
   return w;
 }
 
@@ -341,6 +318,7 @@ WeightSpec weight_of(const VectorSpec& v) {
 WeightSpec bias_of(const LinearSpec& l) {
   WeightSpec b{l.name + ".bias", l.experts > 0 ? Shape{l.experts, l.out} : Shape{l.out}, l.role};
   b.bias = true;
+  b.thawed = l.thawed;
   return b;
 }
 
@@ -390,8 +368,20 @@ void add(std::vector<WeightSpec>& list, const StateMixerSpec& s) {
   list.push_back(weight_of(s.a_log));
   list.push_back(weight_of(s.dt_bias));
   if (s.d) list.push_back(weight_of(*s.d));
-  if (!s.selective()) list.push_back(weight_of(s.gamma));
+  if (!s.selective() && s.norm != StateNorm::none) list.push_back(weight_of(s.gamma));
   for (const NormSpec& norm : s.norms) add(list, norm);
+  add(list, s.out);
+}
+
+void add(std::vector<WeightSpec>& list, const ShortConvSpec& s) {
+  add(list, s.in);
+  list.push_back(weight_of(s.conv));
+  add(list, s.out);
+}
+
+void add(std::vector<WeightSpec>& list, const LightningSpec& s) {
+  add(list, s.in);
+  add(list, s.norm);
   add(list, s.out);
 }
 
@@ -434,15 +424,15 @@ std::vector<WeightSpec> weights_of(const LayerSpec& layer) {
 std::vector<WeightSpec> weights_of(const HeadSpec& head) {
   std::vector<WeightSpec> list;
   if (head.norm) add(list, *head.norm);
-  if (head.order) {
-    add(list, head.order->pooler);
-    add(list, head.order->classifier);
+  if (head.classes) {
+    if (head.classes->pooler) add(list, *head.classes->pooler);
+    add(list, head.classes->classifier);
   }
   if (head.transform) {
     add(list, head.transform->dense);
     add(list, head.transform->norm);
   }
-  add(list, head.logits);
+  if (head.logits) add(list, *head.logits);
   return list;
 }
 

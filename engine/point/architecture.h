@@ -1,6 +1,7 @@
 // A model as a tree of parts. Modules are built from these parts. The number of parameters, the model's FLOPs and what `mbench plan` prints
 // follow from the list of weights. Sizes are of the whole model, before any cutting.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,7 +35,7 @@ constexpr bool is_expert(Role role) {
 enum class Meets : std::uint8_t {
   none,  // no matmul: a vector, or a table that is looked up
   every_token,
-  first_token,  // one position of a sample
+  one_token,    // one position of a sample
   routed_token  // experts: of a layer's experts a token meets its active ones
 };
 
@@ -57,6 +58,7 @@ struct LinearSpec {
   std::int64_t experts = 0;  // so many of them as one weight [experts, out, in]; 0: the weight is [out, in]
   double share = 1;          // of the experts that a token meets
   std::optional<RowsOf> rows_of{};
+  bool thawed = false;  // trained where adapters freeze all others: a task's own, which no pretraining made
 };
 
 struct NormSpec {
@@ -146,7 +148,10 @@ struct StateMixerSpec {
   VectorSpec a_log, dt_bias;    // [heads]; of the first Mamba a_log is [heads * state_dim]
   std::optional<VectorSpec> d;  // [heads], of Mamba-2: what the input adds to the output
   VectorSpec gamma;  // of the gated norm: of Mamba-2 [heads * head_dim], a norm for each group; of DeltaNet [head_dim]
+  StateNorm norm = StateNorm::gated;            // of Mamba-2
+  std::array<float, 5> factors{1, 1, 1, 1, 1};  // on columns of `in`: z, x, B, C and dt of Mamba-2
   float norm_eps = 1e-5f;
+  float beta_scale = 1;  // of DeltaNet: what a sigmoid is multiplied by
   LinearSpec out;
   // Of the first Mamba: to (low-rank steps, B, C), their norms if it has them, and to each channel's step.
   std::int64_t dt_rank = 0;
@@ -164,10 +169,33 @@ struct StateMixerSpec {
   }
 };
 
+// A short convolution (LFM2): a projection makes B, C and x, and y = C conv(B x), each channel by itself. Groups are what tensor parallelism
+// may cut the channels into.
+struct ShortConvSpec {
+  std::string name;
+  std::int64_t groups = 0, width = 0;  // of a group: channels
+  LinearSpec in;                       // to [groups, (B, C, x)]
+  TableSpec conv;                      // [groups * width, positions that a channel sees]
+  LinearSpec out;
+};
+
+// Lightning attention (MiniMax-01): queries, keys and values with SiLU, h(t) = r h(t - 1) + k(t) v(t)^T and y = h^T q, an RMS norm of all heads'
+// outputs, a sigmoid's gate. A head's decay r is e^-slope, fixed by its place and its layer's.
+struct LightningSpec {
+  std::string name;
+  std::int64_t heads = 0, dim = 0;  // of a head: columns of a query, a key and a value
+  std::int64_t chunk = 0;           // positions of a chunk of the scan
+  std::vector<float> log_slopes;    // [heads]
+  LinearSpec in;                    // to [heads, (gate, value, key, query)]
+  NormSpec norm;
+  LinearSpec out;
+};
+
 struct MlpSpec {
   Activation activation = Activation::gelu;
   LinearSpec fc1, fc2;                             // with a gated activation, fc1 makes [width, (gate, up)]
   std::optional<VectorSpec> alpha_p{}, alpha_n{};  // [1], of xIELU
+  float gate_factor = 1;                           // on gates, before their activation
 };
 
 // An MoE: a router sends each token to `active` of the experts; the shared one sees all tokens.
@@ -186,13 +214,15 @@ struct MoeSpec {
 struct BranchSpec {
   std::string name;
   std::optional<NormSpec> norm, output_norm;
-  std::variant<AttentionSpec, LatentAttentionSpec, StateMixerSpec, MlpSpec, MoeSpec> mixer;
+  std::variant<AttentionSpec, LatentAttentionSpec, StateMixerSpec, ShortConvSpec, LightningSpec, MlpSpec, MoeSpec>
+      mixer;
+  float factor = 1;  // on what the mixer makes
 };
 
 struct LayerSpec {
   NormPlace norm_place = NormPlace::pre;
   std::vector<BranchSpec> branches;
-  Branches arrangement = Branches::sequential;  // parallel: branches without a norm read the first branch's
+  std::size_t parallel = 0;  // so many first branches run side by side; those without a norm read the first one's
   float residual_scale = 1;
 };
 
@@ -203,11 +233,13 @@ struct EmbeddingSpec {
   float scale = 1;               // a factor on the words
 };
 
-// Predicts words: final norm, an optional transform (dense, GELU, norm), logits. With `order`, also a classifier of two classes on the
-// first position.
+// Predicts words: final norm, an optional transform (dense, GELU, norm), logits. With `classes` classifies samples too, by the order of their
+// two sentences, or, without logits, by their labels.
 struct HeadSpec {
-  struct Order {
-    LinearSpec pooler, classifier;
+  struct Classes {
+    std::optional<LinearSpec> pooler;  // with a tanh behind it
+    LinearSpec classifier;
+    std::string dropout{};  // of what the classifier reads; empty: none
   };
   struct Transform {
     LinearSpec dense;
@@ -215,9 +247,9 @@ struct HeadSpec {
     NormSpec norm;
   };
   std::optional<NormSpec> norm;  // where layers have their norms first
-  std::optional<Order> order;
+  std::optional<Classes> classes;
   std::optional<Transform> transform;
-  LinearSpec logits;
+  std::optional<LinearSpec> logits;
   float logit_scale = 1, logit_softcap = 0;
 };
 
@@ -256,6 +288,7 @@ struct WeightSpec {
   std::optional<RowsOf> rows_of{};
   bool bias = false;     // of a linear layer, or of each of a layer's experts
   bool adapter = false;  // of a low-rank adapter (adapter.h): trained where all others are frozen
+  bool thawed = false;   // trained with those, as LinearSpec says
 };
 WeightSpec weight_of(const LinearSpec& linear);
 WeightSpec weight_of(const TableSpec& table);

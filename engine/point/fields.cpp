@@ -171,6 +171,9 @@ std::vector<Field> make_table() {
       row("paged_stash", layout, {micro_batch, experts}, &P::paged_stash, number(0, 1e6), "",
           "With `expert_rank_capacity`: what experts keep for backward is copied to pages, so many times the memory of "
           "balanced rows (`--moe-paged-stash`, `--moe-paged-stash-buffer-size-factor-cuda`). 0: no pages."),
+      row("paged_stash_host", layout, {micro_batch, experts}, &P::paged_stash_host, number(0, 1e6), "",
+          "With `paged_stash`: further pages in the host's memory, so many times the memory of balanced rows. A tensor "
+          "that finds no page on the device goes there (`--moe-paged-stash-buffer-size-factor-cpu`). 0: none."),
       row("first_stage_layers", layout, {schedule}, &P::first_stage_layers, count(0, 16384), "layers",
           "Layers of the first stage (`--decoder-first-pipeline-num-layers`). Stages that are not named share the rest "
           "evenly. 0: it shares "
@@ -186,7 +189,7 @@ std::vector<Field> make_table() {
           "With `pp` of 2 or more: the last stage computes the weight gradient of the logits after its last "
           "backward and keeps the operands until then (`--defer-embedding-wgrad-compute`). Not with sharded gradients "
           "or weights, "
-          "`offload` or `mtp_layers`."),
+          "`offload`, `mtp_layers` or `labels`."),
       row("wgrad_deferral_limit", layout, {micro_batch, schedule}, &P::wgrad_deferral_limit, count(0, kMaxCount),
           "micro batches",
           "How many micro batches `defer_embedding_wgrad` defers at most, the first ones (`--wgrad-deferral-limit`); "

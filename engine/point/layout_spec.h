@@ -43,8 +43,8 @@ struct LayoutSpec {
   // (--overlap-moe-expert-parallel-comm). And that backward makes gradients of weights meanwhile (--delay-wgrad-compute).
   bool overlap_moe = false, delay_wgrad = false;
   // Rows that the experts of a rank have room for, over the mean; 0: as many as come (--moe-expert-rank-capacity-factor). And the size of
-  // the stash for what their forwards keep, over what balanced rows would take; 0: none (--moe-paged-stash).
-  double expert_rank_capacity = 0, paged_stash = 0;
+  // the stash for what their forwards keep, over what balanced rows would take, on the device and on its host; 0: none (--moe-paged-stash).
+  double expert_rank_capacity = 0, paged_stash = 0, paged_stash_host = 0;
   Zero zero = Zero::none;  // how model state is sharded over the ranks that replicate it
   // Gradients are reduced during the last backward, and updated weights fetched during the next forward; or both without overlap.
   bool overlap_grad_reduce = true, overlap_param_gather = true;

@@ -66,10 +66,10 @@ constexpr StateSize kState[] = {{"state_heads", &ModelSpec::state_heads},
                                 {"state_dim", &ModelSpec::state_dim}};
 
 void check_state(const ModelSpec& m, const std::string& where) {
-  const bool mixes = m.has_state_mixers();
+  const bool mixes = m.has_scans();
   for (const StateSize& size : kState)
     if ((m.*size.field > 0) != mixes)
-      fail(ErrorKind::bad_input, fmt::format("{}.{}", where, size.key), "of layers {} state mixers, got {}, need {}",
+      fail(ErrorKind::bad_input, fmt::format("{}.{}", where, size.key), "of layers {} scans, got {}, need {}",
            mixes ? "with" : "without", m.*size.field, mixes ? "at least 1" : "0");
   if (mixes && m.state_heads % m.state_groups != 0)
     fail(ErrorKind::bad_input, where + ".state_groups", "does not divide state_heads {}, got {}, need {}",

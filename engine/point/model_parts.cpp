@@ -18,9 +18,10 @@ constexpr Choices<NormPlace, 4> kNormPlaces = {{{"pre", NormPlace::pre},
                                                 {"post", NormPlace::post},
                                                 {"sandwich", NormPlace::sandwich},
                                                 {"output", NormPlace::output}}};
-constexpr Choices<Branches, 3> kBranches = {{{"sequential", Branches::sequential},
+constexpr Choices<Branches, 4> kBranches = {{{"sequential", Branches::sequential},
                                              {"parallel", Branches::parallel},
-                                             {"parallel_norms", Branches::parallel_norms}}};
+                                             {"parallel_norms", Branches::parallel_norms},
+                                             {"parallel_mixers", Branches::parallel_mixers}}};
 constexpr Choices<Activation, 11> kActivations = {{{"gelu", Activation::gelu},
                                                    {"gelu_erf", Activation::gelu_erf},
                                                    {"swiglu", Activation::swiglu},
@@ -41,12 +42,16 @@ constexpr Choices<RopeScaling, 5> kRopeScalings = {{{"llama3", RopeScaling::llam
                                                     {"dynamic", RopeScaling::dynamic},
                                                     {"yarn", RopeScaling::yarn},
                                                     {"longrope", RopeScaling::longrope}}};
-constexpr Choices<MixerKind, 4> kMixers = {{{"attention", MixerKind::attention},
+constexpr Choices<MixerKind, 6> kMixers = {{{"attention", MixerKind::attention},
                                             {"mamba2", MixerKind::mamba2},
                                             {"gated_delta", MixerKind::gated_delta},
-                                            {"mamba", MixerKind::mamba}}};
+                                            {"mamba", MixerKind::mamba},
+                                            {"short_conv", MixerKind::short_conv},
+                                            {"lightning", MixerKind::lightning}}};
 constexpr Choices<ScanNorm, 3> kScanNorms = {
     {{"none", ScanNorm::none}, {"without_weights", ScanNorm::without_weights}, {"rms_norm", ScanNorm::rms_norm}}};
+constexpr Choices<StateNorm, 3> kStateNorms = {
+    {{"gated", StateNorm::gated}, {"before_gate", StateNorm::before_gate}, {"none", StateNorm::none}}};
 constexpr Choices<AttentionForm, 2> kAttentionForms = {
     {{"multi_head", AttentionForm::multi_head}, {"latent", AttentionForm::latent}}};
 constexpr Choices<Objective, 2> kObjectives = {
@@ -299,7 +304,7 @@ json write_routing(const ModelParts& parts) {
 const std::vector<PartField>& part_fields() {
   static const std::vector<PartField> table = {
       choice("norm", &ModelParts::norm, kNorms),
-      choice("norm_place", &ModelParts::norm_place, kNormPlaces),
+      by_layer(choice("norm_place", &ModelParts::norm_place, kNormPlaces), &ModelParts::norm_place),
       choice("activation", &ModelParts::activation, kActivations),
       by_layer(choice("position", &ModelParts::position, kPositions), &ModelParts::position),
       choice("attention_form", &ModelParts::attention_form, kAttentionForms),
@@ -334,6 +339,10 @@ const std::vector<PartField>& part_fields() {
       by_layer(choice("mixer", &ModelParts::mixer, kMixers, true), &ModelParts::mixer),
       choice("scan_norm", &ModelParts::scan_norm, kScanNorms, true),
       number("scan_norm_eps", &ModelParts::scan_norm_eps, 0, 1, true),
+      choice("state_norm", &ModelParts::state_norm, kStateNorms, true),
+      number("inner_norm_eps", &ModelParts::inner_norm_eps, 0, 1, true),
+      flag("negative_eigenvalues", &ModelParts::negative_eigenvalues, true),
+      {"multipliers", read_multipliers, write_multipliers, true},
       by_layer(flag("attention_gate", &ModelParts::attention_gate, true), &ModelParts::attention_gate),
       flag("shared_gate", &ModelParts::shared_gate, true)};
   return table;
@@ -436,6 +445,9 @@ std::string_view name_of(PositionKind v) {
 }
 std::string_view name_of(ScanNorm v) {
   return choice_name(v, kScanNorms);
+}
+std::string_view name_of(StateNorm v) {
+  return choice_name(v, kStateNorms);
 }
 std::string_view name_of(MixerKind v) {
   return choice_name(v, kMixers);

@@ -25,6 +25,10 @@ const std::vector<PartField>& part_fields();
 // What an object says of a part, by any of its spellings; null if nothing. bad_input if it says it twice.
 const nlohmann::json* find_part(ObjectReader& object, const PartField& part);
 
+// "multipliers", as a spec says them.
+void read_multipliers(ModelParts& parts, const nlohmann::json& value, const std::string& where);
+nlohmann::json write_multipliers(const ModelParts& parts);
+
 // "layers_of": the rules of a model whose parts have been read.
 std::vector<LayerRule> read_layers_of(const ModelSpec& model, const nlohmann::json& value, const std::string& where);
 nlohmann::json write_layers_of(const ModelSpec& model);

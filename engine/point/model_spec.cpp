@@ -48,6 +48,7 @@ constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"shared_expert_ffn", &ModelSpec::shared_expert_ffn, 1 << 22},
                                    {"dense_layers", &ModelSpec::dense_layers, 16384},
                                    {"mtp_layers", &ModelSpec::mtp_layers, 64},
+                                   {"labels", &ModelSpec::labels, 1 << 16},
                                    {"q_lora_rank", &ModelSpec::q_lora_rank, 1 << 20},
                                    {"kv_lora_rank", &ModelSpec::kv_lora_rank, 1 << 20},
                                    {"qk_nope_head_dim", &ModelSpec::qk_nope_head_dim, 1 << 16},
@@ -61,7 +62,7 @@ constexpr Size kOptionalSizes[] = {{"kv_heads", &ModelSpec::kv_heads, 1 << 16},
                                    {"conv_width", &ModelSpec::conv_width, 8},
                                    {"state_chunk", &ModelSpec::state_chunk, 1024},
                                    {"moe_latent", &ModelSpec::moe_latent, 1 << 20}};
-constexpr std::string_view kLetters = "MGS*-E";
+constexpr std::string_view kLetters = "MGSCL*-E";
 
 const std::map<std::string, ModelParts>& families() {
   static const std::map<std::string, ModelParts> all = [] {
@@ -103,8 +104,8 @@ void read_pattern(ObjectReader& object, ModelSpec& m) {
   if (m.hybrid_pattern.empty()) return;
   if (const auto bad = m.hybrid_pattern.find_first_not_of(kLetters); bad != std::string::npos)
     fail(ErrorKind::bad_input, where,
-         "letter {}, got \"{}\", need M Mamba-2, G Gated DeltaNet, * attention, - "
-         "feed-forward or E experts",
+         "letter {}, got \"{}\", need M Mamba-2, G Gated DeltaNet, S the first Mamba, C a short convolution, "
+         "L lightning attention, * attention, - feed-forward or E experts",
          bad + 1, m.hybrid_pattern[bad]);
   if (static_cast<std::int64_t>(m.hybrid_pattern.size()) != m.layers)
     fail(ErrorKind::bad_input, where, "got {} letters, need one for each of {} layers", m.hybrid_pattern.size(),
@@ -134,6 +135,9 @@ void read_sizes(ObjectReader& object, bool complete, ModelSpec& m) {
   for (const Size& s : kOptionalSizes)
     if (const json* given = object.find(s.key)) m.*s.field = read_int(*given, object.path(s.key), 0, s.high);
   read_pattern(object, m);
+  if (m.labels == 1)
+    fail(ErrorKind::bad_input, object.path("labels"),
+         "one class of samples, got 1, need 2 or more, or 0, which predicts words");
   if (m.experts == 0) {
     for (const auto& [key, field] : {std::pair("active_experts", &ModelSpec::active_experts),
                                      {"shared_experts", &ModelSpec::shared_experts},
@@ -223,6 +227,10 @@ std::optional<MixerKind> ModelSpec::mixer_at(std::int64_t layer) const {
       return MixerKind::gated_delta;
     case 'S':
       return MixerKind::mamba;
+    case 'C':
+      return MixerKind::short_conv;
+    case 'L':
+      return MixerKind::lightning;
     case '*':
       return MixerKind::attention;
     default:
@@ -231,6 +239,7 @@ std::optional<MixerKind> ModelSpec::mixer_at(std::int64_t layer) const {
 }
 
 bool ModelSpec::mixes(MixerKind kind) const {
+  if (kind == MixerKind::attention && parts().branches == Branches::parallel_mixers) return true;
   if (layers_of.empty() && hybrid_pattern.empty()) return layers + mtp_layers > 0 && parts().mixer == kind;
   for (std::int64_t layer = 0; layer < layers + mtp_layers; ++layer)
     if (mixer_at(layer) == kind) return true;
@@ -241,7 +250,8 @@ std::vector<std::int64_t> ModelSpec::attention_chunks() const {
   if (!any_layer([](const ModelParts& l) { return l.attention_chunk > 0; })) return {0};
   std::set<std::int64_t> chunks;
   for (std::int64_t layer = 0; layer < layers + mtp_layers; ++layer)
-    if (mixer_at(layer) == MixerKind::attention) chunks.insert(at_layer(layer).parts().attention_chunk);
+    if (mixer_at(layer) == MixerKind::attention || parts().branches == Branches::parallel_mixers)
+      chunks.insert(at_layer(layer).parts().attention_chunk);
   return {chunks.begin(), chunks.end()};
 }
 

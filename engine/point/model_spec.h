@@ -4,8 +4,10 @@
 // A spec may ask for any family or combination of parts. One that this binary has no module for is the outcome `unsupported`
 // (strategies/model.cpp), not a refusal.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,8 +20,9 @@ enum class NormKind { layer_norm, rms_norm };
 // on its output (OLMo 2).
 enum class NormPlace { pre, post, sandwich, output };
 // sequential: a branch reads the sum with the branch before. parallel: all read the layer's input through one norm. parallel_norms: each
-// reads it through its own norm.
-enum class Branches { sequential, parallel, parallel_norms };
+// reads it through its own norm. parallel_mixers: attention and a state mixer read one norm of it, and the feed-forward block comes behind
+// their sum (Falcon-H1).
+enum class Branches { sequential, parallel, parallel_norms, parallel_mixers };
 // Of the feed-forward block. gelu and geglu are the tanh form. Gated ones are named by their gate (Shazeer 2020), GPT-OSS's by its clamp
 // (engine/ops/swiglu.h). xielu has two learned numbers for each block (engine/ops/xielu.h).
 enum class Activation {
@@ -46,10 +49,13 @@ enum class PositionKind { learned, rotary, alibi, none };
 // a gamma for each head (Command-R+).
 enum class QkNorm { none, each_head, without_weights, all_heads, layer_norm, layer_norm_by_head };
 // What stands in a layer where others have attention. State mixers keep a state of fixed size instead of keys and values: Mamba-2
-// (Dao and Gu 2024, state-space duality), Gated DeltaNet (Yang et al. 2024), and the first Mamba (Gu and Dao 2023).
-enum class MixerKind { attention, mamba2, gated_delta, mamba };
+// (Dao and Gu 2024, state-space duality), Gated DeltaNet (Yang et al. 2024), and the first Mamba (Gu and Dao 2023). The state of a short
+// convolution is the last few positions (LFM2). Lightning attention is linear, with a fixed decay for each head (MiniMax-01).
+enum class MixerKind { attention, mamba2, gated_delta, mamba, short_conv, lightning };
 // RMS norms of the first Mamba's low-rank steps, B and C: none, without gammas (Falcon Mamba), or with them (Jamba).
 enum class ScanNorm { none, without_weights, rms_norm };
+// Of Mamba-2 the RMS norm of each group's output: of the gated output, of the output before its gate, or none (Falcon-H1).
+enum class StateNorm { gated, before_gate, none };
 enum class AttentionForm { multi_head, latent };              // keys and values as they are, or of low rank
 enum class Objective { next_token, masked_words_and_order };  // what the loss is: see train/data.h
 enum class RouterScore { softmax, sigmoid };                  // of the logits of an MoE's router
@@ -63,6 +69,7 @@ std::string_view name_of(Activation);
 std::string_view name_of(PositionKind);
 std::string_view name_of(MixerKind);
 std::string_view name_of(ScanNorm);
+std::string_view name_of(StateNorm);
 std::string_view name_of(AttentionForm);
 std::string_view name_of(Objective);
 std::string_view name_of(RouterScore);
@@ -114,6 +121,15 @@ struct AttentionTemperature {
   bool operator==(const AttentionTemperature&) const = default;
 
   double at(std::int64_t position) const;
+};
+
+// Factors of parts of a layer (Falcon-H1, by maximal update parametrization). They multiply what branches add, gates before their
+// activation, and a Mamba-2 mixer's gates, inputs, B, C and steps.
+struct Multipliers {
+  double attention = 1, state = 1, feed_forward = 1;
+  double gates = 1;
+  std::array<double, 5> state_inputs{1, 1, 1, 1, 1};
+  bool operator==(const Multipliers&) const = default;
 };
 
 // Which linear layers have a bias. `experts`: those of an MoE's routed experts. `dense`: those of the feed-forward block and the shared
@@ -179,6 +195,11 @@ struct ModelParts {
   MixerKind mixer = MixerKind::attention;
   ScanNorm scan_norm = ScanNorm::none;
   double scan_norm_eps = 1e-6;
+  StateNorm state_norm = StateNorm::gated;
+  double inner_norm_eps = 0;  // of norms within a mixer: latents', and those behind scans; 0: norm_eps
+  bool negative_eigenvalues =
+      false;  // Gated DeltaNet's beta is up to 2, so that what a state has may change its sign (OLMo Hybrid)
+  Multipliers multipliers{};
   bool attention_gate = false;  // attention's output times a sigmoid that the queries' projection makes (Qwen3-Next)
   bool shared_gate = false;     // the shared expert's output is multiplied by a sigmoid of hidden (Qwen2-MoE)
   RopeSpec rope;                // where positions are rotary
@@ -228,6 +249,8 @@ struct ModelSpec {
       0;  // width of all shared ones together; if not given, shared_experts times the width of one expert
   std::int64_t dense_layers = 0;  // the first ones, which have a block of width ffn and no experts
   std::int64_t mtp_layers = 0;    // depths of multi-token prediction behind the model, a layer each
+  std::int64_t labels =
+      0;  // classes of a sample, which a linear layer predicts from one position; 0: words are predicted
   // State mixers. Groups are Mamba-2's of B and C, and DeltaNet's heads of keys; its heads of values are `state_heads`. Of the first Mamba a
   // head is a channel, and groups are what tensor parallelism may cut the channels into.
   std::int64_t state_heads = 0;
@@ -238,13 +261,19 @@ struct ModelSpec {
   std::int64_t conv_width = 0;      // positions that the causal convolution sees; 0: 4
   std::int64_t state_chunk = 0;     // positions of a chunk of the scan; 0: 256 of Mamba-2, 64 of the others
   std::int64_t moe_latent = 0;      // width in which tokens travel to experts and experts compute; 0: hidden
-  // One letter for each layer, which then is one branch: M Mamba-2, G Gated DeltaNet, S the first Mamba, * attention, - feed-forward, E experts (Megatron's
-  // --hybrid-override-pattern). Empty: every layer has a mixer and a feed-forward block.
+  // One letter for each layer, which then is one branch, as in Megatron's --hybrid-override-pattern: M Mamba-2, G Gated DeltaNet, S the first Mamba, * attention,
+  // - feed-forward, E experts. C is a short convolution, L lightning attention. Empty: every layer has a mixer and a feed-forward block.
   std::string hybrid_pattern{};
   std::optional<ModelParts> own_parts;  // if they differ from the family's
   std::vector<LayerRule> layers_of;     // where several rules hold for a layer, the last one counts, part by part
 
   const ModelParts& parts() const;
+  // Whether one table embeds words and makes logits of them.
+  bool ties_embedding() const { return parts().tied_embedding && labels == 0; }
+  // Whether words of a sample are masked and predicted.
+  bool masks_words() const { return parts().objective == Objective::masked_words_and_order && labels == 0; }
+  // Where samples are labelled: from the last position, the only one that sees them whole in a causal model; else from the first.
+  bool labels_from_last() const { return parts().objective == Objective::next_token; }
   // The model as one layer sees it: with that layer's parts and without rules. Parts by layer come from this one place.
   ModelSpec at_layer(std::int64_t layer) const;
   // Whether a layer has experts: dense_layers and rules.
@@ -257,9 +286,11 @@ struct ModelSpec {
   }
   // Whether any layer, or any depth of multi-token prediction, has such a mixer.
   bool mixes(MixerKind kind) const;
-  bool has_state_mixers() const {
+  // Those that scan the sequence, and all that read it in its order.
+  bool has_scans() const {
     return mixes(MixerKind::mamba2) || mixes(MixerKind::gated_delta) || mixes(MixerKind::mamba);
   }
+  bool has_state_mixers() const { return has_scans() || mixes(MixerKind::short_conv) || mixes(MixerKind::lightning); }
   // The chunks of positions that its layers attend in, each once; 0 among them where one attends to all.
   std::vector<std::int64_t> attention_chunks() const;
   // Whether f(parts) is true for any layer.
@@ -273,6 +304,9 @@ struct ModelSpec {
   std::int64_t shared_width() const {
     return shared_expert_ffn != 0 ? shared_expert_ffn : shared_experts * (expert_ffn == 0 ? ffn : expert_ffn);
   }
+  // Groups of channels of short convolutions; a rank has some.
+  std::int64_t conv_groups() const { return std::gcd(hidden, kMostConvGroups); }
+  static constexpr std::int64_t kMostConvGroups = 64;
   std::int64_t head_dim() const { return head_size == 0 ? hidden / heads : head_size; }
   // Rows of a table of words padded to a multiple of `multiple` * tp, so that every shard is equal.
   std::int64_t padded_vocab(std::int64_t tp, std::int64_t multiple = kVocabMultiple) const {

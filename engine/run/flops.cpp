@@ -16,7 +16,7 @@ double flops_of_a_pass(const Point& p, const std::vector<WeightSpec>& all) {
     const double weights = static_cast<double>(w.shape.numel());
     if (w.meets == Meets::every_token) per_token += weights;
     if (w.meets == Meets::routed_token) per_token += weights * w.share;
-    if (w.meets == Meets::first_token) per_sample += weights;
+    if (w.meets == Meets::one_token) per_sample += weights;
   }
   return 2 * static_cast<double>(p.global_batch) * (per_token * static_cast<double>(p.seq) + per_sample);
 }
@@ -24,7 +24,11 @@ double flops_of_a_pass(const Point& p, const std::vector<WeightSpec>& all) {
 // A forward, and a backward for the inputs' gradients and one for the weights', which frozen weights have not.
 double weight_flops_per_step(const Point& p) {
   const double model = flops_of_a_pass(p, weights_of(p.model, p.model.vocab));
-  return p.adapter.on() ? 2 * model + 3 * flops_of_a_pass(p, adapter_weights_of(p.model, p.adapter)) : 3 * model;
+  if (!p.adapter.on()) return 3 * model;
+  std::vector<WeightSpec> trained = adapter_weights_of(p.model, p.adapter);
+  const double of_trained = 3 * flops_of_a_pass(p, trained);
+  std::erase_if(trained, [](const WeightSpec& w) { return !w.thawed; });  // which are the model's too
+  return 2 * (model - flops_of_a_pass(p, trained)) + of_trained;
 }
 
 // Of a scan's forward for each token, as Megatron-LM counts (training.py, mamba_layer_flops: 7 for each element of the states; for
@@ -32,6 +36,11 @@ double weight_flops_per_step(const Point& p) {
 double scan_flops(const StateMixerSpec& s) {
   const double state = static_cast<double>(s.heads * s.head_dim * s.state_dim);
   return (s.selective() ? 9 : s.kind == MixerKind::mamba2 ? 7 : 8) * state;
+}
+
+// Of lightning attention likewise: k v^T and its sum with what decays, and h^T q.
+double scan_flops(const LightningSpec& s) {
+  return 5 * static_cast<double>(s.heads * s.dim * s.dim);
 }
 
 // The share of all tokens that is in documents of each length, where attention cuts them into chunks.
@@ -77,6 +86,8 @@ AttentionFlops attention_flops_per_step(const Point& p) {
         add(a->heads, a->qk_dim, a->v_dim, a->causal, a->window, by_chunk.at(a->chunk));
       else if (const auto* latent = std::get_if<LatentAttentionSpec>(&branch.mixer))
         add(latent->heads, latent->qk_dim(), latent->v_dim, latent->causal, 0, by_chunk.at(0));
+      else if (const auto* lightning = std::get_if<LightningSpec>(&branch.mixer))
+        flops.full += 3 * scan_flops(*lightning) * tokens, flops.causal += 3 * scan_flops(*lightning) * tokens;
       else if (const auto* state = std::get_if<StateMixerSpec>(&branch.mixer))
         flops.full += 3 * scan_flops(*state) * tokens, flops.causal += 3 * scan_flops(*state) * tokens;
   };

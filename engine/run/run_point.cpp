@@ -399,7 +399,7 @@ void sum_up(const Point& p, const std::vector<RankFigures>& ranks, const std::ve
   add_host_memory(ranks, r);
   r.parameters = parameter_count(p.model, p.tp, p.vocab_multiple_used());
   if (p.adapter.on()) {
-    r.frozen_parameters = r.parameters;
+    r.frozen_parameters = *r.parameters - thawed_parameter_count(p.model);
     r.parameters = adapter_parameter_count(p.model, p.adapter);
   }
   add_router_load(ranks, r);

@@ -25,9 +25,9 @@ Axes that_cut(const nn::Parameter& p, int dim, const Mesh& mesh) {
 // square of an update leaves them out.
 std::int64_t counted_rows(const WeightSpec& w, const Plan& plan) {
   const TableSpec table = embedding_of(plan.model, plan.vocab).word;
-  const LinearSpec logits = head_of(plan.model, plan.vocab).logits;
-  for (const WeightSpec& of_words : {weight_of(table), weight_of(logits), bias_of(logits)})
-    if (w.name == of_words.name) return plan.model.vocab;
+  if (w.name == table.name) return plan.model.vocab;
+  const std::optional<LinearSpec> logits = head_of(plan.model, plan.vocab).logits;
+  if (logits && (w.name == weight_of(*logits).name || w.name == bias_of(*logits).name)) return plan.model.vocab;
   return matrices_of(w.shape).rows;
 }
 

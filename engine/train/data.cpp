@@ -95,7 +95,7 @@ HostBatch join(const std::vector<HostBatch>& batches) {
     append(all.positions, b.positions);
     append(all.token_types, b.token_types);
     append(all.keep, b.keep);
-    append(all.order_labels, b.order_labels);
+    append(all.classes, b.classes);
     for (const float w : b.weights) all.weights.push_back(static_cast<float>(w / b.weight_sum));
   }
   all.weight_sum = 1;
@@ -105,21 +105,21 @@ HostBatch join(const std::vector<HostBatch>& batches) {
 HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uint64_t seed, std::int64_t step,
                      std::int64_t first_sample, std::int64_t batch, std::int64_t seq, const Documents* documents) {
   const bool masked = model.parts().objective == Objective::masked_words_and_order;
+  const bool words = model.labels == 0;
   // The shortest sample is seq / 2 long, and position 1 must be inside it: there is always a word to predict.
-  if (masked && seq < 4) fail(ErrorKind::bad_input, "seq", "too short for masked words, got {}, need 4", seq);
+  if (masked && seq < 4)
+    fail(ErrorKind::bad_input, "seq", "too short for {}, got {}, need 4", words ? "masked words" : "padded samples",
+         seq);
   const auto count = static_cast<std::size_t>(seq * batch);
   HostBatch out;
   out.tokens.resize(count);
-  out.labels.resize(count);
   out.positions.resize(count);
-  out.weights.assign(count, masked ? 0.0f : 1.0f);
+  if (words) out.labels.resize(count), out.weights.assign(count, masked ? 0.0f : 1.0f);
   const bool types = model.parts().token_types > 0;
   if (types) out.token_types.assign(count, 0);
-  if (masked) {
-    out.keep.assign(count, 0);
-    out.order_labels.resize(static_cast<std::size_t>(batch));
-  }
-  const Draw length_of(seed, "length", step), mask(seed, "mask", step), order(seed, "order", step);
+  if (masked) out.keep.assign(count, 0);
+  if (masked || !words) out.classes.resize(static_cast<std::size_t>(batch));
+  const Draw length_of(seed, "length", step), mask(seed, "mask", step), class_of(seed, words ? "order" : "label", step);
   constexpr std::uint32_t masked_below = Philox::drop_bound(0.15);
   out.ahead.resize(static_cast<std::size_t>(model.mtp_layers));
   for (HostBatch::Ahead& ahead : out.ahead) ahead.labels.assign(count, 0), ahead.weights.assign(count, 0);
@@ -128,7 +128,7 @@ HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uin
     const std::int64_t g = first_sample + b;
     source.fill(step, g, seq, sample.data());
     const std::int64_t length = masked ? seq / 2 + length_of(g) % (seq - seq / 2 + 1) : seq;
-    if (masked) out.order_labels[static_cast<std::size_t>(b)] = order(g) & 1;
+    if (!out.classes.empty()) out.classes[static_cast<std::size_t>(b)] = class_of(g) % (words ? 2 : model.labels);
     for (std::int64_t p = 0; p < seq; ++p) {
       const auto at = static_cast<std::size_t>(p * batch + b);
       const auto s = static_cast<std::size_t>(p);
@@ -139,14 +139,11 @@ HostBatch make_batch(const TokenSource& source, const ModelSpec& model, std::uin
         out.ahead[d].weights[at] = 1;
         out.ahead[d].weight_sum += 1;
       }
-      if (!masked) {
-        out.labels[at] = sample[s + 1];
-        continue;
-      }
-      out.labels[at] = sample[s];
+      if (words) out.labels[at] = sample[masked ? s : s + 1];
+      if (!masked) continue;
       if (types) out.token_types[at] = p >= length / 2;
       out.keep[static_cast<std::size_t>(b * seq + p)] = p < length;
-      if (p < length && (p == 1 || mask(g * seq + p) < masked_below)) {
+      if (words && p < length && (p == 1 || mask(g * seq + p) < masked_below)) {
         out.tokens[at] = model.vocab - 1;
         out.weights[at] = 1;
       }

@@ -13,6 +13,9 @@
 // Masked positions have weight 1 and input vocab - 1, the others weight 0. Token type is 1 from position length/2 on,
 // else 0. The binary label is `w(order, g) & 1`.
 //
+// With labels of samples neither predicts words: the inputs are tokens [0, seq), none masked, with the padding and token types of the
+// objective. The label of sample g is `w(label, g) mod labels`.
+//
 // text:FILE     every byte is a token
 // tokens:FILE   little-endian tokens, in one of three formats:
 //   - llm.c's .bin: a header of 256 int32 (magic, version, tokens). Magic 20240520 and version 1 mean uint16 tokens,
@@ -37,13 +40,14 @@ namespace mbench::train {
 // One micro batch on the host: [batch, seq] samples stored position-major ([seq, batch]), as the engine uses them. Only
 // keep is [batch, seq].
 struct HostBatch {
-  std::vector<std::int64_t> tokens, labels, positions;
+  std::vector<std::int64_t> tokens, positions;
+  std::vector<std::int64_t> labels;  // with weights, where words are predicted
   std::vector<float> weights;
   double weight_sum = 0;
   // only for masked words and order:
   std::vector<std::int64_t> token_types;
   std::vector<std::uint8_t> keep;
-  std::vector<std::int64_t> order_labels;  // [batch]
+  std::vector<std::int64_t> classes;  // [batch]: the order of sentences, or labels of samples
   // only for multi-token prediction, by depth: tokens further on than labels by the depth, 0 with weight 0 past the
   // sample's end.
   struct Ahead {

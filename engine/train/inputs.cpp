@@ -101,9 +101,10 @@ nn::MicroBatch StepInputs::allocate(int micro) {
   const bool replicated = nn::is_replicated(context_), has_loss = !replicated || dp_rank_ == 0;
   const std::int64_t losses = replicated ? plan_.mesh.size(kBatchAxes) : 1;
   batch.tokens = make(rows, DType::i64, "tokens");
-  if (has_loss) batch.labels = make({losses * rows[0], b}, DType::i64, "labels");
+  const bool has_words = has_loss && plan_.model.labels == 0;
+  if (has_words) batch.labels = make({losses * rows[0], b}, DType::i64, "labels");
   batch.positions = make(rows, DType::i64, "positions");
-  if (has_loss) batch.weights = make({losses * rows[0], b}, DType::f32, "loss weights");
+  if (has_words) batch.weights = make({losses * rows[0], b}, DType::f32, "loss weights");
   for (std::int64_t d = 0; d < plan_.model.mtp_layers; ++d) {
     nn::MicroBatch::Ahead& ahead = batch.ahead.emplace_back();
     ahead.labels = make(rows, DType::i64, "labels further on");
@@ -111,12 +112,14 @@ nn::MicroBatch StepInputs::allocate(int micro) {
     ahead.loss = losses_.slice((d + 1) * p.micro_batches + micro, 1);
   }
   if (parts.token_types > 0) batch.token_types = make(rows, DType::i64, "token types");
-  if (parts.objective == Objective::masked_words_and_order) {
+  const bool masked = parts.objective == Objective::masked_words_and_order;
+  if (masked) {
     // Attention reads it chunk by chunk, or whole.
     const std::int64_t chunks = share.chunks() == 1 ? 1 : share.chunks() * share.ranks();
     batch.keep = make({chunks, b, p.seq / chunks}, DType::u8, "padding mask");
-    if (has_loss) batch.order_labels = make({losses * b}, DType::i64, "sentence-order labels");
   }
+  if (has_loss && (masked || plan_.model.labels > 0))
+    batch.classes = make({losses * b}, DType::i64, "classes of samples");
   batch.loss = losses_.slice(micro, 1);
   if (plan_.capture) batch.factors = make({plan_.model.mtp_layers + 2, 2}, DType::f32, "factors of losses");
   return batch;
@@ -127,8 +130,8 @@ void StepInputs::write(nn::MicroBatch& batch, int micro, float loss_scale) {
   const SequenceShare share = context_.share();
   const std::int64_t b = p.micro_batch;
   batch.gradient_scale = loss_scale / static_cast<float>(p.micro_batches * plan_.mesh.size(kBatchAxes));
-  // The loss is of the first position alone: along cp it is a sum to which the other ranks add nothing.
-  if (batch.order_labels) batch.order_inv_weight_sum = share.position(0) == 0 ? 1.0f / static_cast<float>(b) : 0.0f;
+  // The loss is of one position alone: along cp it is a sum to which the ranks without it add nothing.
+  if (batch.classes) batch.classes_inv_weight_sum = context_.has_class_position() ? 1.0f / static_cast<float>(b) : 0.0f;
   const double depth_share = plan_.model.parts().mtp_loss_scaling_factor / static_cast<double>(batch.ahead.size());
   for (nn::MicroBatch::Ahead& ahead : batch.ahead)
     ahead.gradient_scale = batch.gradient_scale * static_cast<float>(depth_share);
@@ -141,10 +144,12 @@ void StepInputs::write(nn::MicroBatch& batch, int micro, float loss_scale) {
     share.ranks() > 1 ? put(t, rows_of(share, values, b)) : put(t, values);
   };
   put_rows(batch.tokens, host.tokens);
-  put_rows(batch.labels, host.labels);
   put_rows(batch.positions, host.positions);
-  put_rows(batch.weights, host.weights);
-  batch.inv_weight_sum = static_cast<float>(1 / host.weight_sum);
+  if (batch.labels) {
+    put_rows(batch.labels, host.labels);
+    put_rows(batch.weights, host.weights);
+    batch.inv_weight_sum = static_cast<float>(1 / host.weight_sum);
+  }
   for (std::size_t d = 0; d < batch.ahead.size(); ++d) {
     put_rows(batch.ahead[d].labels, host.ahead[d].labels);
     put_rows(batch.ahead[d].weights, host.ahead[d].weights);
@@ -152,7 +157,7 @@ void StepInputs::write(nn::MicroBatch& batch, int micro, float loss_scale) {
   }
   if (batch.token_types) put_rows(batch.token_types, host.token_types);
   if (batch.keep) put(batch.keep, chunk_by_chunk(host.keep, b, batch.keep.shape()[0]));
-  if (batch.order_labels) put(batch.order_labels, host.order_labels);
+  if (batch.classes) put(batch.classes, host.classes);
   if (batch.factors) write_factors(batch);
 }
 
@@ -176,9 +181,9 @@ void StepInputs::write_of_all(nn::MicroBatch& batch, int micro) {
   share_out(batch.keep, host.keep, "padding masks of all replicas");
   batch.inv_weight_sum = 1;
   if (!loader_) return;
-  device_.write(batch.labels, bytes_of(host.labels));
-  device_.write(batch.weights, bytes_of(host.weights));
-  if (batch.order_labels) device_.write(batch.order_labels, bytes_of(host.order_labels));
+  if (batch.labels) device_.write(batch.labels, bytes_of(host.labels));
+  if (batch.weights) device_.write(batch.weights, bytes_of(host.weights));
+  if (batch.classes) device_.write(batch.classes, bytes_of(host.classes));
 }
 
 void StepInputs::write_factors(const nn::MicroBatch& batch) {
@@ -189,7 +194,7 @@ void StepInputs::write_factors(const nn::MicroBatch& batch) {
   };
   add(batch.inv_weight_sum, batch.gradient_scale);
   for (const nn::MicroBatch::Ahead& ahead : batch.ahead) add(ahead.inv_weight_sum, ahead.gradient_scale);
-  add(batch.order_inv_weight_sum, batch.gradient_scale);
+  add(batch.classes_inv_weight_sum, batch.gradient_scale);
   device_.write(batch.factors, bytes_of(factors));
 }
 

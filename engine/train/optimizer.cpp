@@ -244,9 +244,13 @@ void Optimizer::sum_squares(const std::vector<Tensor>& gradients) {
   norm_group_.run(comm::AllReduce{norm_});
 }
 
-// What the host updates by comes over as it is, but where the device keeps f32 originals it has f32 gradients for them too.
+// What the host updates by comes over as it is, but where the device keeps f32 originals it has f32 gradients for them too. An optimizer with
+// moments in 16 bits (Megatron-Core's --use-precision-aware-optimizer) reads 16-bit gradients as they are, but with FP8 whose scales are not
+// delayed (use_precision_aware_optimizer_no_fp8_or_ds_fp8 of its optimizer_config.py).
 bool Optimizer::copies_gradients() const {
-  return plan_.keeps().gradient_copy_in_f32 && store_.gradients().dtype() != DType::f32 &&
+  const PrecisionPlan& precision = plan_.precision;
+  const bool reads_them = precision.moments != DType::f32 && (!precision.fp8 || *precision.fp8 == Fp8Recipe::delayed);
+  return plan_.keeps().gradient_copy_in_f32 && store_.gradients().dtype() != DType::f32 && !reads_them &&
          (plan_.state.optimizer_at == Residence::device || plan_.state.main_on_device);
 }
 

@@ -25,7 +25,7 @@ void Optimizer::prepare() {
 void Optimizer::enqueue() {
   std::vector<Tensor> gradients;
   // As they are stored: the loss scale, a power of two, is undone with the clipping, to the same bits.
-  if (plan_.keeps().gradient_copy_in_f32 && store_.gradients().dtype() != DType::f32)
+  if (copies_gradients())
     gradients = in_f32(1);
   else
     for (const Piece& piece : pieces_) gradients.push_back(piece.gradients);

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "engine/comm/gather.h"
-#include "engine/nn/moe/experts.h"
 #include "engine/nn/moe/router.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
@@ -37,7 +36,7 @@ Trainer::Trainer(const Plan& plan, Device& device, comm::World& world, const Tok
     chunks_.emplace_back(store_, plan, chunk, word);
     if (!word) word = chunks_.back().word();
     has_loss_ = has_loss_ || chunk.last;
-    if (chunk.last && !chunk.first && word && plan.model.parts().tied_embedding) shared_words_ = word->unit;
+    if (chunk.last && !chunk.first && word && plan.model.ties_embedding()) shared_words_ = word->unit;
   }
   find_neighbours();
   store_.allocate_and_initialise();
@@ -52,16 +51,16 @@ Trainer::Trainer(const Plan& plan, Device& device, comm::World& world, const Tok
   if (plan.capture || plan.captured.any())
     context_.step_on_device = device.empty({1}, DType::i64, Category::other, "number of the step");
   if (plan.capture) inputs_->keep_all();
-  if (plan.offloaded.any()) device.host();  // on every rank, whether or not it has a layer to move
+  // On every rank, whether or not it has a layer to move.
+  if (plan.offloaded.any() || plan.expert_room.on_host()) device.host();
   if (plan.expert_room.rows > 0)
     overflow_ = device.empty({1}, DType::f32, Category::other, "ranks whose experts had too little room");
   make_stash();
 }
 
 void Trainer::make_stash() {
-  const ExpertRoom& room = plan_.expert_room;
-  if (room.stash > 0)
-    context_.stash.make(device_, room, room.waiting[static_cast<std::size_t>(stage_)], nn::stashed_row_bytes(plan_));
+  const auto& pages = plan_.expert_room.pages;
+  if (!pages.empty()) context_.stash.make(device_, pages[static_cast<std::size_t>(stage_)]);
 }
 
 void Trainer::find_neighbours() {
@@ -110,8 +109,8 @@ void Trainer::forward(const Action& a, Slot& slot) {
     device_.host_work(HostWork::replicas);
   }
   const ChunkPlan& chunk = plan_.chunks[stage_][a.chunk];
-  // What the layer before the loss keeps stays: its backward follows at once.
-  if (context_.stash.on()) context_.stash.begin_forward(slot.stashed, chunk.expert_layers - (chunk.last ? 1 : 0));
+  if (context_.stash.on())
+    context_.stash.begin_forward(slot.stashed, chunk.expert_layers - (chunk.backward_follows() ? 1 : 0));
   slot.output = chunks_[a.chunk].forward(context_, slot.batch, slot.input, slot.saved);
   if (context_.stash.on()) context_.stash.end_forward();
   slot.input.reset();
@@ -134,7 +133,8 @@ void Trainer::backward(const Action& a, Slot& slot) {
   };
   const bool leaves = splits_backward_ || plan_.delay_wgrad;
   context_.later = leaves ? &slot.later : nullptr;
-  if (context_.stash.on()) context_.stash.begin_backward(device_, slot.stashed, !plan_.chunks[stage_][a.chunk].last);
+  if (context_.stash.on())
+    context_.stash.begin_backward(device_, slot.stashed, !plan_.chunks[stage_][a.chunk].backward_follows());
   slot.dinput =
       chunks_[a.chunk].backward(context_, slot.batch, std::exchange(slot.doutput, Tensor()), slot.saved, [&](int unit) {
         if (leaves)

@@ -59,6 +59,8 @@ ordered_json language_model(const ordered_json& config, const std::string& file,
   for (const char* of_all :
        {"torch_dtype", "dtype", "tie_word_embeddings", "attn_implementation", "_attn_implementation"})
     if (const auto said = config.find(of_all); said != config.end() && !model.contains(of_all)) model[of_all] = *said;
+  // A class that labels samples is another model, and no language model of it.
+  if (const auto classes = config.find("architectures"); classes != config.end()) model["architectures"] = *classes;
   return model;
 }
 
@@ -116,8 +118,11 @@ const std::vector<Table>& hugging_face_tables() {
     std::vector<std::pair<std::string_view, std::string_view>> files;
     for (const auto& [name, text] : hugging_face_files::files()) files.emplace_back(name, text);
     std::vector<Table> all;
-    for (const auto& [name, text] : files)
-      if (name != "base") all.push_back(read_table(name, files));
+    for (const auto& [name, text] : files) {
+      if (name == "base") continue;
+      all.push_back(read_table(name, files));
+      all.back().rules.emplace_back("labels");
+    }
     return all;
   }();
   return tables;

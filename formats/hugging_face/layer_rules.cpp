@@ -30,23 +30,44 @@ json rules_of_full_layers(const json& kinds, const json& parts) {
   return rules_of_layers(full, static_cast<std::int64_t>(kinds.size()), parts);
 }
 
-// A window of all layers but those that `layer_types` says are full. Without the list it is every `period`-th that is full; 0: none.
-void set_window(Reading& r, const json& window, std::int64_t period, json parts_of_full) {
-  json kinds = r.value("layer_types");
+}  // namespace
+
+void set_window_by(Reading& r, const json& window, const json& kinds, json parts_of_full) {
   if (window.is_null() || r.is_without("sliding_window")) return;
   const bool shorter = cuts(r, window);
   if (!shorter) parts_of_full.erase("window");  // what else full layers have they have all the same
-  if (!kinds.is_array() && period > 0) {
-    kinds = json::array();
-    for (std::int64_t i = 0; i < layers_in(r); ++i)
-      kinds.push_back((i + 1) % period == 0 ? "full_attention" : "sliding_attention");
-  }
   if (shorter && (!kinds.is_array() || kinds.empty() ||
                   std::any_of(kinds.begin(), kinds.end(), [](const json& kind) { return kind != "full_attention"; })))
     r.set("model.window", window);
   if (!kinds.is_array() || parts_of_full.empty()) return;
   if (shorter && !r.get("model.window")) parts_of_full.erase("window");
   if (!parts_of_full.empty()) add_layers(r, rules_of_full_layers(kinds, parts_of_full));
+}
+
+// The kind of each layer, where rules say of some that they are full.
+void write_layer_types(Writing& w) {
+  const json window = w.at("model.window");
+  const bool has = window.is_number() && window != 0;
+  w.put("sliding_window", has ? window : json());
+  if (!has) return;
+  const auto full =
+      layers_with(w.at("model.layers_of"), static_cast<std::int64_t>(w.number("model.layers")), "window", 0);
+  json kinds = json::array();
+  for (const bool each : full) kinds.push_back(each ? "full_attention" : "sliding_attention");
+  if (!kinds.empty()) w.put("layer_types", kinds);
+}
+
+namespace {
+
+// The same by `layer_types`. Without the list it is every `period`-th that is full; 0: none.
+void set_window(Reading& r, const json& window, std::int64_t period, const json& parts_of_full) {
+  json kinds = r.value("layer_types");
+  if (!kinds.is_array() && period > 0) {
+    kinds = json::array();
+    for (std::int64_t i = 0; i < layers_in(r); ++i)
+      kinds.push_back((i + 1) % period == 0 ? "full_attention" : "sliding_attention");
+  }
+  set_window_by(r, window, kinds, parts_of_full);
 }
 void read_window(Reading& r) {
   set_window(r, r.value("sliding_window"), 0, {{"window", 0}});
@@ -58,9 +79,9 @@ void read_window_4096(Reading& r) {
 void read_window_every_second(Reading& r) {
   set_window(r, r.value("sliding_window", 4096), 2, {{"window", 0}});
 }
-// Cohere 2: three of four layers, which alone have positions. Cohere has none of this.
-void read_window_of_cohere(Reading& r) {
-  const json window = r.value("sliding_window"),
+// Cohere 2: three of four layers, which alone have positions.
+void read_window_of_cohere2(Reading& r) {
+  const json window = r.value("sliding_window", 4096),
              pattern = r.value("sliding_window_pattern", r.value("_sliding_window_pattern"));
   set_window(r, window,
              pattern.is_number_integer() ? pattern.get<std::int64_t>()
@@ -145,18 +166,6 @@ void read_window_of_exaone(Reading& r) {
                               : pattern.is_number_integer() ? pattern.get<std::int64_t>()
                                                             : 0;
   set_window(r, r.value("sliding_window", 4096), period, {{"window", 0}, {"position", "none"}});
-}
-// The kind of each layer, where rules say of some that they are full.
-void write_layer_types(Writing& w) {
-  const json window = w.at("model.window");
-  const bool has = window.is_number() && window != 0;
-  w.put("sliding_window", has ? window : json());
-  if (!has) return;
-  const auto full =
-      layers_with(w.at("model.layers_of"), static_cast<std::int64_t>(w.number("model.layers")), "window", 0);
-  json kinds = json::array();
-  for (const bool each : full) kinds.push_back(each ? "full_attention" : "sliding_attention");
-  if (!kinds.empty()) w.put("layer_types", kinds);
 }
 // Full layers alone have the scaling.
 void write_window_of_olmo3(Writing& w) {
@@ -353,7 +362,7 @@ void write_llama4(Writing& w) {
 const std::vector<Rule>& layer_rules() {
   static const std::vector<Rule> rules = {{"window", read_window, write_layer_types},
                                           {"window_every_second", read_window_every_second, write_layer_types},
-                                          {"window_of_cohere", read_window_of_cohere, write_layer_types},
+                                          {"window_of_cohere2", read_window_of_cohere2, write_layer_types},
                                           {"window_of_gemma3", read_window_of_gemma3, write_window_of_gemma3},
                                           {"window_of_gpt_oss", read_window_of_gpt_oss, write_layer_types},
                                           {"window_of_exaone", read_window_of_exaone, write_window_of_exaone},

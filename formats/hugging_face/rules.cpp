@@ -80,6 +80,9 @@ constexpr std::int64_t kRowsBefore = 2;
 void read_positions_of_opt(Reading& r) {
   r.set("model.positions", r.whole("max_position_embeddings", std::int64_t{1} << 40, 2048) + kRowsBefore);
 }
+void read_positions_of_biogpt(Reading& r) {
+  r.set("model.positions", r.whole("max_position_embeddings", std::int64_t{1} << 40, 1024) + kRowsBefore);
+}
 void write_positions_of_opt(Writing& w) {
   w.put("max_position_embeddings", static_cast<std::int64_t>(w.number("model.positions")) - kRowsBefore);
 }
@@ -162,9 +165,12 @@ void read_same_width(Reading& r) {
     r.lack("word_embed_proj_dim", "an embedding of another width than the layers");
 }
 
-// A null is "straight from hidden", where a missing key is the class's own default.
+// A null is "straight from hidden", where a missing key is the class's own default. Norms of latents have an epsilon of their own, whatever
+// the others have.
 void read_latent_ranks(Reading& r) {
   if (r.value("q_lora_rank").is_null()) r.set("model.q_lora_rank", 0);
+  constexpr double kEps = 1e-6;
+  if (const auto eps = r.get("model.norm_eps"); eps && *eps != kEps) r.set("model.inner_norm_eps", kEps);
 }
 void write_latent_ranks(Writing& w) {
   if (w.number("model.q_lora_rank") == 0) w.put("q_lora_rank", nullptr);
@@ -172,14 +178,15 @@ void write_latent_ranks(Writing& w) {
 }
 
 // Groups of experts. `noaux_tc` balances by a correction of scores (DeepSeek-V3), the others by a loss (V2).
-void read_groups_as(Reading& r, const char* usual_method, const char* usual_score) {
+void read_groups_as(Reading& r, const char* usual_method, const char* usual_score, const json& usual_groups = nullptr,
+                    const json& usual_chosen = nullptr) {
   const json method = r.value("topk_method", usual_method), score = r.value("scoring_func", usual_score);
   if (score != "softmax" && score != "sigmoid") r.lack("scoring_func", "another score", usual_score);
   r.set("model.routing.score", score);
   const bool corrected = method == "noaux_tc", grouped = corrected || method == "group_limited_greedy";
   if (!grouped && method != "greedy") r.lack("topk_method", "another choice of experts", usual_method);
   r.set("model.routing.correction_speed", corrected ? 0.001 : 0);
-  const json groups = r.value("n_group"), chosen = r.value("topk_group");
+  const json groups = r.value("n_group", usual_groups), chosen = r.value("topk_group", usual_chosen);
   if (!grouped || groups.is_null() || groups == 1) return;
   r.set("model.routing.groups", groups);
   if (!chosen.is_null()) r.set("model.routing.chosen_groups", chosen);
@@ -201,6 +208,9 @@ void write_groups(Writing& w) {
 void read_groups_without_loss(Reading& r) {
   read_groups_as(r, "noaux_tc", "sigmoid");
 }
+void read_groups_of_deepseek_v3(Reading& r) {
+  read_groups_as(r, "noaux_tc", "sigmoid", 8, 4);
+}
 void write_groups_without_loss(Writing& w) {
   write_groups_as(w, "sigmoid", "noaux_tc", "noaux_tc");
 }
@@ -214,6 +224,7 @@ const std::vector<Rule>& hugging_face_rules() {
                              {"inverse_logit_scale", read_inverse_logit_scale, write_inverse_logit_scale},
                              {"falcon", read_falcon, write_falcon},
                              {"positions_of_opt", read_positions_of_opt, write_positions_of_opt},
+                             {"positions_of_biogpt", read_positions_of_biogpt, write_positions_of_opt},
                              {"clip", read_clip, write_nothing},
                              {"mpt", read_mpt, write_mpt},
                              {"dbrx", read_dbrx, write_dbrx},
@@ -222,10 +233,14 @@ const std::vector<Rule>& hugging_face_rules() {
                              {"same_width", read_same_width, write_nothing},
                              {"latent_ranks", read_latent_ranks, write_latent_ranks},
                              {"groups", read_groups, write_groups},
-                             {"groups_without_loss", read_groups_without_loss, write_groups_without_loss}};
+                             {"groups_without_loss", read_groups_without_loss, write_groups_without_loss},
+                             {"groups_of_deepseek_v3", read_groups_of_deepseek_v3, write_groups_without_loss}};
     for (const Rule& rule : rope_rules()) all.push_back(rule);
     for (const Rule& rule : layer_rules()) all.push_back(rule);
     for (const Rule& rule : state_rules()) all.push_back(rule);
+    for (const Rule& rule : mixer_rules()) all.push_back(rule);
+    for (const Rule& rule : layer_list_rules()) all.push_back(rule);
+    for (const Rule& rule : label_rules()) all.push_back(rule);
     for (const Rule& rule : repository_rules()) all.push_back(rule);
     return all;
   }();

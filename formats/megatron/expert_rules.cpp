@@ -23,9 +23,10 @@ void read_expert_room(Reading& r, const json& backend) {
   r.set("expert_rank_capacity", r.number("--moe-expert-rank-capacity-factor"));
   if (!stash) return;
   if (pages != 64) r.lack("--moe-paged-stash-page-size", "pages of another size");
-  if (on_host != 0) r.lack("--moe-paged-stash-buffer-size-factor-cpu", "pages in host memory");
   if (size <= 0) r.lack("--moe-paged-stash-buffer-size-factor-cuda", "pages for the rows that came at first");
+  if (on_host < 0) r.lack("--moe-paged-stash-buffer-size-factor-cpu", "pages for the rows that came at first");
   r.set("paged_stash", size);
+  if (on_host > 0) r.set("paged_stash_host", on_host);
 }
 void write_expert_room(Writing& w) {
   if (w.number("expert_rank_capacity") == 0) return;
@@ -35,6 +36,7 @@ void write_expert_room(Writing& w) {
   if (w.number("paged_stash") == 0) return;
   w.put("--moe-paged-stash", true);
   w.put("--moe-paged-stash-buffer-size-factor-cuda", w.at("paged_stash"));
+  if (w.number("paged_stash_host") > 0) w.put("--moe-paged-stash-buffer-size-factor-cpu", w.at("paged_stash_host"));
 }
 
 // Ranks of experts and how tokens reach them; and how the ranks of a sequence meet.

@@ -82,7 +82,8 @@ void write_hybrid(Writing& w) {
   w.put("script", "pretrain_mamba.py");
   w.put("--spec", json::array({"megatron.core.models.mamba.mamba_layer_specs", "mamba_stack_spec"}));
   const auto letters = pattern.get<std::string>();
-  if (letters.find('S') != std::string::npos) return w.cannot("model.hybrid_pattern", "layers M, G, *, - and E");
+  if (letters.find_first_of("SCL") != std::string::npos)
+    return w.cannot("model.hybrid_pattern", "layers M, G, *, - and E");
   const auto depths = static_cast<std::int64_t>(w.number("model.mtp_layers"));
   if (depths == 0)
     w.put("--hybrid-override-pattern", pattern);

@@ -14,6 +14,11 @@ namespace {
 // Of state mixers that do not say theirs (engine/point/architecture.cpp).
 constexpr std::int64_t kConvWidth = 4, kMambaChunk = 256, kDeltaChunk = 64;
 
+// Positions of a chunk of a model's scans where it does not say.
+std::int64_t usual_chunk(const ModelSpec& m) {
+  return m.mixes(MixerKind::mamba2) || m.mixes(MixerKind::lightning) ? kMambaChunk : kDeltaChunk;
+}
+
 using nlohmann::json;
 using nlohmann::ordered_json;
 
@@ -42,9 +47,10 @@ ordered_json flat_model(const ModelSpec& m) {
     dense = !all || shared > 0;
   }
   out["mtp_layers"] = m.mtp_layers;
+  out["labels"] = m.labels;
   if (m.has_state_mixers()) {
     out["conv_width"] = m.conv_width == 0 ? kConvWidth : m.conv_width;
-    if (m.state_chunk == 0) out["state_chunk"] = m.mixes(MixerKind::mamba2) ? kMambaChunk : kDeltaChunk;
+    if (m.state_chunk == 0 && (m.has_scans() || m.mixes(MixerKind::lightning))) out["state_chunk"] = usual_chunk(m);
   }
   for (const PartField& part : part_fields()) out[part.key] = part.write(m.parts());
   ModelParts biased = m.parts();  // with those of what no layer has as the others are
@@ -158,7 +164,7 @@ ordered_json tidy_spec(const ordered_json& spec, const std::string& where) {
   if (m.head_size != 0 && m.hidden % m.heads == 0 && m.head_size == m.hidden / m.heads) m.head_size = 0;
   if (m.experts > 0 && m.expert_ffn == m.ffn) m.expert_ffn = 0;
   if (m.conv_width == kConvWidth) m.conv_width = 0;
-  if (m.state_chunk == (m.mixes(MixerKind::mamba2) ? kMambaChunk : kDeltaChunk)) m.state_chunk = 0;
+  if (m.state_chunk == usual_chunk(m)) m.state_chunk = 0;
   out["model"] = write_model(m);
   for (const auto& [key, value] : spec.items()) {
     const PointField* field = find_field(key);

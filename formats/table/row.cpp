@@ -81,10 +81,12 @@ Table read_table(std::string_view name, const std::vector<std::pair<std::string_
   if (like) table = read_table(read_string(*like, object.path("like")), files);
   table.name = name;
   table.types.clear();
+  table.classifier.clear();
   table.reads_only = false;
   if (const json* source = object.find("source")) table.source = read_string(*source, object.path("source"));
   if (const json* only = object.find("reads_only")) table.reads_only = read_bool(*only, object.path("reads_only"));
   if (const json* types = object.find("types")) table.types = read_strings(*types, object.path("types"));
+  if (const json* name = object.find("classifier")) table.classifier = read_string(*name, object.path("classifier"));
   if (const json* without = object.find("without"))
     for (const std::string& key : read_strings(*without, object.path("without")))
       std::erase_if(table.rows, [&](const Row& row) { return row.key == key; }),

@@ -41,6 +41,7 @@ struct Table {
   std::vector<std::string> unsaid;   // keys of cost that no field of a spec says: it is forecast as without them
   std::vector<Lack> lacks;
   std::vector<std::string> types;  // Hugging Face's model_type
+  std::string classifier;          // Hugging Face's class that labels samples; empty: none
   bool reads_only = false;         // for export only where no other table says the model
 
   bool ignores(std::string_view key) const;

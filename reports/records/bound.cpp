@@ -54,7 +54,7 @@ std::string help_for(TimePart part, const Point& p, int per_node) {
     case TimePart::copies:
       return "";
     case TimePart::host:
-      return p.model.parts().objective == Objective::masked_words_and_order
+      return p.model.masks_words()
                  ? "the device waits for its host or its loader: more loader_workers, or a larger micro_batch"
                  : "the device waits for its host: a larger micro_batch or a smaller tp makes kernels longer";
     case TimePart::bubble:

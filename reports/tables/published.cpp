@@ -158,6 +158,8 @@ PublishedSummary::PublishedSummary(const Published& published, const std::vector
   for (const Record& record : all)
     if (const auto row = record.published_row()) has_point[*row] = true;
   absent_ = static_cast<int>(std::count(has_point.begin(), has_point.end(), false));
+  const auto on_cpu = [](const Record* record) { return record->json().at("device") == "cpu"; };
+  if (std::all_of(records.begin(), records.end(), on_cpu)) simulated_by_ = published.machine;
 }
 
 void PublishedSummary::compare(const std::string& metric, const Published& published,
@@ -225,6 +227,7 @@ void PublishedSummary::add(const PublishedSummary& other) {
   }
   for (const auto& [outcome, reasons] : other.failed_)
     for (const auto& [reason, rows] : reasons) failed_[outcome][reason] += rows;
+  if (simulated_by_.empty()) simulated_by_ = other.simulated_by_;
   doubted_ += other.doubted_;
   absent_ += other.absent_;
   oom_ += other.oom_;
@@ -260,6 +263,8 @@ std::vector<std::string> PublishedSummary::lines() const {
     }
     lines.push_back(fmt::format("Published, but {} here: {} ({}).", outcome, rows, why));
   }
+  if (!simulated_by_.empty())
+    lines.push_back(fmt::format("Published of other devices than this CPU: --on {} simulates them.", simulated_by_));
   if (doubted_ > 0)
     lines.push_back(fmt::format("Rows with figures that cannot be right, printed but not counted: {}.", doubted_));
   if (absent_ > 0) lines.push_back(fmt::format("Published rows without a point in the file: {}.", absent_));

@@ -46,6 +46,7 @@ class PublishedSummary {
   std::map<std::string, Figures> figures_;
   std::map<std::string, std::map<std::string, int>> failed_;  // outcome -> reason -> rows
   int doubted_ = 0, absent_ = 0, oom_ = 0, oom_here_ = 0;
+  std::string simulated_by_;  // the published machine, where all ran on this CPU
 };
 
 }  // namespace mbench::reports

@@ -354,6 +354,17 @@ TEST_CASE("Megatron: permutation of tokens is fused where the script says so") {
   CHECK(point_of(kArguments).framework.options.count("permute_fusion") == 0);  // without experts it says nothing
 }
 
+TEST_CASE("Megatron: shared experts are overlapped where the script says so") {
+  for (const std::string flag : {"", " --moe-shared-expert-overlap"}) {
+    const Point p = point_of(kArguments +
+                             "--num-experts 8 --moe-ffn-hidden-size 32 --moe-shared-expert-intermediate-size 64 "
+                             "--moe-token-dispatcher-type alltoall" +
+                             flag);
+    CHECK(framework_part(p.framework, "shared_expert_overlap") == !flag.empty());
+    CHECK((write_megatron(p).find("--moe-shared-expert-overlap") != std::string::npos) == !flag.empty());
+  }
+}
+
 TEST_CASE("Megatron: experts' exchange overlapped goes out and comes back") {
   const std::string experts = kArguments + "--num-experts 8 --moe-ffn-hidden-size 32 --moe-grouped-gemm ";
   const Point plain = point_of(experts);
@@ -384,8 +395,12 @@ TEST_CASE("Megatron: static room for experts and pages go out and come back") {
                          Contains("--moe-expert-rank-capacity-factor 1.5") && Contains("--moe-paged-stash") &&
                          Contains("--moe-paged-stash-buffer-size-factor-cuda 1.25"));
   CHECK_THAT(error_of(room + "--moe-flex-dispatcher-backend deepep").what(), Contains("static room without HybridEP"));
-  CHECK_THAT(error_of(hybrid + "--moe-paged-stash --moe-paged-stash-buffer-size-factor-cpu 1").what(),
-             Contains("pages in host memory"));
+  CHECK(p.paged_stash_host == 0);
+  const Point host = point_of(hybrid + "--moe-paged-stash --moe-paged-stash-buffer-size-factor-cpu 0.5");
+  CHECK(host.paged_stash_host == 0.5);
+  CHECK_THAT(write_megatron(host), Contains("--moe-paged-stash-buffer-size-factor-cpu 0.5"));
+  CHECK_THAT(error_of(hybrid + "--moe-paged-stash --moe-paged-stash-buffer-size-factor-cpu -1").what(),
+             Contains("pages for the rows that came at first"));
 }
 
 TEST_CASE("Megatron: GPT-OSS's biases and activation go out and come back") {

@@ -20,7 +20,9 @@ bool always(const json&) {
 }
 bool may_pack(const json& d) {
   const json& model = d.at("model");
-  return model.at("family") != "bert" && !model.contains("state_heads");
+  const std::string mixer = model.value("mixer", "attention");
+  return model.at("family") != "bert" && !model.contains("labels") && !model.contains("state_heads") &&
+         mixer != "short_conv" && mixer != "lightning";
 }
 bool packs(const json& d) {
   return d.contains("document_lengths") && d.at("document_lengths") != "none";
@@ -46,8 +48,8 @@ bool sequence(const json& d) {
 bool whole_table(const json& d) {
   const json& model = d.at("model");
   const std::string family = model.at("family");
-  return tensor(d) && !model.contains("mtp_layers") &&
-         !model.value("tied_embedding", family == "gpt" || family == "bert");
+  const bool ties = !model.contains("labels") && model.value("tied_embedding", family == "gpt" || family == "bert");
+  return tensor(d) && !model.contains("mtp_layers") && !ties;
 }
 bool experts(const json& d) {
   return d.at("model").contains("experts");
@@ -56,8 +58,13 @@ bool experts_apart(const json& d) {
   return number(d, "ep") > 1 && d.value("router", "balanced").find("capacity") == std::string::npos;
 }
 bool may_have_room(const json& d) {
-  return experts_apart(d) && text(d, "ep_communication", "all_to_all") == "flex" && d.at("precision") != "fp8" &&
-         d.at("precision") != "nvfp4";
+  return experts_apart(d) && text(d, "ep_communication", "all_to_all") == "flex";
+}
+bool has_room(const json& d) {
+  return d.value("expert_rank_capacity", 0.0) > 0;
+}
+bool has_pages(const json& d) {
+  return d.value("paged_stash", 0.0) > 0;
 }
 bool experts_cut(const json& d) {
   return experts(d) && sequence(d);
@@ -131,6 +138,9 @@ bool whole_weights(const json& d) {
 bool megatron(const json& d) {
   return text(d, "graph", "fused") == "megatron_core";
 }
+bool megatron_mixture(const json& d) {
+  return megatron(d) && d.at("model").contains("shared_experts");
+}
 bool may_capture(const json& d) {
   return adam(d) && processes(d) && whole_weights(d) && text(d, "router", "balanced") != "learned";
 }
@@ -150,6 +160,7 @@ bool in_chunks(const json& d) {
 bool may_overlap_experts(const json& d) {
   const std::string schedule = text(d, "schedule", "1f1b");
   return experts_apart(d) && text(d, "ep_communication", "all_to_all") != "all_gather" && !captures_step(d) &&
+         !on(d, "framework.shared_expert_overlap") &&
          (schedule == "1f1b" || schedule == "interleaved" || schedule == "dualpipev");
 }
 bool overlaps_experts(const json& d) {
@@ -157,7 +168,7 @@ bool overlaps_experts(const json& d) {
 }
 bool may_defer(const json& d) {
   return pipeline(d) && reduces_at_end(d) && whole_weights(d) && d.value("gradient_accumulation_fusion", true) &&
-         !d.at("model").contains("mtp_layers");
+         !d.at("model").contains("mtp_layers") && !d.at("model").contains("labels");
 }
 bool may_offload_activations(const json& d) {
   return processes(d) && !d.contains("capture") && !overlaps_experts(d);
@@ -225,6 +236,7 @@ const std::vector<DrawnField>& drawn_fields() {
       {"cross_entropy_fusion", {"te", "te", "none", "native", "torch", "torch_16bit"}, always},
       {"gradient_accumulation_fusion", mostly, megatron},
       {"grouped_experts", mostly, megatron},
+      {"framework.shared_expert_overlap", {false, true}, megatron_mixture},
       {"mask_in_batch", mostly, megatron},
       {"transformer_engine", mostly, megatron},
       {"vocab_multiple", {0, 0, 0, 1, 3, 16}, always},
@@ -243,6 +255,8 @@ const std::vector<DrawnField>& drawn_fields() {
       {"virtual_stages", {2, 2, 2, 4}, in_chunks},
       {"micro_batch_group", {0, 0, 3, 5, 5, 5}, interleaved},
       {"expert_rank_capacity", {0, 1.25, 1.25, 4, 4}, may_have_room},
+      {"paged_stash", {0, 0.5, 4, 16, 16}, has_room},
+      {"paged_stash_host", {0, 16, 16}, has_pages},
       {"overlap_moe", {false, true, true}, may_overlap_experts},
       {"delay_wgrad", {false, true}, overlaps_experts},
       {"first_stage_layers", {0, 0, 0, 1, 2, 3, 4}, pipeline},
@@ -273,7 +287,6 @@ const std::vector<FixedField>& fixed_fields() {
       {"rope_fusion", "a real device has one kernel for it"},
       {"index_map_fusion", "a real device has one kernel for it"},
       {"permute_fusion", "a real device has its own kernels for it"},
-      {"paged_stash", "wants more rows than drawn layouts have: layouts.json has it"},
       {"routing_imbalance", "of a simulation: how full its fullest rank is, which on others is counted"},
       {"keep_fp8_weight_transpose_cache", "layouts.json has it"},
       {"swiglu_fusion", "layouts.json has it"},
@@ -332,6 +345,11 @@ const json& drawn_models() {
     {"family": "bert"},
     {"family": "bert", "norm_place": "post"},
     {"family": "bert", "tied_embedding": false, "vocab": 190},
+    {"family": "bert", "labels": 3},
+    {"family": "bert", "norm_place": "post", "labels": 2},
+    {"family": "gpt", "labels": 5},
+    {"family": "llama", "kv_heads": 4, "labels": 7},
+    {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 2, "kv_heads": 4, "labels": 2},
     {"family": "llama", "kv_heads": 2},
     {"family": "llama", "kv_heads": 4, "heads": 4},
     {"family": "llama", "kv_heads": 1, "heads": 4, "head_dim": 32},
@@ -366,6 +384,16 @@ const json& drawn_models() {
      "state_chunk": 8, "layers_of": [{"every": 2, "mixer": "mamba2"}]},
     {"family": "llama", "kv_heads": 4, "state_heads": 96, "state_head_dim": 1, "state_groups": 8, "state_dim": 6, "dt_rank": 5,
      "conv_width": 3, "state_chunk": 8, "scan_norm": "rms_norm", "scan_norm_eps": 1e-5, "layers_of": [{"every": 2, "mixer": "mamba"}]},
+    {"family": "llama", "kv_heads": 4, "qk_norm": true, "mixer": "short_conv", "conv_width": 3, "layers_of": [{"every": 2, "from": 1,
+     "mixer": "attention"}]},
+    {"family": "llama", "kv_heads": 4, "branches": "parallel_mixers", "mixer": "mamba2", "state_heads": 8, "state_head_dim": 12,
+     "state_groups": 4, "state_dim": 6, "state_chunk": 8, "state_norm": "before_gate", "attention_scale": 0.2, "multipliers": {"attention": 0.9,
+     "state": 0.24, "feed_forward": 0.5, "gates": 0.88, "state_inputs": [0.35, 0.25, 0.18, 0.5, 0.35]}},
+    {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 2, "kv_heads": 4, "mixer": "lightning", "state_chunk": 8,
+     "norm_place": "post", "embedding_scale": 0.3, "residual_scale": 0.3, "layers_of": [{"every": 2, "from": 1, "mixer": "attention"}]},
+    {"family": "llama", "kv_heads": 8, "qk_norm": "all_heads", "mixer": "gated_delta", "state_heads": 8, "state_head_dim": 8,
+     "state_groups": 8, "state_dim": 6, "state_chunk": 8, "inner_norm_eps": 1e-5, "negative_eigenvalues": true, "layers_of": [{"every": 2,
+     "from": 1, "mixer": "attention", "norm_place": "output"}]},
     {"family": "mixtral", "ffn": 64, "experts": 4, "active_experts": 2, "kv_heads": 8, "moe_latent": 24, "mixer": "gated_delta",
      "attention_gate": true, "state_heads": 8, "state_head_dim": 8, "state_groups": 8, "state_dim": 6, "layers_of": [{"every": 2,
      "mixer": "attention"}]},

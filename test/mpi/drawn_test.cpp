@@ -87,6 +87,9 @@ std::string wrong_training(const Point& point, const Trained& serial, const Trai
   // in 8 bits instead of f32 move that layout's own loss by 1.4e-3 in five steps.
   if (precision == Precision::bf16 && !same_blocks && point.optimizer == OptimizerKind::adamw8bit)
     share.loss *= point.model.parts().norm_place == NormPlace::output ? 3 : 2;
+  // A label is one for each sample: a loss is a mean of a few numbers, where one of words is of hundreds. 7.1e-4 were seen in bf16 and 9.3e-3
+  // in NVFP4, of two samples; in f32 none is larger than with words.
+  if (precision != Precision::f32 && point.model.labels > 0) share.loss *= 5;
   const bool made_in_fp16 = precision == Precision::fp16 &&
                             mbench::framework_of(point.framework)->keeps.weight_gradients == WeightGradients::apart;
   for (std::size_t i = 0; i < mine.steps; ++i) {
@@ -140,10 +143,20 @@ TEST_CASE("layouts drawn from a seed train as the serial run does, in the memory
   CHECK(wrong.empty());
 }
 
+namespace {
+
+// A drawn option of a framework that former specs had no word for: "framework.NAME".
+bool is_option(const std::string& key) {
+  return key.starts_with(kFrameworkField);
+}
+
+}  // namespace
+
 TEST_CASE("every field of a spec is drawn, or is named with the reason why it is not") {
   std::set<std::string> named;
   for (const std::string& key : drawn_first()) CHECK(named.insert(key).second);
-  for (const DrawnField& field : drawn_fields()) CHECK(named.insert(field.key).second);
+  for (const DrawnField& field : drawn_fields())
+    CHECK(named.insert(is_option(field.key) ? field.key.substr(kFrameworkField.size()) : field.key).second);
   for (const FixedField& field : fixed_fields()) {
     INFO(field.key);
     CHECK(named.insert(field.key).second);
@@ -164,6 +177,8 @@ TEST_CASE("every value that a field may have is drawn") {
   for (const Layout& layout : random_layouts(static_cast<std::uint64_t>(rank_of_job()) + 1, 3000 / kRanks)) {
     nlohmann::json fields = point_in_words(layout.point);
     fields["family"] = layout.point.model.family;
+    for (const DrawnField& field : drawn_fields())
+      if (is_option(field.key)) fields[field.key] = point_field(layout.point, field.key);
     for (const auto& [key, value] : fields.items()) drawn_here[key].insert(value);
   }
   std::istringstream of_all(joined(nlohmann::json(drawn_here).dump() + "\n"));

@@ -32,7 +32,8 @@ std::vector<int> simulated_ranks(const Plan& plan, const sim::Machine& machine, 
 
 bool sizes_follow_data(const Point& p) {
   const auto all = static_cast<double>(p.ep);
-  const bool room_for_all = p.expert_rank_capacity >= all && (p.paged_stash == 0 || p.paged_stash >= all);
+  const bool room_for_all =
+      p.expert_rank_capacity >= all && (p.paged_stash == 0 || std::max(p.paged_stash, p.paged_stash_host) >= all);
   return strategies::reads_rows(p) && p.ep > 1 && !room_for_all;
 }
 
@@ -48,7 +49,8 @@ LayoutForecast forecast_layout(Point point, const sim::Machine& machine, const s
   const sim::Simulation s = sim::simulate_point(point, plan, machine, world, options);
   const sim::MemoryForecast f = sim::forecast_memory(plan);
   LayoutForecast out;
-  const bool state_on_host = point.offload != Offload::none, activations_on_host = point.offload_activations.any();
+  const bool state_on_host = point.offload != Offload::none,
+             activations_on_host = point.offload_activations.any() || point.paged_stash_host > 0;
   for (int rank = 0; rank < world; ++rank) {
     // Of replicas of one process each is a class of its own.
     const auto stage = static_cast<std::size_t>(plan.single_process ? rank : plan.mesh.coordinate(rank, Axis::pp));

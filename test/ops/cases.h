@@ -68,6 +68,7 @@ class AnyOp {
   virtual ~AnyOp() = default;
   virtual void check() const = 0;
   virtual Cost cost() const = 0;
+  virtual double exponentials() const = 0;  // among the FLOPs of cost(), where the op counts them
   virtual void run(Device& device) const = 0;
   virtual void reference(Doubles& values) const = 0;
 };
@@ -163,6 +164,10 @@ class CaseList {
     Erased(const Any& op, Reference<Any> reference) : op_(op), reference_(reference) {}
     void check() const override { op_.check(); }
     Cost cost() const override { return op_.cost(); }
+    double exponentials() const override {
+      if constexpr (requires { op_.exponentials(); }) return op_.exponentials();
+      return 0;
+    }
     void run(Device& device) const override { mbench::run(device, op_); }
     void reference(Doubles& values) const override { reference_(op_, values); }
 

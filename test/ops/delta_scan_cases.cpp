@@ -17,6 +17,7 @@ double sigmoid(double z) {
 // Sizes, and what a scan reads, in double.
 struct Scan {
   std::int64_t seq, batch, groups, group, p, n, chunk, channels, width, first;
+  double beta_scale;
   Values xbc, in, a_log, dt_bias;
   explicit Scan(const ScanShape& s)
       : seq(s.seq()),
@@ -28,7 +29,8 @@ struct Scan {
         chunk(s.chunk),
         channels(s.channels()),
         width(s.in.shape()[3]),
-        first(s.first) {}
+        first(s.first),
+        beta_scale(s.beta_scale) {}
   Scan(const ScanShape& s, const Doubles& v) : Scan(s) {
     xbc = v[s.xbc], in = v[s.in], a_log = v[s.a_log], dt_bias = v[s.dt_bias];
   }
@@ -58,7 +60,9 @@ struct Scan {
   double decay(std::int64_t t, std::int64_t b, std::int64_t h) const {
     return std::exp(-std::exp(a_log[at(h)]) * step(t, b, h));
   }
-  double beta(std::int64_t t, std::int64_t b, std::int64_t h) const { return sigmoid(in[raw(t, b, h) + at(group)]); }
+  double beta(std::int64_t t, std::int64_t b, std::int64_t h) const {
+    return beta_scale * sigmoid(in[raw(t, b, h) + at(group)]);
+  }
   // What makes a key or a query of that first element one of length one.
   double inverse(std::size_t from) const {
     double sum = 1e-6;
@@ -144,7 +148,7 @@ void walk_back(const Scan& s, std::int64_t b, std::int64_t h, const ops::DeltaSc
     }
     const double dstep = ddecay * decay * a, all = dstep * sigmoid(s.in[s.raw(t, b, h)] + s.dt_bias[at(h)]);
     din[s.raw(t, b, h)] = all;
-    din[s.raw(t, b, h) + at(s.group)] = dbeta * beta * (1 - beta);
+    din[s.raw(t, b, h) + at(s.group)] = dbeta * beta * (1 - beta / s.beta_scale);
     v.out(op.ddt_bias)[at(h)] += all;
     v.out(op.da_log)[at(h)] += dstep * s.step(t, b, h);
   }
@@ -173,9 +177,10 @@ void reference(const ops::DeltaScanGrad& op, Doubles& v) {
 // `first` columns stand before the decays, and `after` behind the betas.
 struct Form {
   std::int64_t seq, batch, groups, group, p, n, chunk, first = 0, after = 0;
+  float beta = 1;
   std::string str() const {
-    return fmt::format("{} x {}, {} groups of {} heads of {} x {}, chunks of {}", seq, batch, groups, group, n, p,
-                       chunk);
+    return fmt::format("{} x {}, {} groups of {} heads of {} x {}, chunks of {}{}", seq, batch, groups, group, n, p,
+                       chunk, beta == 1 ? "" : ", large betas");
   }
 };
 
@@ -185,7 +190,7 @@ ScanShape make_shape(Tensors& t, const Form& f, DType type) {
   s.in = t.in({f.seq, f.batch, f.groups, f.first + 2 * f.group + f.after}, type, -2, 2);
   s.a_log = t.in({f.groups * f.group}, type, -2, 0);
   s.dt_bias = t.in({f.groups * f.group}, type);
-  s.head_dim = f.p, s.state_dim = f.n, s.chunk = f.chunk, s.first = f.first;
+  s.head_dim = f.p, s.state_dim = f.n, s.chunk = f.chunk, s.first = f.first, s.beta_scale = f.beta;
   return s;
 }
 
@@ -216,11 +221,8 @@ ops::DeltaScanGrad make_grad(Tensors& t, const Form& f, DType type, DType sum) {
 }
 
 // One position; chunks that are full, and a short last one; widths that fit no vector; groups of several heads.
-const Form kForms[] = {{1, 1, 1, 1, 1, 2, 4},
-                       {5, 2, 1, 3, 3, 5, 4, 2, 1},
-                       {8, 1, 2, 2, 8, 4, 4, 16, 0},
-                       {21, 2, 2, 1, 5, 16, 8, 1, 3},
-                       {70, 1, 1, 2, 16, 8, 64, 32, 6}};
+const Form kForms[] = {{1, 1, 1, 1, 1, 2, 4},         {5, 2, 1, 3, 3, 5, 4, 2, 1},     {8, 1, 2, 2, 8, 4, 4, 16, 0},
+                       {21, 2, 2, 1, 5, 16, 8, 1, 3}, {13, 1, 1, 2, 5, 6, 4, 1, 0, 2}, {70, 1, 1, 2, 16, 8, 64, 32, 6}};
 const Form kBench{1024, 1, 4, 2, 128, 128, 64, 640, 0}, kHuge{16384, 2, 16, 2, 128, 128, 64, 1024, 0},
     kSmall{16, 1, 1, 2, 8, 8, 8, 16, 0};
 

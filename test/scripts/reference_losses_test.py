@@ -118,6 +118,14 @@ SAME = {
     "bert": {"model": bert(), "seq": 32},
     "bert, more types, odd sizes": {"model": bert(token_types=3, hidden=30, heads=5, ffn=50, vocab=131), "seq": 31},
     "bert as published": {"model": bert(norm_place="post", activation="gelu_erf", norm_eps=1e-12), "seq": 32},
+    "bert with labels, odd sizes": {"model": bert(token_types=3, hidden=30, heads=5, ffn=50, vocab=131, labels=5), "seq": 31, "micro_batch": 3, "global_batch": 9},
+    "bert as published with labels": {"model": bert(norm_place="post", activation="gelu_erf", norm_eps=1e-12, labels=2), "seq": 32},
+    "gpt with labels": {"model": gpt(labels=3)},
+    "llama with labels, odd in all": {"model": llama(**ODD, rope=SCALED, labels=7), "seq": 23, "micro_batch": 3, "global_batch": 9},
+    "gpt with labels, Muon": {"model": gpt(labels=4), "optimizer": "muon", "weight_decay": 0.1},
+    "deepseek with labels, flash": {"model": deepseek(q_lora_rank=20, labels=3), "attention": "flash"},
+    **({"bert with labels, low-rank adapters": {"model": bert(norm_place="post", activation="gelu_erf", norm_eps=1e-12, labels=3), "seq": 32,
+                                                "adapter": "lora:3,alpha=6,targets=proj+fc1+fc2"}} if importlib.util.find_spec("peft") else {}),
 }
 REFUSED = {
     "model.norm_place": {"model": llama(norm_place="post")},
@@ -131,10 +139,13 @@ REFUSED = {
     "model.bias: no class": {"model": gpt(bias=False)},
     "model.token_types": {"model": bert(token_types=0)},
     "model.tied_embedding": {"model": bert(tied_embedding=False)},
+    "model.labels: one class": {"model": gpt(labels=1)},
+    "model.labels: no class of transformers": {"model": {**llama(kv_heads=2), "norm": "layer_norm", "norm_beta": False, "branches": "parallel", "tied_embedding": True,
+                                                         "logit_scale": 0.25, "labels": 3}},
     "router: drops tokens": {"model": {"family": "mixtral", **SIZES, "experts": 4, "active_experts": 2}, "router": "capacity:1.5"},
     **({"$.adapter: layers.0.qkv is 3 layers": {"model": llama(), "adapter": "lora:4"},
         "$.adapter: no adapter": {"model": llama(), "adapter": "dora:4"}} if importlib.util.find_spec("peft") else {}),
-    "$.document_lengths: MptForCausalLM": {"model": gpt(position="alibi", bias=False, norm_beta=False, activation="gelu_erf"),
+    "$.document_lengths: MptForCausalLM": {"model": gpt(position="alibi", bias=False, norm_beta=False, activation="gelu_erf", ffn=4 * SIZES["hidden"]),
                                          "attention": "flash", "document_lengths": 9},
     "model.family": {"model": {"family": "lama", **SIZES}},
     "model.preset": {"model": "gpt2-123m"},
@@ -200,6 +211,25 @@ class Reference(unittest.TestCase):
                 self.assertEqual(len(result["losses"]), 5)
                 code, told = self.against(point, result)
                 print(f"{name}: {told.splitlines()[-1]}")
+                self.assertEqual(code, 0, told)
+
+    def test_configs_train_as_their_classes(self):
+        """What mbench import makes of a config.json, with the class that transformers builds of it."""
+        sys.path.insert(0, SCRIPTS)
+        from fixtures.transformers_configs import CHECKED
+        with open(os.path.join(SCRIPTS, "../test/fixtures/configs.json")) as file:
+            configs = [case["config"] for case in json.load(file)["cases"] if case["config"]["model_type"] in CHECKED]
+        self.assertGreaterEqual(len(configs), len(CHECKED))
+        for config in configs:
+            with self.subTest(config["model_type"]):
+                path = self.write("config.json", config)
+                subprocess.run([MBENCH, "import", path, "-o", self.path("spec.json")], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                with open(self.path("spec.json")) as file:
+                    imported = json.load(file)
+                experts = {"router": "learned"} if imported["model"].get("experts") else {}
+                point = {**POINT, "learning_rate": 1e-3, "model": imported["model"], "attention": "flash", **experts}
+                code, told = self.against(point, self.trained(point), "--config", path)
+                print(f"{config['model_type']}: {told.splitlines()[-1]}")
                 self.assertEqual(code, 0, told)
 
     def test_it_finds_what_is_wrong(self):

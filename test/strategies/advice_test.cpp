@@ -32,6 +32,7 @@ const json& drawn_values() {
     "pipeline_layout": ["", "", "Et*4|L", "Ett|t|tL", "Ett|t|tmL", "Et|tt|tm|L", "E|t*12L", "Et|t|t|tL"],
     "wgrad_deferral_limit": [0, 1, 4], "zero": [0, 1, 2, 3, "oss", "oss+sdp", "fsdp"], "optimizer_instances": [1, 2, 3, 4, 8],
     "document_lengths": ["none", "none", 12, "5+20", "geometric:9"],
+    "expert_rank_capacity": [0, 1, 1.5, 1.5], "paged_stash": [0, 0.5, 1.1, 16], "paged_stash_host": [0, 1, 16],
     "adapter": ["lora:4", "lora:2,targets=qkv+proj", "lora:2,base=nf4", "lora:2,base=nf4-double", "none"], "loader_workers": [0, 2], "device": ["cpu", "cpu", "sim:8xH100-SXM5-80GB"]
   })");
   return table;
@@ -41,13 +42,18 @@ const json& models() {
   static const json table = json::parse(R"([
     {"preset": "gpt-bytes-tiny"}, {"preset": "gpt-bytes-tiny", "mtp_layers": 1}, {"preset": "gpt-bytes-tiny", "layers": 7, "ffn": 96},
     {"preset": "gpt-bytes-tiny", "causal": false}, {"preset": "gpt-bytes-tiny", "experts": 4, "active_experts": 2},
-    {"preset": "bert-bytes-tiny"}, {"preset": "bert-bytes-tiny", "norm_place": "post"}, {"preset": "bert-bytes-tiny", "mtp_layers": 1},
+    {"preset": "bert-bytes-tiny"}, {"preset": "bert-bytes-tiny", "labels": 3}, {"preset": "llama-bytes-tiny", "labels": 2, "mtp_layers": 1},
+    {"preset": "bert-bytes-tiny", "norm_place": "post"}, {"preset": "bert-bytes-tiny", "mtp_layers": 1},
     {"preset": "bert-bytes-tiny", "causal": true, "tied_embedding": false},
     {"preset": "llama-bytes-tiny"}, {"preset": "llama-bytes-tiny", "qk_norm": true, "layers": 6},
     {"preset": "llama-bytes-tiny", "qk_norm": "without_weights", "attention_chunk": 32,
      "layers_of": [{"every": 2, "position": "none", "attention_chunk": 0, "attention_temperature": {"scale": 0.1}}]},
     {"preset": "llama-bytes-tiny", "activation": "xielu"},
     {"preset": "mamba-130m", "layers": 4, "hybrid_pattern": "SSSS", "scan_norm": "rms_norm"},
+    {"preset": "llama-bytes-tiny", "mixer": "short_conv", "layers_of": [{"every": 2, "mixer": "attention"}]},
+    {"preset": "llama-bytes-tiny", "mixer": "lightning", "norm_place": "post"},
+    {"preset": "llama-bytes-tiny", "mixer": "mamba2", "branches": "parallel_mixers", "state_heads": 8, "state_head_dim": 8, "state_groups": 4,
+     "state_dim": 8, "state_norm": "none", "multipliers": {"gates": 0.5}},
     {"preset": "llama-bytes-tiny", "hidden": 96, "heads": 6, "kv_heads": 3, "ffn": 160},
     {"preset": "llama-bytes-tiny", "activation": "squared_relu", "bias": true, "tied_embedding": true},
     {"preset": "mixtral-bytes-tiny"}, {"preset": "mixtral-bytes-tiny", "experts": 6, "active_experts": 4, "ffn": 48, "layers": 12},
@@ -135,10 +141,11 @@ std::vector<Advice> advice_of(const std::string& reason) {
   return all;
 }
 
-// A former word that says what the preset has by itself goes with the preset.
+// A former word that says what the preset has by itself goes with the preset, which former words may choose.
 void drop_words_of_preset(json& spec) {
-  const json framework = spec.value("framework", json());
-  const json preset = framework.is_object() ? framework.value("preset", json()) : framework;
+  const std::optional<Point> point = read(spec);
+  if (!point) return;
+  const std::string& preset = point->framework.preset;
   for (const FrameworkFile& file : builtin_frameworks())
     if (preset == file.name())
       for (const FrameworkOption& option : file.options()) {

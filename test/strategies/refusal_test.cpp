@@ -122,6 +122,26 @@ TEST_CASE("layouts that cannot be are told with what could") {
     CHECK(why([&](Point& p) { p.ep_communication = how; }) ==
           "ep_communication " + name + " of a model without experts, need ep_communication all_to_all");
   }
+  const auto in_parts = [&](auto change) {
+    return mixture([&](Point& p) {
+      p.framework = keeps(Graph::megatron_core), p.framework.options["shared_expert_overlap"] = "true";
+      p.ep = 2, p.dp = 2, p.global_batch = 4, p.model.shared_experts = 1;
+      change(p);
+    });
+  };
+  CHECK(in_parts([](Point&) {}) == "");
+  CHECK(in_parts([](Point& p) { p.ep_communication = EpCommunication::flex; }) == "");
+  CHECK(in_parts([](Point& p) { p.overlap_moe = true; }) ==
+        "shared_expert_overlap true with overlap_moe, need framework.shared_expert_overlap false or overlap_moe false");
+  CHECK(in_parts([](Point& p) { p.ep_communication = EpCommunication::all_gather; }) ==
+        "shared_expert_overlap true with ep_communication all_gather, which sends no tokens to experts, need "
+        "framework.shared_expert_overlap false, or ep_communication all_to_all or flex");
+  CHECK(in_parts([](Point& p) { p.ep_communication = EpCommunication::all_gather, p.model.shared_experts = 0; }) == "");
+  CHECK_THAT(in_parts([](Point& p) { p.model.moe_latent = 24; }),
+             Contains("shared_expert_overlap true with moe_latent 24"));
+  CHECK_THAT(
+      in_parts([](Point& p) { p.capture.parts.add(CapturedPart::moe_router), p.recompute.regions.add(Region::norm); }),
+      Contains("shared_expert_overlap true with recompute norm and capture moe_router"));
   // Any number of tokens and experts; where shares differ the host reads them.
   CHECK(mixture([](Point& p) { p.seq = 64; }) == "");
   CHECK_THAT(mixture([](Point& p) { p.seq = 64, p.capture = true; }),
@@ -389,10 +409,28 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
       why(R"("document_lengths": 9, "model": {"preset": "llama-bytes-tiny", "state_heads": 4, "state_head_dim": 8,
                  "state_groups": 2, "state_dim": 4, "mixer": "mamba2"})"),
       Contains("document_lengths 9 with state mixers") && Contains("need document_lengths none"));
+  // One label for each sample, and no words, on no machine.
+  const auto labelled = [](const std::string& fields) {
+    const auto refusal = strategies::why_not(
+        point_of(R"({"seq": 64, "model": {"preset": "llama-bytes-tiny", "labels": 3})" + fields + "}"));
+    if (refusal) CHECK(refusal->outcome == Outcome::infeasible);
+    return refusal ? refusal->reason : "";
+  };
+  CHECK(labelled("") == "");
+  CHECK(labelled(R"(, "document_lengths": 9)") ==
+        "document_lengths 9 with 3 labels, one for each sample, need document_lengths none or labels 0");
+  CHECK(labelled(R"(, "pp": 2, "defer_embedding_wgrad": true)") ==
+        "defer_embedding_wgrad with 3 labels, and no logits of words, need defer_embedding_wgrad false or labels 0");
+  CHECK(labelled(R"(, "framework": {"preset": "torch-eager", "liger_kernel": true})") ==
+        "cross_entropy_fusion liger with 3 labels, and no logits of words, need labels 0");
+  CHECK(labelled(R"(, "tp": 2, "vocab_parallel": false)") == "");
+  CHECK(why(R"("model": {"preset": "gpt-bytes-tiny", "labels": 3}, "tp": 2, "vocab_parallel": false)") == "");
   const auto of = [](const std::string& model) {
     const auto refusal = strategies::why_not(point_of(R"({"seq": 64, "model": )" + model + "}"));
     return refusal ? refusal->reason : "";
   };
+  CHECK(of(R"({"preset": "llama-bytes-tiny", "labels": 3, "mtp_layers": 1})") ==
+        "mtp_layers 1 with 3 labels, and no words to predict, need mtp_layers 0 or labels 0");
   CHECK(of(R"("llama-3-8b")") == "");
   CHECK(of(R"("mixtral-8x7b")") == "");
   CHECK(of(R"("deepseek-v3")") == "");
@@ -423,6 +461,21 @@ TEST_CASE("what this binary does not have is told, not refused as bad input") {
   CHECK_THAT(of(R"({"preset": "mamba2-130m", "causal": false})"), Contains("causal false with state mixers"));
   CHECK_THAT(of(R"({"preset": "nemotron-h-8b", "branches": "parallel"})"), Contains("with state mixers"));
   CHECK(of(R"("falcon-mamba-7b")") == "");
+  const std::string conv = R"({"preset": "llama-bytes-tiny", "mixer": "short_conv"})";
+  CHECK(of(conv) == "");
+  CHECK_THAT(why(R"("cp": 2, "model": )" + conv), Contains("cp 2 with mixer short_conv") && Contains("need cp 1"));
+  CHECK_THAT(why(R"("document_lengths": 9, "model": )" + conv), Contains("with state mixers"));
+  const std::string lightning = R"({"preset": "llama-bytes-tiny", "mixer": "lightning")";
+  CHECK(of(lightning + "}") == "");
+  CHECK_THAT(of(lightning + R"(, "mtp_layers": 1})"), Contains("behind lightning attention"));
+  CHECK_THAT(of(R"({"preset": "llama-bytes-tiny", "branches": "parallel_mixers"})"),
+             Contains("a layer without a state mixer"));
+  CHECK_THAT(of(R"({"preset": "llama-bytes-tiny", "bias": true, "multipliers": {"attention": 2}})"),
+             Contains("with biases"));
+  CHECK_THAT(of(R"({"preset": "llama-bytes-tiny", "activation": "silu", "multipliers": {"gates": 2}})"),
+             Contains("of gates"));
+  CHECK_THAT(of(R"({"preset": "llama-bytes-tiny", "layers_of": [{"every": 2, "norm_place": "post"}]})"),
+             Contains("post of some layers"));
   CHECK(why(R"("model": "mamba-130m", "tp": 64)") == "");
   const auto cut = strategies::why_not(point_of(R"({"seq": 64, "model": "mamba-130m", "tp": 128})"));
   CHECK_THAT(cut.value().reason, Contains("tp 128 does not divide") && Contains("need tp 64"));

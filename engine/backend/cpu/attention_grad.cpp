@@ -40,20 +40,21 @@ struct Own {
 
 template <class T, class TP>
 void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index, std::int64_t q0,
-                const BlockRows& block, const Shared& shared, const Own& own) {
+                const BlockRows& block, const Shared& shared, const Own& own, NextRows<T>& next) {
   const AttentionShape& s = op.shape;
   float *probs = own.probs - block.first, *dscores = own.dscores - block.first, *slopes = own.slopes - block.first;
   load_rows<T>(op.q, query_head(s, op.q, index), q0, block.rows, z.width, own.q);
   load_rows<T>(op.dout, query_head(s, op.dout, index), q0, block.rows, z.v_width, own.dout);
   load_rows<T>(op.out, query_head(s, op.out, index), q0, block.rows, z.v_width, own.out);
-  if (!op.probs) score_block(block, z.ld, z.width, own.q, shared.k_panels, probs);
-  score_block(block, z.ld, z.v_width, own.dout, shared.v_panels, dscores);
+  if (!op.probs) score_block(block, z.ld, z.width, own.q, shared.k_panels, probs, [&] { next.ask(3); });
+  score_block(block, z.ld, z.v_width, own.dout, shared.v_panels, dscores, [&] { next.ask(3); });
   const KeyMask mask = keys_of(s, index);
   for (const BlockRows::Tile& tile : block.tiles())
     for (std::int64_t r = tile.row; r < tile.row + tile.rows; ++r) {
       float *p = probs + r * z.ld, *ds = dscores + r * z.ld;
       const float *o = own.out + r * z.v_width, *go = own.dout + r * z.v_width;
       const std::int64_t first = block.first_key[r], end = block.end_key[r];
+      next.ask(2);
       restore_probs<TP>(op, index, q0 + r, first, end, mask, p, slopes);
       const float dot = sum_of(z.v_width, [o, go](std::int64_t i) { return o[i] * go[i]; });
       grad_row(s, index, q0 + r, first, end, dot, p, ds, slopes);
@@ -63,7 +64,7 @@ void grad_block(const AttentionGrad& op, const HeadSizes& z, std::int64_t index,
   float* dq = own.out;
   add_rows_by_key(block, z.ld, z.v_width, probs, own.dout, own.dv);
   add_rows_by_key(block, z.ld, z.width, dscores, own.q, own.dk);
-  weigh_values(block, z.ld, z.width, dscores, shared.k, dq);
+  weigh_values(block, z.ld, z.width, dscores, shared.k, dq, [&] { next.ask(3); });
   store_rows<T>(dq, op.dq, query_head(s, op.dq, index), q0, block.rows, z.width);
 }
 
@@ -108,13 +109,21 @@ void grad_group(const AttentionGrad& op, const HeadSizes& z, const Sharing& shar
       const std::int64_t b = i % z.blocks;
       const BlockRows block = z.rows_of(s, b);
       load_up_to(block.end);
-      grad_block<T, TP>(op, z, first + i / z.blocks, b * z.block, block, shared, mine);
+      NextRows<T> next(alone && b + 1 < z.blocks, (b + 1) * z.block, z.block);
+      const std::int64_t index = first + i / z.blocks;
+      next.add(op.q, query_head(s, op.q, index));
+      next.add(op.dout, query_head(s, op.dout, index));
+      next.add(op.out, query_head(s, op.out, index));
+      next.add_from(loaded * kPanel, op.k, k_head);
+      next.add_from(loaded * kPanel, op.v, v_head);
+      grad_block<T, TP>(op, z, index, b * z.block, block, shared, mine, next);
     }
     load_up_to(z.seq);
     // The threads' sums, added in order.
     const int threads = omp_get_num_threads();
+    const Own total = own(0);
     const auto add_threads = [&](std::int64_t r, std::int64_t width, float* Own::*part) {
-      float* sum = own(0).*part + r * width;
+      float* sum = total.*part + r * width;
       for (int t = 1; t < threads; ++t) {
         const float* more = own(t).*part + r * width;
 #pragma omp simd

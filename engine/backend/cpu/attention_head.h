@@ -82,6 +82,38 @@ void load_rows(const ops::Matrix& m, std::int64_t head, std::int64_t first, std:
   }
 }
 
+// Rows of heads that the next block of queries loads. They are asked for few at a time while a block computes: memory is slower than the loop
+// that loads them, and answers only some requests at once.
+template <class T>
+class NextRows {
+ public:
+  // Of each head `count` rows from `first` on, or none.
+  NextRows(bool any, std::int64_t first, std::int64_t count) : first_(first), end_(any ? first + count : first) {}
+  void add(const ops::Matrix& m, std::int64_t head) { add_from(first_, m, head); }
+  // Without the rows before `loaded`.
+  void add_from(std::int64_t loaded, const ops::Matrix& m, std::int64_t head) {
+    const std::int64_t first = std::max(first_, loaded), end = std::min(end_, m.rows);
+    if (first < end) parts_[count_++] = {m.data.as<T>() + head + first * m.ld, m.ld, m.cols, end - first};
+  }
+  void ask(std::int64_t rows) {
+    for (; rows > 0 && at_ < count_; --rows) {
+      Part& part = parts_[at_];
+      prefetch(part.row, part.cols);
+      part.row += part.step;
+      if (--part.rows == 0) ++at_;
+    }
+  }
+
+ private:
+  struct Part {
+    const T* row;
+    std::int64_t step, cols, rows;
+  };
+  Part parts_[5];
+  std::int64_t first_, end_;
+  int count_ = 0, at_ = 0;
+};
+
 template <class T>
 void store_rows(const float* from, const ops::Matrix& m, std::int64_t head, std::int64_t first, std::int64_t rows,
                 std::int64_t width) {

@@ -19,8 +19,11 @@ class BlockRows {
 
   // `count` queries from q0 on.
   BlockRows(const ops::AttentionShape& s, std::int64_t q0, std::int64_t count) : rows(count) {
+    std::int64_t document = s.document_of(q0);
     for (std::int64_t r = 0; r < rows; ++r) {
-      first_key[r] = s.first_key(q0 + r), end_key[r] = s.end_key(q0 + r);
+      if (s.documents && s.documents->end(document) <= s.map.q0 + q0 + r) ++document;
+      const ops::AttentionShape::Keys keys = s.keys_of(q0 + r, document);
+      first_key[r] = keys.first, end_key[r] = keys.end;
       if (!joins_tile(first_key[r])) tiles_[count_++] = {r, 0, first_key[r], end_key[r]};
       Tile& tile = tiles_[count_ - 1];
       ++tile.rows, tile.end = end_key[r];
@@ -46,27 +49,33 @@ class BlockRows {
 };
 
 // scores = q [rows, width] times the transposed panels of keys. Of each tile's keys whole vectors are computed.
-inline void score_block(const BlockRows& block, std::int64_t ld, std::int64_t width, const float* q,
-                        const float* panels, float* scores) {
+// between() is called between GEMMs.
+template <class F>
+void score_block(const BlockRows& block, std::int64_t ld, std::int64_t width, const float* q, const float* panels,
+                 float* scores, F&& between) {
   for (std::int64_t p = block.first / kPanel * kPanel; p < block.end; p += kPanel)
     for (const BlockRows::Tile& tile : block.tiles()) {
       const std::int64_t begin = std::max(p, tile.first / kVector * kVector),
                          stop = std::min(p + kPanel, round_up(tile.end, kVector));
       if (begin >= stop) continue;
+      between();
       block_gemm(tile.rows, stop - begin, width, {q + tile.row * width, width, 1}, panels + p * width + (begin - p),
                  kPanel, scores + tile.row * ld + begin, ld, false);
     }
 }
 
-// out [rows, width] = each row's sum over its tile's keys of weights times `values` [keys, width].
-inline void weigh_values(const BlockRows& block, std::int64_t ld, std::int64_t width, const float* weights,
-                         const float* values, float* out) {
+// out [rows, width] = each row's sum over its tile's keys of weights times `values` [keys, width]. between() is called between
+// GEMMs.
+template <class F>
+void weigh_values(const BlockRows& block, std::int64_t ld, std::int64_t width, const float* weights,
+                  const float* values, float* out, F&& between) {
   for (std::int64_t j = 0; j < width; j += kPanel) {
     const std::int64_t cols = std::min(kPanel, width - j);
     for (std::int64_t k = block.first; k < block.end; k += kGemmDepth)
       for (const BlockRows::Tile& tile : block.tiles()) {
         const std::int64_t begin = std::max(k, tile.first), stop = std::min(k + kGemmDepth, tile.end);
         if (begin >= stop) continue;
+        between();
         block_gemm(tile.rows, cols, stop - begin, {weights + tile.row * ld + begin, ld, 1}, values + begin * width + j,
                    width, out + tile.row * width + j, width, begin > tile.first);
       }

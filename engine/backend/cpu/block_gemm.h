@@ -23,14 +23,6 @@ inline constexpr std::int64_t kPanel = kPanelVectors * kVector;  // columns that
 
 // A block of kVector x kVector floats, transposed. `ld` and `to_ld`: elements from a row to the next. Step S transposes blocks of 2 S x 2 S whose
 // quarters are transposed already: two of these change places.
-template <int S, std::size_t... L>
-inline void exchange_halves(FloatVector& a, FloatVector& b, std::index_sequence<L...>) {
-  constexpr int kLanes = static_cast<int>(kVector);
-  const FloatVector low =
-      __builtin_shufflevector(a, b, ((L & S) == 0 ? static_cast<int>(L) : kLanes + static_cast<int>(L) - S)...);
-  b = __builtin_shufflevector(a, b, ((L & S) == 0 ? static_cast<int>(L) + S : kLanes + static_cast<int>(L))...);
-  a = low;
-}
 template <int S>
 inline void exchange_rows(FloatVector* rows) {
 #pragma GCC unroll 16

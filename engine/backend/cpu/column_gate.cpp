@@ -30,7 +30,7 @@ void compute(CpuOps&, const ops::ColumnGate& op) {
                   *z = load(static_cast<const T*>(op.z.as<T>()) + gate, zb, n);
       float* y = target(op.y.as<T>() + at, yb);
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] / (1.0f + exp_f32(-z[i]));
+      for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * (op.silu ? z[i] : 1.0f) / (1.0f + exp_f32(-z[i]));
       store(y, op.y.as<T>() + at, n);
     });
   });
@@ -48,8 +48,8 @@ void compute(CpuOps&, const ops::ColumnGateGrad& op) {
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) {
         const float open = 1.0f / (1.0f + exp_f32(-z[i]));
-        dx[i] = dy[i] * open;
-        dz[i] = dy[i] * x[i] * open * (1.0f - open);
+        dx[i] = dy[i] * open * (op.silu ? z[i] : 1.0f);
+        dz[i] = dy[i] * x[i] * open * (op.silu ? 1.0f + z[i] * (1.0f - open) : 1.0f - open);
       }
       from_floats(dx, op.dx.as<T>() + at, n);
       from_floats(dz, op.dz.as<T>() + gate, n);

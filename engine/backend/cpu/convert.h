@@ -88,6 +88,14 @@ const float* load(const T* from, float* buffer, std::int64_t n) {
   return buffer;
 }
 
+// Asks for the n elements at `from` in a cache. Pieces of rows lie far from each other, and the CPU's own prefetcher does not follow them.
+template <bool kToWrite = false, class T>
+void prefetch(const T* from, std::int64_t n) {
+  constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
+  for (std::int64_t i = 0; i < n; i += kLine) __builtin_prefetch(from + i, kToWrite);
+  asm volatile("");  // GCC drops calls of a function that does nothing else: it has no effect
+}
+
 // Where a kernel writes; store() then puts the result at `to`.
 inline float* target(float* to, float*) {
   return to;

@@ -12,6 +12,7 @@
 
 #include "engine/backend/cpu/bf16_gemms.h"
 #include "engine/backend/cpu/blas_core.h"
+#include "engine/backend/cpu/float_vector.h"
 #include "engine/backend/cpu/parallel.h"
 #include "engine/base/half.h"
 #include "engine/ops/ops.h"
@@ -169,6 +170,27 @@ double measure_gemm_peak(DType type, double seconds) {
     best = std::max(best, gemm.cost().flops / (wall_clock() - begin));
   } while (wall_clock() - start < seconds);
   return best;
+}
+
+double measure_exponential_peak(double seconds) {
+  constexpr std::int64_t kFloats = 2048, kRounds = 64;
+  double rate = 0;
+  float sum = 0;  // what nobody reads would not be computed
+  // Each thread's own best: on a busy machine the threads are seldom all at work, which they would have to be for a common one.
+#pragma omp parallel reduction(+ : rate, sum)
+  {
+    float x[kFloats] = {};
+    double best = 0;
+    const double start = wall_clock();
+    do {
+      const double begin = wall_clock();
+      for (std::int64_t round = 0; round < kRounds; ++round)
+        for (std::int64_t i = 0; i < kFloats; i += kVector) store_vector(exp2_of(load_vector(x + i) - 2.0f), x + i);
+      best = std::max(best, static_cast<double>(kFloats * kRounds) / (wall_clock() - begin));
+    } while (wall_clock() - start < seconds);
+    rate += best, sum += x[0];
+  }
+  return sum > 0 ? rate : 0;
 }
 
 }  // namespace mbench::cpu

@@ -61,5 +61,7 @@ std::unique_ptr<RawMemory> open_host_memory();
 // FLOP/s that this process's threads reach on a large square GEMM of that type, computed as a device does. It is the denominator of MFU for
 // CPU rows of that precision.
 double measure_gemm_peak(DType type, double seconds);
+// Powers of two per second that all threads compute of floats in their first-level caches: the sum of each one's best in `seconds`.
+double measure_exponential_peak(double seconds);
 
 }  // namespace mbench::cpu

@@ -122,7 +122,7 @@ struct DeltaHead {
       sum += steps[t] * a;
       sums[t] = sum;
       grown[t] = exp_f32(sum);
-      betas[t] = 1.0f / (1.0f + std::exp(-beta));
+      betas[t] = s.beta_scale / (1.0f + std::exp(-beta));
     }
     load_block(static_cast<const T*>(s.xbc.as<T>()) + at.value(b, g, c, h), at.row, length, at.p, v);
   }
@@ -313,7 +313,7 @@ void finish_delta_head(const ops::DeltaScanGrad& op, const DeltaPlaces& at, std:
     float value = 0;
     to_floats(raw + t * at.in_row, &value, 1);
     const float d = later * a / (1.0f + std::exp(-(value + bias)));
-    const float dbeta = k.dbetas[t] * head.betas[t] * (1.0f - head.betas[t]);
+    const float dbeta = k.dbetas[t] * head.betas[t] * (1.0f - head.betas[t] / s.beta_scale);
     partial[1] += d;
     from_floats(&d, to + t * at.in_row, 1);
     from_floats(&dbeta, to + t * at.in_row + at.group, 1);

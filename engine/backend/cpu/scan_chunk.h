@@ -59,20 +59,26 @@ void store_block(const float* from, std::int64_t rows, std::int64_t cols, T* to,
   for (std::int64_t r = 0; r < rows; ++r) from_floats(from + r * wide, to + r * step, cols);
 }
 
-// [rows, padded(cols)] to [cols, padded(rows)].
-inline void transpose_block(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
-  const std::int64_t wide = padded(cols), high = padded(rows);
-  if (rows < high)
-    for (std::int64_t c = 0; c < cols; ++c) std::fill(to + c * high + rows, to + (c + 1) * high, 0.0f);
+// [rows, cols] by rows of `ld` to [cols, rows] by rows of `to_ld`.
+inline void turn_block(const float* from, std::int64_t ld, std::int64_t rows, std::int64_t cols, float* to,
+                       std::int64_t to_ld) {
   for (std::int64_t r0 = 0; r0 < rows; r0 += kVector)
     for (std::int64_t c0 = 0; c0 < cols; c0 += kVector) {
       if (r0 + kVector <= rows && c0 + kVector <= cols) {
-        transpose_tile(from + r0 * wide + c0, wide, to + c0 * high + r0, high);
+        transpose_tile(from + r0 * ld + c0, ld, to + c0 * to_ld + r0, to_ld);
         continue;
       }
       for (std::int64_t c = c0; c < std::min(cols, c0 + kVector); ++c)
-        for (std::int64_t r = r0; r < std::min(rows, r0 + kVector); ++r) to[c * high + r] = from[r * wide + c];
+        for (std::int64_t r = r0; r < std::min(rows, r0 + kVector); ++r) to[c * to_ld + r] = from[r * ld + c];
     }
+}
+
+// [rows, padded(cols)] to [cols, padded(rows)].
+inline void transpose_block(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
+  const std::int64_t high = padded(rows);
+  if (rows < high)
+    for (std::int64_t c = 0; c < cols; ++c) std::fill(to + c * high + rows, to + (c + 1) * high, 0.0f);
+  turn_block(from, padded(cols), rows, cols, to, high);
 }
 
 // Like load_block() and transpose_block() after it, [rows, cols] to [cols, padded(rows)], without the block between.

@@ -65,11 +65,11 @@ inline constexpr float kRound = 12582912.0f;
   return std::copysign(e / (e + 2.0f), x);
 }
 
-// ln(1 + f) for 1 + f in [1/sqrt(2), sqrt(2)], by 2 atanh(f / (2 + f)).
-[[gnu::always_inline]] inline float log1p_reduced(float f) {
-  const float s = f / (2.0f + f), z = s * s;
-  float p = 1.0f / 9;
-  p = p * z + 1.0f / 7;
+// ln(1 + f) for 1 + f in [1/sqrt(2), sqrt(2)], by 2 atanh(f / (2 + f)). F is float or a vector of them.
+template <class F>
+[[gnu::always_inline]] inline F log1p_reduced(F f) {
+  const F s = f / (2.0f + f), z = s * s;
+  F p = (1.0f / 9) * z + 1.0f / 7;
   p = p * z + 1.0f / 5;
   p = p * z + 1.0f / 3;
   return 2.0f * s + 2.0f * s * (z * p);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/nn/attention/rotary.h"
+#include "engine/nn/runtime/column_groups.h"
 #include "engine/nn/runtime/communicate.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy_blocks.h"
@@ -24,16 +25,6 @@ ops::Matrix columns(const Tensor& t, std::int64_t first, std::int64_t count) {
 ops::Matrix columns_by_head(const Tensor& t, std::int64_t first, std::int64_t count) {
   const Shape& s = t.shape();
   return {t, s[0] * s[1], count, s[2] * s[3], first, s[3]};
-}
-
-Tensor by_head(const Tensor& t, std::int64_t width) {
-  const Shape& s = t.shape();
-  return t.view({s[0], s[1], s[2] / width, width});
-}
-
-Tensor flat(const Tensor& t) {
-  const Shape& s = t.shape();
-  return t.view({s[0], s[1], s[2] * s[3]});
 }
 
 // The norms of the latents act where the layer that makes them leaves them.
@@ -101,7 +92,7 @@ Tensor LatentAttention::make_queries(Context& c, Tensor x, Saved& saved) const {
     x = c.activation({s[0], s[1], spec_.q_rank}, "latent of queries");
     q_norm_->forward(c, columns(saved.latents, 0, spec_.q_rank), ops::Matrix(x), 1, saved.up.q_rstd);
   }
-  const Tensor queries = by_head(q_.forward_with_bias(c, x, saved.up.q), spec_.qk_dim());
+  const Tensor queries = in_groups(q_.forward_with_bias(c, x, saved.up.q), spec_.qk_dim());
   turn(c, queries, false);
   return queries;
 }
@@ -113,10 +104,10 @@ Tensor LatentAttention::make_keys_and_values(Context& c, Saved& saved) const {
   run(c.device,
       ops::CopyBlocks{columns(saved.latents, spec_.q_rank + spec_.kv_rank, spec_.turned_dim), ops::Matrix(shared)});
   shared = communicate(c, shared_.forward, shared);
-  turn(c, by_head(shared, spec_.turned_dim), false);
+  turn(c, in_groups(shared, spec_.turned_dim), false);
   Tensor latent = c.activation({s[0], s[1], spec_.kv_rank}, "latent of keys and values");
   kv_norm_.forward(c, columns(saved.latents, spec_.q_rank, spec_.kv_rank), ops::Matrix(latent), 1, saved.up.kv_rstd);
-  const Tensor kv = by_head(kv_.forward_with_bias(c, std::move(latent), saved.up.kv), own);
+  const Tensor kv = in_groups(kv_.forward_with_bias(c, std::move(latent), saved.up.kv), own);
   const Shape& heads = kv.shape();
   const Tensor all = c.activation({heads[0], heads[1], heads[2], spec_.turned_dim + own}, "keys and values of heads");
   run(c.device, ops::CopyBlocks{columns(kv, 0, own), columns(all, spec_.turned_dim, own)});
@@ -169,7 +160,7 @@ void LatentAttention::project(Context& c, Tensor x, Saved& saved) const {
 
 Tensor LatentAttention::queries_back(Context& c, Tensor gradient, const Tensor& dlatents, Saved& saved) const {
   turn(c, gradient, true);
-  const Tensor dx = q_.backward(c, flat(std::exchange(gradient, Tensor())), saved.up.q);
+  const Tensor dx = q_.backward(c, ungrouped(std::exchange(gradient, Tensor())), saved.up.q);
   if (!q_norm_) return dx;
   q_norm_->backward(c, ops::Matrix(dx), columns(saved.latents, 0, spec_.q_rank), columns(dlatents, 0, spec_.q_rank), 1,
                     saved.up.q_rstd);
@@ -182,7 +173,7 @@ void LatentAttention::keys_and_values_back(Context& c, Tensor gradient, const Te
   {
     Tensor dshared = c.activation({s[0], s[1], spec_.turned_dim}, "gradient of turned columns of keys");
     run(c.device, ops::SumBlocks{columns_by_head(gradient, 0, spec_.turned_dim), ops::Matrix(dshared), s[2]});
-    turn(c, by_head(dshared, spec_.turned_dim), true);
+    turn(c, in_groups(dshared, spec_.turned_dim), true);
     dshared = communicate(c, shared_.backward, dshared);
     run(c.device,
         ops::CopyBlocks{ops::Matrix(dshared), columns(dlatents, spec_.q_rank + spec_.kv_rank, spec_.turned_dim)});
@@ -190,7 +181,7 @@ void LatentAttention::keys_and_values_back(Context& c, Tensor gradient, const Te
   Tensor dkv = c.activation({s[0], s[1], s[2], own}, "gradient of keys and values");
   run(c.device, ops::CopyBlocks{columns(gradient, spec_.turned_dim, own), columns(dkv, 0, own)});
   gradient.reset();
-  const Tensor dlatent = kv_.backward(c, flat(std::exchange(dkv, Tensor())), saved.up.kv);
+  const Tensor dlatent = kv_.backward(c, ungrouped(std::exchange(dkv, Tensor())), saved.up.kv);
   kv_norm_.backward(c, ops::Matrix(dlatent), columns(saved.latents, spec_.q_rank, spec_.kv_rank),
                     columns(dlatents, spec_.q_rank, spec_.kv_rank), 1, saved.up.kv_rstd);
 }

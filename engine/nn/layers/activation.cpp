@@ -6,6 +6,7 @@
 #include "engine/ops/copy.h"
 #include "engine/ops/gelu_erf.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale_columns.h"
 #include "engine/ops/squared_relu.h"
 #include "engine/ops/xielu.h"
 
@@ -76,11 +77,17 @@ Tensor activation_gradient(Context& c, Activation kind, const Tensor& dy, const 
   return dy;
 }
 
+void ActivationFunction::multiply(Context& c, const Tensor& pairs) const {
+  if (factor_ == 1) return;
+  run(c.device, ops::ScaleColumns{pairs, pairs, {{1, 2, 2, 2, 2}, {factor_, 1, 1, 1, 1}}});
+}
+
 Tensor ActivationFunction::forward(Context& c, const Linear& first, const Tensor& x, Linear::Saved& first_saved,
                                    Saved& saved) const {
   if (kind_ == Activation::gelu && first.fuses_output(c))
     return first.forward(c, x, first_saved, {.bias = static_cast<bool>(first.bias()), .gelu_input = &saved.x});
   saved = {first.forward(c, x, first_saved), true, {}};
+  multiply(c, saved.x);
   if (kind_ == Activation::xielu) {
     const Tensor y = c.activation(saved.x.shape(), "xIELU output");
     run(c.device, ops::XIelu{saved.x, first.bias(), alphas_.p->value, alphas_.n->value, y});
@@ -109,7 +116,9 @@ Tensor ActivationFunction::backward(Context& c, const Linear& first, const Tenso
                                  alphas_.n->value, gradient, gradient_of(alphas_.p), gradient_of(alphas_.n)});
     return gradient;
   }
-  return activation_gradient(c, kind_, gradient, saved.x, saved.separate_bias ? first.bias() : Tensor());
+  const Tensor dx = activation_gradient(c, kind_, gradient, saved.x, saved.separate_bias ? first.bias() : Tensor());
+  multiply(c, dx);
+  return dx;
 }
 
 }  // namespace mbench::nn

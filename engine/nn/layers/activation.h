@@ -27,7 +27,9 @@ class ActivationFunction {
     bool separate_bias = false;
     Tensor active;  // stands for the activated gates, where the framework has them in a tensor of their own
   };
-  explicit ActivationFunction(Activation kind, Alphas alphas = {}) : kind_(kind), alphas_(alphas) {}
+  // `factor`: on gates.
+  explicit ActivationFunction(Activation kind, Alphas alphas = {}, float factor = 1)
+      : kind_(kind), alphas_(alphas), factor_(factor) {}
   // activation(first(x) + its bias).
   Tensor forward(Context& context, const Linear& first, const Tensor& x, Linear::Saved& first_saved,
                  Saved& saved) const;
@@ -38,8 +40,12 @@ class ActivationFunction {
   Tensor backward(Context& context, const Linear& first, const Tensor& gradient, Saved& saved) const;
 
  private:
+  // Pairs of gates and ups, or their gradients, with gates times their factor.
+  void multiply(Context& context, const Tensor& pairs) const;
+
   Activation kind_;
   Alphas alphas_;
+  float factor_;
 };
 
 }  // namespace mbench::nn

@@ -29,7 +29,7 @@ void add_to(Context& c, const Tensor& ids, const Tensor& dy, Parameter& table, s
 Parameter* add_word_table(ParameterStore& store, const Plan& plan, const TableSpec& table) {
   const LinearPlan& lookup = plan.role(table.role);
   Parameter* p = store.add(weight_of(table), lookup.weight, lookup.consumed.value);
-  const bool both_ends = plan.model.parts().tied_embedding || plan.model.mtp_layers > 0;
+  const bool both_ends = plan.model.ties_embedding() || plan.model.mtp_layers > 0;
   p->shared_by_ends = both_ends && plan.stages_with_words().size() > 1;
   return p;
 }

@@ -24,7 +24,7 @@ Branch::Branch(ParameterStore& store, const Plan& plan, const LayerSpec& layer, 
       norm_(norm_if(store, plan, spec.norm)),
       mixer_(make_mixer(store, plan, spec, drop)),
       output_norm_(norm_if(store, plan, spec.output_norm)),
-      residual_(spec.name + ".residual.dropout", layer.residual_scale),
+      residual_(spec.name + ".residual.dropout", layer.residual_scale * spec.factor),
       norm_checkpoint_(drop.has(Region::norm)),
       mixer_checkpoint_(drops_mixer(spec, drop)),
       norm_piece_(plan, norm_part(spec)),
@@ -152,29 +152,23 @@ Layer::Layer(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Reg
     : captured_(plan.captured.has(CapturedPart::layer)),
       checkpoint_(drop.has(Region::layer)),
       gemms_checkpoint_(drop.has(Region::alternate_gemms)) {
-  if (spec.arrangement != Branches::sequential) {
-    parallel_ = std::make_unique<ParallelBranches>(store, plan, spec, drop);
-    return;
-  }
-  for (const BranchSpec& branch : spec.branches) branches_.emplace_back(store, plan, spec, branch, drop);
+  if (spec.parallel > 0) parallel_ = std::make_unique<ParallelBranches>(store, plan, spec, drop);
+  for (std::size_t i = spec.parallel; i < spec.branches.size(); ++i)
+    branches_.emplace_back(store, plan, spec, spec.branches[i], drop);
   for (std::size_t i = 0; i + 1 < branches_.size(); ++i) branches_[i].join(branches_[i + 1]);
 }
 
 Tensor Layer::run_branches(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
-  if (parallel_) return parallel_->forward(c, batch, x, saved.parallel);
   saved.branches.resize(branches_.size());
-  Tensor hidden = x;
+  Tensor hidden = parallel_ ? parallel_->forward(c, batch, x, saved.parallel) : x;
   for (std::size_t i = 0; i < branches_.size(); ++i) hidden = branches_[i].forward(c, batch, hidden, saved.branches[i]);
   return hidden;
 }
 
 void Layer::restore_branches(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
-  if (parallel_) {
-    parallel_->forward(c, batch, x, saved.parallel);
-    return;
-  }
   saved.branches.resize(branches_.size());
-  Tensor hidden = x;
+  Tensor hidden = parallel_ ? parallel_->forward(c, batch, x, saved.parallel) : x;
+  if (branches_.empty()) return;
   for (std::size_t i = 0; i + 1 < branches_.size(); ++i)
     hidden = branches_[i].forward(c, batch, hidden, saved.branches[i]);
   branches_.back().restore(c, batch, hidden, saved.branches.back());
@@ -214,11 +208,10 @@ Tensor Layer::run_backward(Context& c, const MicroBatch& batch, const Tensor& dy
     restore_branches(c, batch, x, saved);
   });
   gemms_checkpoint_.restore(c, [&] { make_others(c, batch, saved); });
-  if (parallel_) return parallel_->backward(c, batch, dy, saved.parallel);
   Tensor gradient = dy;
   for (std::size_t i = branches_.size(); i-- > 0;)
     gradient = branches_[i].backward(c, batch, gradient, saved.branches[i]);
-  return gradient;
+  return parallel_ ? parallel_->backward(c, batch, gradient, saved.parallel) : gradient;
 }
 
 }  // namespace mbench::nn

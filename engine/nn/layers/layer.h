@@ -81,7 +81,7 @@ class Layer {
   void make_others(Context& context, const MicroBatch& batch, Saved& saved) const;
 
   std::vector<Branch> branches_;
-  std::unique_ptr<ParallelBranches> parallel_;  // in their place
+  std::unique_ptr<ParallelBranches> parallel_;  // the first ones, where they run side by side
   bool captured_;
   CapturedPiece forward_, backward_;
   Checkpoint checkpoint_, gemms_checkpoint_;

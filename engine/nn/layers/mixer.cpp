@@ -2,8 +2,10 @@
 
 #include "engine/nn/attention/attention.h"
 #include "engine/nn/attention/latent_attention.h"
+#include "engine/nn/layers/lightning.h"
 #include "engine/nn/layers/mlp.h"
 #include "engine/nn/layers/selective_mixer.h"
+#include "engine/nn/layers/short_conv.h"
 #include "engine/nn/layers/state_mixer.h"
 #include "engine/nn/moe/moe.h"
 
@@ -31,6 +33,10 @@ std::unique_ptr<Mixer> make_mixer(ParameterStore& store, const Plan& plan, const
     if (state->kind == MixerKind::mamba) return std::make_unique<SelectiveMixer>(store, plan, *state, drop);
     return std::make_unique<StateMixer>(store, plan, *state, drop);
   }
+  if (const auto* lightning = std::get_if<LightningSpec>(&branch.mixer))
+    return std::make_unique<Lightning>(store, plan, *lightning, drop);
+  if (const auto* conv = std::get_if<ShortConvSpec>(&branch.mixer))
+    return std::make_unique<ShortConv>(store, plan, *conv, drop);
   if (const auto* mlp = std::get_if<MlpSpec>(&branch.mixer)) return std::make_unique<Mlp>(store, plan, *mlp, drop);
   return std::make_unique<Moe>(store, plan, std::get<MoeSpec>(branch.mixer), drop);
 }

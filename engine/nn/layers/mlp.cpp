@@ -20,7 +20,7 @@ Alphas alphas_of(ParameterStore& store, const Plan& plan, const MlpSpec& spec) {
 
 Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop)
     : fc1_(store, plan, spec.fc1),
-      activation_(spec.activation, alphas_of(store, plan, spec)),
+      activation_(spec.activation, alphas_of(store, plan, spec), spec.gate_factor),
       fc2_(store, plan, spec.fc2) {
   fc1_.in_layer(store, plan, drop.has(Region::norm), is_gated(spec.activation) ? 2 : 1);
   const bool separate = drop.has(Region::alternate_gemms);
@@ -38,21 +38,27 @@ Tensor Mlp::gated(Context& c, const Saved& saved) {
   return y;
 }
 
-Tensor Mlp::forward(Context& c, const MicroBatch&, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
+Tensor Mlp::first(Context& c, Tensor& x, std::unique_ptr<Mixer::Saved>& keep) const {
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
-  if (pairs_ == 0) {
-    const Tensor wide = activation_.forward(c, fc1_, std::move(x), saved.fc1, saved.activation);
-    return fc2_.forward(c, wide, saved.fc2);
-  }
+  if (pairs_ == 0) return activation_.forward(c, fc1_, x, saved.fc1, saved.activation);
   {
     const Linear::Arrived arrived = fc1_.arrive(c, x);
     saved.gate = half(c, arrived, 0);
     saved.up = half(c, arrived, 1);
     fc1_.keep_input(c, std::move(x), arrived, saved.fc1);
   }
-  return fc2_.forward(c, gated(c, saved), saved.fc2);
+  return gated(c, saved);
+}
+
+Tensor Mlp::second(Context& c, const Tensor& wide, Mixer::Saved& kept) const {
+  return fc2_.forward(c, wide, static_cast<Saved&>(kept).fc2);
+}
+
+Tensor Mlp::forward(Context& c, const MicroBatch&, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
+  const Tensor wide = first(c, x, keep);
+  return second(c, wide, *keep);
 }
 
 void Mlp::restore(Context& c, const MicroBatch& batch, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
@@ -86,20 +92,31 @@ Tensor Mlp::make_others(Context& c, const MicroBatch&, Tensor x, Mixer::Saved& k
   return {};
 }
 
-Tensor Mlp::backward(Context& c, const MicroBatch&, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
-  Saved& saved = static_cast<Saved&>(*kept);
+Tensor Mlp::second_backward(Context& c, Tensor dy, Mixer::Saved& kept) const {
+  return fc2_.backward(c, std::move(dy), static_cast<Saved&>(kept).fc2);
+}
+
+Tensor Mlp::first_backward(Context& c, Tensor gradient, Mixer::Saved& kept) const {
+  Saved& saved = static_cast<Saved&>(kept);
   Tensor wide;
   if (pairs_ == 0) {
-    wide = activation_.backward(c, fc1_, fc2_, std::move(dy), saved.fc2, saved.activation);
+    wide = activation_.backward(c, fc1_, gradient, saved.activation);
   } else {
-    const Tensor dnarrow = fc2_.backward(c, std::move(dy), saved.fc2);
-    Shape pairs = dnarrow.shape();
+    Shape pairs = gradient.shape();
     pairs[-1] *= 2;
     wide = c.activation(pairs, "gradient of gates and ups");
-    run(c.device, ops::SwiGluGrad{dnarrow, saved.gate, Tensor(), wide, Tensor(), Tensor(), saved.up});
+    run(c.device, ops::SwiGluGrad{gradient, saved.gate, Tensor(), wide, Tensor(), Tensor(), saved.up});
     saved.gate.reset();
     saved.up.reset();
   }
+  gradient.reset();
+  return fc1_.backward(c, std::move(wide), saved.fc1);
+}
+
+Tensor Mlp::backward(Context& c, const MicroBatch&, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
+  Saved& saved = static_cast<Saved&>(*kept);
+  if (pairs_ > 0) return first_backward(c, second_backward(c, std::move(dy), saved), saved);
+  Tensor wide = activation_.backward(c, fc1_, fc2_, std::move(dy), saved.fc2, saved.activation);
   return fc1_.backward(c, std::move(wide), saved.fc1);
 }
 

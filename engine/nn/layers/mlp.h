@@ -21,6 +21,11 @@ class Mlp final : public Mixer {
   void keep_alternate_gemms(Mixer::Saved& saved) const override;
   Tensor make_others(Context& context, const MicroBatch& batch, Tensor x, Mixer::Saved& saved,
                      bool output) const override;
+  // A forward in two parts, fc1 with the activation and fc2, for who runs something in between; and a backward. first() may take x.
+  Tensor first(Context& context, Tensor& x, std::unique_ptr<Mixer::Saved>& saved) const;
+  Tensor second(Context& context, const Tensor& wide, Mixer::Saved& saved) const;
+  Tensor second_backward(Context& context, Tensor dy, Mixer::Saved& saved) const;
+  Tensor first_backward(Context& context, Tensor gradient, Mixer::Saved& saved) const;
   Tensor bias() const override { return fc2_.bias(); }
   Tensor backward(Context& context, const MicroBatch& batch, Tensor dy,
                   std::unique_ptr<Mixer::Saved>& saved) const override;

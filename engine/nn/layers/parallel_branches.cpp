@@ -7,19 +7,10 @@
 #include "engine/ops/copy_blocks.h"
 #include "engine/ops/matrix.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale.h"
 
 namespace mbench::nn {
 namespace {
-
-// The mixers' input is there, and their output stays where their last products make it.
-std::unique_ptr<Plan> plan_inside(const Plan& plan) {
-  auto inside = std::make_unique<Plan>(plan);
-  LinearPlan &column = inside->linear[static_cast<std::size_t>(Role::column)],
-             &row = inside->linear[static_cast<std::size_t>(Role::row)];
-  column.input = column.consumed;
-  row.output = row.gemm;
-  return inside;
-}
 
 // Columns [i * width, (i + 1) * width) of a tensor.
 ops::Matrix part_of(const Tensor& t, std::size_t i, std::int64_t width) {
@@ -51,35 +42,35 @@ std::vector<Tensor> apart(Context& c, const Tensor& together, std::size_t count,
 
 ParallelBranches::ParallelBranches(ParameterStore& store, const Plan& plan, const LayerSpec& spec, Regions drop)
     : inside_(plan_inside(plan)),
-      gather_(Transition::between(plan.role(Role::column).input, plan.role(Role::column).consumed, plan.mesh)),
-      reduce_(Transition::between(plan.role(Role::row).gemm, plan.role(Role::row).output, plan.mesh)),
+      outside_(plan),
       residual_(spec.branches.front().name + ".residual.dropout", spec.residual_scale),
       norm_checkpoint_(drop.has(Region::norm)) {
   // The mixers' inputs are dropped after forward and brought again.
   Regions inside = drop;
   inside.add(Region::norm);
-  for (const BranchSpec& branch : spec.branches) {
+  for (std::size_t i = 0; i < spec.parallel; ++i) {
+    const BranchSpec& branch = spec.branches[i];
     if (branch.norm) norms_.emplace_back(store, plan, *branch.norm);
-    parts_.push_back(
-        {norms_.size() - 1, make_mixer(store, *inside_, branch, inside), Checkpoint(drops_mixer(branch, drop))});
+    parts_.push_back({norms_.size() - 1, make_mixer(store, *inside_, branch, inside),
+                      Checkpoint(drops_mixer(branch, drop)), branch.factor});
   }
 }
 
 std::vector<Tensor> ParallelBranches::arrive(Context& c, const std::vector<Tensor>& normed) const {
-  if (gather_.forward.empty()) return normed;
-  if (normed.size() == 1) return {communicate_briefly(c, gather_.forward, normed.front())};
+  if (outside_.gather.forward.empty()) return normed;
+  if (normed.size() == 1) return {communicate_briefly(c, outside_.gather.forward, normed.front())};
   const Tensor together =
-      communicate_briefly(c, gather_.forward, side_by_side(c, normed, "outputs of norms, side by side"));
+      communicate_briefly(c, outside_.gather.forward, side_by_side(c, normed, "outputs of norms, side by side"));
   return apart(c, together, normed.size(), "gathered output of a norm");
 }
 
 std::vector<Tensor> ParallelBranches::leave(Context& c, std::vector<Tensor> gradients) const {
-  if (gather_.backward.empty()) return gradients;
-  if (gradients.size() == 1) return {communicate(c, gather_.backward, gradients.front())};
+  if (outside_.gather.backward.empty()) return gradients;
+  if (gradients.size() == 1) return {communicate(c, outside_.gather.backward, gradients.front())};
   Tensor together = side_by_side(c, gradients, "gradients of norms' outputs, side by side");
   const std::size_t count = gradients.size();
   gradients.clear();
-  together = communicate(c, gather_.backward, together);
+  together = communicate(c, outside_.gather.backward, together);
   return apart(c, together, count, "gradient of a norm's output");
 }
 
@@ -99,6 +90,13 @@ Tensor ParallelBranches::bias(Context& c) const {
   return sum;
 }
 
+Tensor ParallelBranches::of_part(Context& c, const Part& part, const Tensor& dsum) {
+  if (part.factor == 1) return dsum;
+  const Tensor d = c.activation(dsum.shape(), "gradient of a branch times its factor");
+  run(c.device, ops::Scale{dsum, d, part.factor});
+  return d;
+}
+
 Tensor ParallelBranches::forward(Context& c, const MicroBatch& batch, const Tensor& x, Saved& saved) const {
   saved.norms.resize(norms_.size());
   saved.mixers.resize(parts_.size());
@@ -111,6 +109,7 @@ Tensor ParallelBranches::forward(Context& c, const MicroBatch& batch, const Tens
       const Tensor y = part.mixer->forward(c, batch, arrived[part.norm], saved.mixers[i]);
       if (!part.checkpoint.drop(saved.mixers[i]))
         for (Tensor* input : saved.mixers[i]->inputs()) input->reset();
+      if (part.factor != 1) run(c.device, ops::Scale{y, y, part.factor});
       if (sum)
         run(c.device, ops::Add{sum, y, sum});
       else
@@ -118,14 +117,14 @@ Tensor ParallelBranches::forward(Context& c, const MicroBatch& batch, const Tens
     }
   }
   norm_checkpoint_.drop(saved.normed);
-  sum = communicate(c, reduce_.forward, sum);
+  sum = communicate(c, outside_.reduce.forward, sum);
   return residual_.forward(c, batch, sum, bias(c), x, saved.residual);
 }
 
 Tensor ParallelBranches::backward(Context& c, const MicroBatch& batch, const Tensor& dy, Saved& saved) const {
   std::vector<Tensor> gradients(norms_.size());
   {
-    const Tensor dsum = communicate(c, reduce_.backward, residual_.backward(c, batch, dy, saved.residual));
+    const Tensor dsum = communicate(c, outside_.reduce.backward, residual_.backward(c, batch, dy, saved.residual));
     norm_checkpoint_.restore(c, [&] {
       for (std::size_t i = 0; i < norms_.size(); ++i) {
         Norm::Saved again;
@@ -140,7 +139,7 @@ Tensor ParallelBranches::backward(Context& c, const MicroBatch& batch, const Ten
         part.checkpoint.restore(c, [&] { part.mixer->forward(c, batch, arrived[part.norm], saved.mixers[i]); });
       else
         for (Tensor* input : saved.mixers[i]->inputs()) *input = arrived[part.norm];
-      const Tensor dx = part.mixer->backward(c, batch, dsum, saved.mixers[i]);
+      const Tensor dx = part.mixer->backward(c, batch, of_part(c, part, dsum), saved.mixers[i]);
       saved.mixers[i].reset();
       Tensor& gradient = gradients[part.norm];
       if (gradient)

@@ -1,5 +1,5 @@
-// A layer whose branches read its input in parallel (GPT-J, GPT-NeoX, Falcon, Command-R): y = x + scale *
-// dropout(a(n(x)) + m(n(x)) + biases). There is one norm n, or one for each. They share their exchanges over tp: the
+// Branches of a layer that read its input in parallel: all of them (GPT-J, GPT-NeoX, Falcon, Command-R), or its mixers (Falcon-H1). y = x +
+// scale * dropout(a(n(x)) + m(n(x)) + biases), where a branch may have a factor of its own. There is one norm n, or one for each. They share their exchanges over tp: the
 // normed input where it is gathered, and the sum of their outputs where it is reduced. In backward they share the sum
 // of their inputs' gradients; where each has a norm, these lie next to each other.
 #pragma once
@@ -9,6 +9,7 @@
 
 #include "engine/nn/layers/mixer.h"
 #include "engine/nn/layers/norm.h"
+#include "engine/nn/layers/plan_inside.h"
 #include "engine/nn/layers/residual.h"
 #include "engine/nn/runtime/recompute.h"
 
@@ -32,7 +33,10 @@ class ParallelBranches {
     std::size_t norm;  // which one it reads
     std::unique_ptr<Mixer> mixer;
     Checkpoint checkpoint;
+    float factor;
   };
+  // The gradient of what a part makes, from the sum's gradient.
+  static Tensor of_part(Context& context, const Part& part, const Tensor& dsum);
   // Brings the norms' outputs where the mixers' first GEMMs need them: one exchange for all.
   std::vector<Tensor> arrive(Context& context, const std::vector<Tensor>& normed) const;
   // From the gradients of what arrived to the gradients of the norms' outputs: one exchange for all.
@@ -40,7 +44,7 @@ class ParallelBranches {
   Tensor bias(Context& context) const;
 
   std::unique_ptr<Plan> inside_;  // of the mixers, which exchange nothing themselves
-  Transition gather_, reduce_;
+  ExchangesOutside outside_;
   std::vector<Norm> norms_;
   std::vector<Part> parts_;
   ResidualDropout residual_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/nn/layers/norm.h"
+#include "engine/nn/runtime/column_groups.h"
 #include "engine/nn/runtime/communicate.h"
 #include "engine/ops/add.h"
 #include "engine/ops/causal_conv.h"
@@ -23,16 +24,6 @@ Parameter* add_of_channels(ParameterStore& store, const Plan& plan, const StateM
 // Columns [first, first + count) of every row of a tensor, as one matrix.
 ops::Matrix columns_at(const Tensor& t, std::int64_t first, std::int64_t count) {
   return {t, t.shape().rows(), count, t.shape().cols(), first};
-}
-
-Tensor in_groups(const Tensor& t, std::int64_t width) {
-  const Shape& s = t.shape();
-  return t.view({s[0], s[1], s[2] / width, width});
-}
-
-Tensor ungrouped(const Tensor& t) {
-  const Shape& s = t.shape();
-  return t.view({s[0], s[1], s[2] * s[3]});
 }
 
 }  // namespace

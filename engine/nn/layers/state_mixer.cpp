@@ -3,10 +3,13 @@
 #include <utility>
 
 #include "engine/nn/layers/norm.h"
+#include "engine/nn/runtime/column_groups.h"
 #include "engine/ops/causal_conv.h"
+#include "engine/ops/column_gate.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/gated_norm.h"
 #include "engine/ops/run.h"
+#include "engine/ops/scale_columns.h"
 
 namespace mbench::nn {
 namespace {
@@ -16,16 +19,6 @@ Parameter* add(ParameterStore& store, const Plan& plan, const StateMixerSpec& sp
   const LinearPlan& linear = plan.role(spec.in.role);
   return store.add(weight, weight.role == Role::whole ? Spread() : linear.weight, linear.consumed.value,
                    linear.gemm.value);
-}
-
-Tensor by_group(const Tensor& t, std::int64_t width) {
-  const Shape& s = t.shape();
-  return t.view({s[0], s[1], s[2] / width, width});
-}
-
-Tensor flat(const Tensor& t) {
-  const Shape& s = t.shape();
-  return t.view({s[0], s[1], s[2] * s[3]});
 }
 
 }  // namespace
@@ -38,7 +31,7 @@ StateMixer::StateMixer(ParameterStore& store, const Plan& plan, const StateMixer
       a_log_(add(store, plan, spec, weight_of(spec.a_log))),
       dt_bias_(add(store, plan, spec, weight_of(spec.dt_bias))),
       d_(spec.d ? add(store, plan, spec, weight_of(*spec.d)) : nullptr),
-      gamma_(add(store, plan, spec, weight_of(spec.gamma))),
+      gamma_(spec.norm == StateNorm::none ? nullptr : add(store, plan, spec, weight_of(spec.gamma))),
       out_(store, plan, spec.out) {
   in_.in_layer(store, plan, drop.has(Region::norm));
   out_.in_layer(store, plan);
@@ -66,6 +59,7 @@ ops::ScanShape StateMixer::scan_of(const Inputs& in) const {
   ops::ScanShape s{in.convolved, in.made, in.weights.a_log, in.weights.dt_bias, in.weights.d};
   s.head_dim = spec_.head_dim, s.state_dim = spec_.state_dim, s.chunk = spec_.chunk;
   s.first = in.share.first() + in.share.channels();
+  s.beta_scale = spec_.beta_scale;
   return s;
 }
 
@@ -115,23 +109,50 @@ Tensor StateMixer::scan_back(Context& c, const Tensor& dy, const Inputs& in, con
   return dconvolved;
 }
 
+void StateMixer::multiply(Context& c, const Tensor& in) const {
+  if (spec_.factors == StateMixerSpec().factors) return;
+  ops::ColumnFactors columns;
+  const std::int64_t parts[] = {spec_.group_width(), spec_.group_width(), spec_.state_dim, spec_.state_dim,
+                                spec_.group()};
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < columns.ends.size(); ++i) columns.ends[i] = end += parts[i];
+  columns.factors = spec_.factors;
+  run(c.device, ops::ScaleColumns{in, in, columns});
+}
+
 Tensor StateMixer::normed(Context& c, Saved& saved) const {
-  if (mamba() && c.keeps().gated_scan) {
+  if (spec_.norm == StateNorm::none) {
+    const Tensor y = c.activation(saved.y.shape(), "gated scan output");
+    run(c.device, ops::ColumnGate{saved.y, saved.gates, y, 0, true});
+    return y;
+  }
+  if (gates_first() && c.keeps().gated_scan) {
     saved.gated = c.activation(saved.y.shape(), "scan output times gates");
     run(c.device, ops::Copy{saved.y, saved.gated});
   }
   const Tensor y = c.activation(saved.y.shape(), "gated norm");
   saved.rstd = c.device.empty({saved.y.numel() / norm_width()}, DType::f32, Category::activations, "norm rstd");
   run(c.device,
-      ops::GatedNorm{saved.y, saved.gates, gamma_->value, y, saved.rstd, norm_width(), mamba(), spec_.norm_eps});
+      ops::GatedNorm{saved.y, saved.gates, gamma_->value, y, saved.rstd, norm_width(), gates_first(), spec_.norm_eps});
   return y;
+}
+
+Tensor StateMixer::normed_back(Context& c, const Tensor& dy, Saved& saved, const Tensor& din) const {
+  if (spec_.norm == StateNorm::none)
+    run(c.device, ops::ColumnGateGrad{dy, saved.y, saved.gates, dy, din, 0, true});
+  else
+    run(c.device, ops::GatedNormGrad{dy, saved.y, saved.gates, gamma_->value, saved.rstd, dy, din, gradient_of(gamma_),
+                                     norm_width(), gates_first()});
+  saved.y.reset(), saved.rstd.reset(), saved.gated.reset();
+  return dy;
 }
 
 Tensor StateMixer::forward(Context& c, const MicroBatch&, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
   auto owned = std::make_unique<Saved>();
   Saved& saved = *owned;
   keep = std::move(owned);
-  Tensor in = by_group(in_.forward_with_bias(c, std::move(x), saved.in_linear), spec_.in_width());
+  Tensor in = in_groups(in_.forward_with_bias(c, std::move(x), saved.in_linear), spec_.in_width());
+  multiply(c, in);
   const ScanShare share(c, spec_, in.shape());
   saved.gates = share.whole() ? in : share.gates(c, in);
   saved.scanned = share.whole() ? in : share.to_heads(c, in);
@@ -145,17 +166,15 @@ Tensor StateMixer::forward(Context& c, const MicroBatch&, Tensor x, std::unique_
       delta_scan(c, inputs, saved.y);
   }
   if (!share.whole()) saved.y = share.to_positions(c, saved.y);
-  return out_.forward(c, flat(normed(c, saved)), saved.out_linear);
+  return out_.forward(c, ungrouped(normed(c, saved)), saved.out_linear);
 }
 
 Tensor StateMixer::backward(Context& c, const MicroBatch&, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   if (conv_->trains) zero_if_stale(c.device, *conv_);
-  Tensor d = by_group(out_.backward(c, std::move(dy), saved.out_linear), spec_.group_width());
+  Tensor d = in_groups(out_.backward(c, std::move(dy), saved.out_linear), spec_.group_width());
   Tensor din = c.activation(saved.gates.shape(), "gradient of gates, inputs, B, C and steps");
-  run(c.device, ops::GatedNormGrad{d, saved.y, saved.gates, gamma_->value, saved.rstd, d, din, gradient_of(gamma_),
-                                   norm_width(), mamba()});
-  saved.y.reset(), saved.rstd.reset(), saved.gated.reset();
+  d = normed_back(c, d, saved, din);
   const ScanShare share(c, spec_, saved.gates.shape());
   saved.gates.reset();
   if (!share.whole()) d = share.gradient_to_heads(c, d);
@@ -173,7 +192,8 @@ Tensor StateMixer::backward(Context& c, const MicroBatch&, Tensor dy, std::uniqu
     saved.scanned.reset();
     if (!share.whole()) din = share.gradient_of_in(c, din, dscanned);
   }
-  return in_.backward(c, flat(din), saved.in_linear);
+  multiply(c, din);
+  return in_.backward(c, ungrouped(din), saved.in_linear);
 }
 
 }  // namespace mbench::nn

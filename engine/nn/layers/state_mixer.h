@@ -18,7 +18,7 @@ class StateMixer final : public Mixer {
     // both are all of it.
     Tensor gates, scanned;
     Tensor y;      // [seq, batch, local groups, heads' columns]: the scan's output
-    Tensor rstd;   // of the gated norm
+    Tensor rstd;   // of the gated norm, if there is one
     Tensor gated;  // stands for the norm's input, where the framework's scan multiplies by the gates
     std::vector<Tensor*> inputs() override { return {&in_linear.x}; }
   };
@@ -52,12 +52,16 @@ class StateMixer final : public Mixer {
   Tensor scan_back(Context& context, const Tensor& dy, const Inputs& inputs, const OfHeads& gradients,
                    const Tensor& dmade) const;
   Tensor normed(Context& context, Saved& saved) const;
+  Tensor normed_back(Context& context, const Tensor& dy, Saved& saved, const Tensor& din) const;
+  // What the first projection made, or its gradient, times the factors of its parts.
+  void multiply(Context& context, const Tensor& in) const;
   bool mamba() const { return spec_.kind == MixerKind::mamba2; }
+  bool gates_first() const { return mamba() && spec_.norm == StateNorm::gated; }
   std::int64_t norm_width() const { return mamba() ? spec_.group_width() : spec_.head_dim; }
 
   StateMixerSpec spec_;
   Linear in_;
-  Parameter *conv_, *conv_bias_ = nullptr, *a_log_, *dt_bias_, *d_ = nullptr, *gamma_;
+  Parameter *conv_, *conv_bias_ = nullptr, *a_log_, *dt_bias_, *d_ = nullptr, *gamma_ = nullptr;
   Linear out_;
 };
 

@@ -172,6 +172,48 @@ Fp8Tensor Fp8Gemms::input(Context& c, const Tensor& x, Fp8Ways ways, const std::
   return quantise(c, kInput, x, ways, {}, parts_of);
 }
 
+namespace {
+
+// Rows of an input that share scales, 32 of them: how many numbers these are in the transposed side; 0: rows share none.
+std::int64_t scales_of_32_rows(std::int64_t cols, ops::Fp8Blocks by) {
+  if (by == ops::Fp8Blocks::tensor || by == ops::Fp8Blocks::whole_rows) return 0;
+  constexpr std::int64_t kRows = ops::QuantiseBlocks::kBlock;
+  return ops::QuantiseBlocks::scales_of(cols, kRows, by).numel() / (kRows / 32);
+}
+
+}  // namespace
+
+// Each part's scales are of whole blocks, of 128 rows at most.
+Fp8Gemms::Together Fp8Gemms::inputs_together(Context& c, std::int64_t rows, std::int64_t cols,
+                                             std::int64_t parts) const {
+  const ops::Fp8Blocks by = blocks_of(kInput);
+  const bool tensor = by == ops::Fp8Blocks::tensor;
+  Together made;
+  made.codes = c.device.empty(ops::QuantiseBlocks::codes_of(rows, cols, by),
+                              tensor ? type_of(kInput) : ops::QuantiseBlocks::code_type(by), Category::activations,
+                              "FP8 inputs of all experts");
+  if (const std::int64_t scales = scales_of_32_rows(cols, by); scales > 0)
+    made.scales = c.device.empty(
+        {(rows / ops::QuantiseBlocks::kBlock + parts) * (ops::QuantiseBlocks::kBlock / 32), scales},
+        ops::QuantiseBlocks::scale_type(by), Category::activations, "scales of FP8 inputs of all experts");
+  return made;
+}
+
+Fp8Tensor Fp8Gemms::input_in(Context& c, const Tensor& x, const Together& together, std::int64_t part) const {
+  const std::int64_t rows = x.shape()[0], cols = x.shape()[1];
+  const ops::Fp8Blocks by = blocks_of(kInput);
+  const auto within = [&](const Tensor& all, const Shape& shape) { return all.part(part * shape.numel(), shape); };
+  Fp8Tensor into;
+  if (turns_) {
+    into.straight.codes = within(together.codes, {rows, cols});
+  } else {
+    into.transposed.codes = within(together.codes, ops::QuantiseBlocks::codes_of(cols, rows, by));
+    if (together.scales)
+      into.transposed.inverse = within(together.scales, ops::QuantiseBlocks::scales_of(cols, rows, by));
+  }
+  return quantise(c, kInput, x, Fp8Ways::both, std::move(into));
+}
+
 Fp8Tensor Fp8Gemms::gradient(Context& c, const Tensor& dy, Fp8Ways ways, const std::vector<Axis>& parts_of) const {
   return quantise(c, kGradient, dy, ways, {}, parts_of);
 }

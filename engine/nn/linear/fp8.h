@@ -69,6 +69,16 @@ class Fp8Gemms {
   // The layer's input [rows, in], quantised. `parts_of`: ranks along these axes hold the other parts of a tensor with
   // one scale.
   Fp8Tensor input(Context& context, const Tensor& x, Fp8Ways ways, const std::vector<Axis>& parts_of = {}) const;
+  // Where what backward wants of several inputs, as many experts have, lies together: the codes of all rows, and their scales where rows
+  // share them.
+  struct Together {
+    Tensor codes;   // [rows, codes of one]
+    Tensor scales;  // [groups of 32 rows of one input, their scales], or empty
+  };
+  // For `parts` inputs of `cols` columns that have so many rows in all.
+  Together inputs_together(Context& context, std::int64_t rows, std::int64_t cols, std::int64_t parts) const;
+  // Input number `part` of those, each [rows, cols]: both sides. The one for backward lies there.
+  Fp8Tensor input_in(Context& context, const Tensor& x, const Together& together, std::int64_t part) const;
   Fp8Tensor gradient(Context& context, const Tensor& dy, Fp8Ways ways = Fp8Ways::both,
                      const std::vector<Axis>& parts_of = {}) const;
   // The weight [out, in], quantised, or a part of it: matrix `part` of several, its rows from `row` on. It is made once

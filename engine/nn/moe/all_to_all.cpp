@@ -61,6 +61,7 @@ void AllToAll::read_sizes(Context& c, const Tensor& counts, std::int64_t pairs, 
   saved.way =
       way_of(c.device, shares_.read(c, theirs, pairs, true, [&](std::int64_t i) { return rank * here + i % here; }),
              std::move(sent), saved.sizes);
+  if (!c.device.real()) send_to_itself(saved.way.sent, rank, saved.way.received[static_cast<std::size_t>(rank)]);
 }
 
 RowsInFlight AllToAll::dispatch(Context& c, const MicroBatch& batch, Tensor x, TokenDispatcher::Saved& kept) const {
@@ -103,11 +104,12 @@ TokenDispatcher::Gradients AllToAll::dispatch_backward(Context& c, const MicroBa
   const bool within = permutation_.weights_go();
   const auto send_weights = [&] { return exchange_.send(c, std::move(dweights_of_rows), saved.way, Towards::tokens); };
   RowExchange::InFlight rows = exchange_.send(c, std::move(drows), saved.way, Towards::tokens), weights;
-  // While another micro batch goes on, both travel.
-  if (within && c.fiber) weights = send_weights();
+  // While another micro batch or the shared expert goes on, both travel.
+  const bool beside = c.fiber || c.beside;
+  if (within && beside) weights = send_weights();
   Tensor back = rows.finish(Context::Way::backward);
   if (within) {
-    if (!c.fiber) weights = send_weights();
+    if (!beside) weights = send_weights();
     permutation_.permute_weights_backward(c, weights.finish(), saved.dweights, saved.rows);
   }
   Tensor dx;

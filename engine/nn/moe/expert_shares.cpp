@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace mbench::nn {
 
@@ -69,6 +70,21 @@ bool ExpertShares::waits(const Context& c) const {
 
 void ExpertShares::note_load(Context& c, const std::vector<std::int64_t>& counts) const {
   if (c.device.real() && mode_.routing == Routing::learned && !c.rerun) c.router_load.add(counts);
+}
+
+void send_to_itself(std::vector<std::int64_t>& sent, std::int64_t rank, std::int64_t from_itself) {
+  const auto own = static_cast<std::size_t>(rank);
+  if (sent[own] == from_itself) return;
+  const std::int64_t all = std::accumulate(sent.begin(), sent.end(), std::int64_t{0}), rest = all - from_itself,
+                     others = static_cast<std::int64_t>(sent.size()) - 1;
+  check(rest >= 0, "experts", "{} rows of a rank to itself, need at most all {} that it sends", from_itself, all);
+  std::int64_t n = 0;
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    if (i == own) continue;
+    sent[i] = rest * (n + 1) / others - rest * n / others;
+    ++n;
+  }
+  sent[own] = from_itself;
 }
 
 std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& counts, std::int64_t first, std::int64_t here) {

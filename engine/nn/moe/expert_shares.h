@@ -43,6 +43,8 @@ class ExpertShares {
   double imbalance_;  // rows of this rank, were it the fullest, over the mean: in simulation
 };
 
+// Of the fullest rank's simulation: as many as it gets from itself it also sends there, of as many in all; to others it sends alike.
+void send_to_itself(std::vector<std::int64_t>& sent, std::int64_t rank, std::int64_t from_itself);
 // Of the experts from `first` on, where `counts` of all experts are known: the first row of each, and the end.
 std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& counts, std::int64_t first, std::int64_t here);
 // Leaves as many pairs as there are rows.

@@ -190,9 +190,20 @@ Tensor Experts::forward_of(Context& c, const ExpertRows& rows, Tensor x, Tensor 
   if (adapter_2_) saved.low_2 = adapter_2_->forward(c, rows, saved.narrow, y);
   add_bias(c, rows, fc2_bias_, y, saved.weights, share_of_bias_);
   if (activation_checkpoint_.drop(saved.narrow)) saved.unweighted.reset();
-  const std::int64_t used = rows.each > 0 ? rows.each * count() : rows.offsets.back();
-  saved.stashed = c.stash.keep(c.device, used, {saved.x, saved.wide, saved.narrow, saved.unweighted});
+  saved.stashed = stash(c, rows, saved);
   return y;
+}
+
+int Experts::stash(Context& c, const ExpertRows& rows, const Saved& saved) const {
+  const std::int64_t used = rows.each > 0 ? rows.each * count() : rows.offsets.back();
+  std::vector<PagedStash::Kept> kept;
+  for (const Tensor* t : {&saved.x, &saved.wide, &saved.narrow, &saved.unweighted, &saved.low_1, &saved.low_2,
+                          &saved.fp8_x.together.codes, &saved.fp8_narrow.together.codes})
+    kept.push_back({*t, used});
+  for (const Fp8Inputs* inputs : {&saved.fp8_x, &saved.fp8_narrow})
+    if (const Tensor& scales = inputs->together.scales)
+      kept.push_back({scales, count() * inputs->each.front().inverse.numel() / scales.shape()[1]});
+  return c.stash.keep(c.device, kept);
 }
 
 Tensor Experts::backward_of(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
@@ -222,6 +233,18 @@ Tensor Experts::backward_of(Context& c, const ExpertRows& rows, Tensor dy, Saved
 
 namespace {
 
+// The rows that GEMMs in FP8 have. Where the host knows no rows, in a simulation, all experts have the mean, in the blocks that scales are of.
+ExpertRows rows_in_fp8(const Context& c, const ExpertRows& rows, std::int64_t experts) {
+  if (rows.each > 0) return rows;
+  check(!c.device.real(), "experts", "rows in FP8 by the data, need as many of each expert");
+  constexpr std::int64_t kBlock = ops::QuantiseBlocks::kMxBlock, kLeast = ops::Fp8Matmul::kMultiple;
+  const std::int64_t mean = rows.offsets.back() / experts;
+  ExpertRows equal;
+  equal.each = mean < kBlock ? kLeast : mean / kBlock * kBlock;
+  equal.deviation = rows.deviation;
+  return equal;
+}
+
 // f(expert) of each: where the framework's module takes experts in groups (Transformer Engine's split_quantize and general_grouped_gemm),
 // by one call of its own.
 template <class F>
@@ -242,16 +265,22 @@ std::vector<ops::Fp8Operand> weights_in_fp8(Context& c, const Fp8Gemms& gemms, c
   return made;
 }
 
-// y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them, if it is to keep them.
-std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& x, const Tensor& w,
-                                             const Tensor& y, const ExpertRows& all, bool keep) {
+// y = x W^T of every expert, [rows of all, width]; returns the inputs as backward wants them, if it is to keep them. Where x has more rows
+// than are in use, so has what is kept, as Transformer Engine's grouped tensors have.
+Experts::Fp8Inputs multiply_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& x, const Tensor& w, const Tensor& y,
+                                   const ExpertRows& all, bool keep) {
   const std::int64_t experts = w.shape()[0], rows = all.each;
+  const bool together = keep && c.expert_room() > 0;
   charge_expert_gemms(c, w);
-  std::vector<ops::Fp8Operand> in, kept;
+  std::vector<ops::Fp8Operand> in;
+  Experts::Fp8Inputs kept;
+  if (together) kept.together = gemms.inputs_together(c, x.shape()[0], x.shape()[1], experts);
   in_one_call(c, experts, [&](std::int64_t e) {
-    Fp8Tensor q = gemms.input(c, x.slice(e * rows, rows), keep ? Fp8Ways::both : Fp8Ways::straight);
+    const Tensor own = x.slice(e * rows, rows);
+    Fp8Tensor q = together ? gemms.input_in(c, own, kept.together, e)
+                           : gemms.input(c, own, keep ? Fp8Ways::both : Fp8Ways::straight);
     in.push_back(std::move(q.straight));
-    if (keep) kept.push_back(std::move(q.transposed));
+    if (keep) kept.each.push_back(std::move(q.transposed));
   });
   const std::vector<ops::Fp8Operand> weights = weights_in_fp8(c, gemms, w, Fp8Ways::straight);
   const VaryingRows varying(c.device, all.deviation);
@@ -260,6 +289,12 @@ std::vector<ops::Fp8Operand> multiply_in_fp8(Context& c, const Fp8Gemms& gemms, 
     Fp8Gemms::multiply(c, std::exchange(in[i], {}), weights[i], y.slice(e * rows, rows));
   });
   return kept;
+}
+
+// So that the memory of each goes with its product.
+std::vector<ops::Fp8Operand> take(Experts::Fp8Inputs& kept) {
+  kept.together = {};
+  return std::exchange(kept.each, {});
 }
 
 // Inputs that were not kept, as backward wants them.
@@ -317,7 +352,9 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
 
 }  // namespace
 
-Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Saved& saved) const {
+Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& rows, Tensor x, Saved& saved) const {
+  c.stash.settle();
+  const ExpertRows all = rows_in_fp8(c, rows, count());
   const std::int64_t n = x.shape()[0];
   const auto first = [&] {
     const Tensor wide = c.activation({n, fc1_->local[1]}, "experts' first GEMM");
@@ -338,19 +375,23 @@ Tensor Experts::forward_in_fp8(Context& c, const ExpertRows& all, Tensor x, Save
   add_bias(c, all, fc2_bias_, y, saved.weights, share_of_bias_);
   if (activation_checkpoint_.drop(narrow)) saved.unweighted.reset();
   if (adapter_2_) saved.narrow = narrow;
+  narrow.reset();
+  saved.stashed = stash(c, all, saved);
   return y;
 }
 
-Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Saved& saved, Tensor& dweights) const {
+Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
+  const ExpertRows all = rows_in_fp8(c, rows, count());
   const std::int64_t n = dy.shape()[0];
   c.offload.bring_back(c.device, saved.activation_group);
+  c.stash.bring_back(c.device, saved.stashed);
   Tensor dwide, of_bias = bias_gradients(c, all, dy, saved);
   {
     Tensor narrow = activated_again(c, saved);
-    if (narrow && fc2_->trains) saved.fp8_narrow = quantised_again(c, *fp8_2_, narrow, all.each);
+    if (narrow && fc2_->trains) saved.fp8_narrow.each = quantised_again(c, *fp8_2_, narrow, all.each);
     if (!adapter_2_) narrow.reset();
     Tensor dnarrow = c.activation({n, fc2_->local[2]}, "gradient of the activation");
-    gradients_in_fp8(c, *fp8_2_, dy, *fc2_, std::exchange(saved.fp8_narrow, {}), dnarrow, all);
+    gradients_in_fp8(c, *fp8_2_, dy, *fc2_, take(saved.fp8_narrow), dnarrow, all);
     if (adapter_2_) adapter_2_->backward(c, all, dy, narrow, std::exchange(saved.low_2, Tensor()), dnarrow);
     narrow.reset();
     dy.reset();
@@ -358,29 +399,11 @@ Tensor Experts::backward_in_fp8(Context& c, const ExpertRows& all, Tensor dy, Sa
   }
   c.offload.bring_back(c.device, saved.fc1_group);
   const Tensor dx = c.activation({n, fc1_->local[2]}, "gradient of the experts' input");
-  gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, std::exchange(saved.fp8_x, {}), dx, all);
+  gradients_in_fp8(c, *fp8_1_, dwide, *fc1_, take(saved.fp8_x), dx, all);
   const Tensor x = std::exchange(saved.x, Tensor());
   if (adapter_1_) adapter_1_->backward(c, all, dwide, x, std::exchange(saved.low_1, Tensor()), dx);
+  c.stash.fetch_next(c.device);
   return dx;
-}
-
-// The input, fc1's output, fc2's input, and the activation before the rows' weights where no kernel does both.
-std::vector<std::int64_t> stashed_row_bytes(const Plan& plan) {
-  const auto size = static_cast<std::int64_t>(size_of(plan.precision.model)),
-             etp = std::int64_t{plan.mesh.size(Axis::etp)};
-  const bool all_recompute = std::ranges::all_of(plan.recompute, [](Regions r) { return r.has(Region::moe_act); });
-  for (std::int64_t i = 0; i < plan.model.layers; ++i)
-    for (const BranchSpec& branch : layer_of(plan.model, i).branches) {
-      const auto* moe = std::get_if<MoeSpec>(&branch.mixer);
-      if (!moe) continue;
-      const MlpSpec& expert = moe->expert;
-      std::vector<std::int64_t> all{expert.fc1.in * size, expert.fc1.out / etp * size};
-      if (all_recompute) return all;
-      all.push_back(expert.fc2.in / etp * size);
-      if (plan.keeps().weights_within_experts && !is_gated(expert.activation)) all.push_back(all.back());
-      return all;
-    }
-  return {};
 }
 
 }  // namespace mbench::nn

@@ -19,14 +19,18 @@ class Nf4Weights;
 // experts have them, are added by ops of their own.
 class Experts {
  public:
+  // Inputs of GEMMs in FP8, those of each expert, transposed. With static room they lie together.
+  struct Fp8Inputs {
+    std::vector<ops::Fp8Operand> each;
+    Fp8Gemms::Together together;
+  };
   struct Saved {
-    Tensor x, wide, narrow;   // the input, fc1's output, fc2's input unless that is dropped
-    Tensor low_1, low_2;      // of adapters
-    Tensor weights;           // [rows, 1] f32, where there are some
-    Tensor unscaled, scales;  // the input before the weights and these, where they multiply it
-    Tensor unweighted;        // the activation before the weights, where no kernel does both
-    // In FP8, in place of the input and the activation's output: those of each expert, transposed.
-    std::vector<ops::Fp8Operand> fp8_x, fp8_narrow;
+    Tensor x, wide, narrow;                     // the input, fc1's output, fc2's input unless that is dropped
+    Tensor low_1, low_2;                        // of adapters
+    Tensor weights;                             // [rows, 1] f32, where there are some
+    Tensor unscaled, scales;                    // the input before the weights and these, where they multiply it
+    Tensor unweighted;                          // the activation before the weights, where no kernel does both
+    Fp8Inputs fp8_x, fp8_narrow;                // in FP8, in place of the input and the activation's output
     int fc1_group = -1, activation_group = -1;  // of what of it is on the host
     int stashed = -1;                           // of what of it is in pages
   };
@@ -43,8 +47,10 @@ class Experts {
   // The same once the input is weighted, if it is.
   Tensor forward_of(Context& context, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const;
   Tensor backward_of(Context& context, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const;
-  Tensor forward_in_fp8(Context& context, const ExpertRows& all, Tensor x, Saved& saved) const;
-  Tensor backward_in_fp8(Context& context, const ExpertRows& all, Tensor dy, Saved& saved, Tensor& dweights) const;
+  Tensor forward_in_fp8(Context& context, const ExpertRows& rows, Tensor x, Saved& saved) const;
+  Tensor backward_in_fp8(Context& context, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const;
+  // What of `saved` goes to pages, where it is what a forward keeps.
+  int stash(Context& context, const ExpertRows& rows, const Saved& saved) const;
   void add_bias(Context& context, const ExpertRows& rows, const Parameter* bias, const Tensor& y, const Tensor& weights,
                 float share) const;
   // The gradient of fc2's bias from dy. Returns the bias's part of the gradient of the weights, if there are weights.
@@ -75,8 +81,5 @@ class Experts {
   const Nf4Weights* nf4_ = nullptr;  // that keeps the weights in 4 bits
   std::optional<Fp8Gemms> fp8_1_, fp8_2_;
 };
-
-// Of each tensor that PagedStash has of a layer's experts, the bytes of a row.
-std::vector<std::int64_t> stashed_row_bytes(const Plan& plan);
 
 }  // namespace mbench::nn

@@ -32,46 +32,59 @@ Tensor Moe::forward(Context& c, const MicroBatch& batch, Tensor x, std::unique_p
   Saved& saved = *owned;
   keep = std::move(owned);
   dispatcher_->charge_host(c);
+  SharedForward shared(c, batch, this->shared(), saved.shared, x);
   TokenDispatcher::Tokens tokens;
-  route_.graph(c, router_captured_, batch, [&] { tokens.weights = router_.forward(c, batch, x, saved.router); });
+  route_.graph(c, router_captured_, batch, [&] {
+    shared.before_router();
+    tokens.weights = router_.forward(c, batch, x, saved.router);
+  });
   tokens.experts = saved.router.experts;
   saved.narrowed = down_.has_value();
   tokens.x = down_ ? down_->forward(c, x, saved.down) : x;
+  shared.before_preprocess();
   {
     Router::Load load;
     saved.tokens = dispatcher_->preprocess(c, batch, tokens, router_.balances() ? &load : nullptr);
     if (router_.balances()) router_.count(c, load, saved.router);
   }
+  shared.before_dispatch();
   RowsInFlight sent = dispatcher_->dispatch(c, batch, std::move(tokens.x), *saved.tokens);
-  Tensor shared;
-  if (shared_) shared = shared_->forward(c, batch, std::move(x), saved.shared);
+  shared.while_dispatched();
   x.reset();
   RowsInFlight::Rows rows = sent.finish();
+  shared.dispatched();
   Tensor made = experts_.forward(c, saved.tokens->sizes, std::move(rows.x), std::move(rows.weights), saved.experts);
+  shared.before_combine();
   Tensor y = dispatcher_->combine(c, std::move(made), *saved.tokens);
+  shared.combined();
   if (up_) y = up_->forward(c, y, saved.up);
-  if (shared_) run(c.device, ops::Add{y, shared, y});
+  shared.add_to(y);
   return y;
 }
 
 Tensor Moe::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   dispatcher_->charge_host(c);
+  SharedBackward shared(c, batch, this->shared(), saved.shared, dy);
+  shared.before_combine();
   RowsInFlight sent = dispatcher_->combine_backward(c, up_ ? up_->backward(c, dy, saved.up) : dy, *saved.tokens);
-  Tensor dshared, dweights;
-  if (shared_) dshared = shared_->backward(c, batch, std::move(dy), saved.shared);
+  shared.while_combined();
   dy.reset();
-  Tensor drows = experts_.backward(c, saved.tokens->sizes, sent.finish().x, saved.experts, dweights);
+  Tensor dweights, arrived = sent.finish().x;
+  shared.combined();
+  Tensor drows = experts_.backward(c, saved.tokens->sizes, std::move(arrived), saved.experts, dweights);
+  shared.before_dispatch();
   const TokenDispatcher::Gradients gradients =
       dispatcher_->dispatch_backward(c, batch, std::move(drows), std::move(dweights), *saved.tokens);
-  const Tensor dx = route_backward(c, batch, gradients, saved);
-  if (shared_) run(c.device, ops::Add{dx, dshared, dx});
+  shared.dispatched();
+  const Tensor dx = route_backward(c, batch, gradients, saved, shared);
+  shared.add_to(dx);
   return dx;
 }
 
 // The gradient of the tokens travels while the router's backward runs, unless that is captured.
 Tensor Moe::route_backward(Context& c, const MicroBatch& batch, const TokenDispatcher::Gradients& gradients,
-                           Saved& saved) const {
+                           Saved& saved, SharedBackward& shared) const {
   Tensor dx;
   const auto arrive = [&] {
     dx = gradients.x->finish();
@@ -80,11 +93,13 @@ Tensor Moe::route_backward(Context& c, const MicroBatch& batch, const TokenDispa
   if (router_captured_) {
     arrive();
     dx = route_back_.own_input(c, true, dx);
+    shared.captured(route_back_);
   }
   route_back_.graph(c, router_captured_, batch, [&] {
     const Tensor drouter = router_.backward(c, batch, gradients.weights, saved.router);
     if (!router_captured_) arrive();
     run(c.device, ops::Add{dx, drouter, dx});
+    shared.after_router();
   });
   return dx;
 }

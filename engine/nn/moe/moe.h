@@ -1,5 +1,5 @@
 // MoE: each token goes to the experts that the router chose for it, and their outputs come back and are summed by weight. How they travel is
-// the dispatcher's (token_dispatcher.h). The shared expert, if there is one, sees all tokens while the others travel.
+// the dispatcher's (token_dispatcher.h). The shared expert, if there is one, sees all tokens: when, is the framework's (shared_moments.h).
 // Where the model says so, tokens travel and experts compute in another width than hidden, between two projections (Nemotron-3).
 #pragma once
 #include <optional>
@@ -7,7 +7,7 @@
 #include "engine/nn/layers/mixer.h"
 #include "engine/nn/moe/experts.h"
 #include "engine/nn/moe/router.h"
-#include "engine/nn/moe/shared_expert.h"
+#include "engine/nn/moe/shared_moments.h"
 #include "engine/nn/moe/token_dispatcher.h"
 #include "engine/nn/runtime/captured.h"
 
@@ -36,7 +36,8 @@ class Moe final : public Mixer {
  private:
   // The gradient of x by way of router and dispatched tokens.
   Tensor route_backward(Context& context, const MicroBatch& batch, const TokenDispatcher::Gradients& gradients,
-                        Saved& saved) const;
+                        Saved& saved, SharedBackward& shared) const;
+  const SharedExpert* shared() const { return shared_ ? &*shared_ : nullptr; }
 
   Router router_;
   Experts experts_;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/nn/moe/expert_shares.h"
 #include "engine/ops/dispatch.h"
 #include "engine/ops/dispatch_plan.h"
 #include "engine/ops/expert_ranks.h"
@@ -49,6 +50,7 @@ void RankVisits::plan(Context& c, const Tensor& experts, RankWay& way) const {
   way.room = std::max(way.room, room);
   if (!balanced_ || (c.keeps().reads_expert_rows && !c.plan.capture && room == 0))
     read_counts(c, plan.counts, room, way);
+  if (!c.device.real()) send_to_itself(way.send, peers.rank(), way.receive[static_cast<std::size_t>(peers.rank())]);
   way.sent = sum_of(way.send);
   way.sent_room = room > 0 ? tokens * std::min(active_, std::int64_t{ranks_}) : way.sent;
   way.received = sum_of(way.receive);
@@ -92,11 +94,12 @@ Tensor of_sent(Context& c, std::int64_t width, DType dtype, const RankWay& way, 
   return c.device.empty({way.sent_room, width}, dtype, Category::activations, what).slice(0, way.sent);
 }
 
-// Where a forward and a backward take turns, the other goes on while these travel.
+// Where something runs beside them, or a forward and a backward take turns, that goes on while these travel.
 void exchange(Context& c, const std::vector<comm::Parcel>& parcels, const std::vector<std::int64_t>& send,
               const std::vector<std::int64_t>& receive, std::int64_t node_rows, Context::Way own) {
   comm::Group& peers = c.groups.over({Axis::ep});
-  if (!c.fiber || c.way != own) return peers.run(comm::ForwardedAllToAll{parcels, send, receive, node_rows});
+  if (!c.beside && (!c.fiber || c.way != own))
+    return peers.run(comm::ForwardedAllToAll{parcels, send, receive, node_rows});
   const auto travelling = peers.start(comm::ForwardedAllToAll{parcels, send, receive, node_rows});
   c.travel(own);
   travelling->wait();

@@ -41,6 +41,22 @@ Tensor in_order(Context& c, const Tensor& x, const Tensor& order) {
   return y;
 }
 
+// Where each row goes that has come rank by rank, and within a rank expert by expert: `counts` of them. `offsets`: of the experts' rows.
+void write_order(Device& device, const std::vector<std::int64_t>& counts, const std::vector<std::int64_t>& offsets,
+                 const ExpertWay& way) {
+  const std::size_t experts = offsets.size() - 1, all = static_cast<std::size_t>(way.by_expert.numel());
+  std::vector<std::int64_t> by_expert(all, -1), by_rank(all, -1), next(offsets);
+  std::int64_t arrived = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    for (std::int64_t k = 0; k < counts[i]; ++k) {
+      const std::int64_t place = next[i % experts]++;
+      by_expert[static_cast<std::size_t>(place)] = arrived;
+      by_rank[static_cast<std::size_t>(arrived++)] = place;
+    }
+  device.write(way.by_expert, std::as_bytes(std::span(by_expert)));
+  device.write(way.by_rank, std::as_bytes(std::span(by_rank)));
+}
+
 }  // namespace
 
 ExpertWay way_of(Device& device, const std::vector<std::int64_t>& counts, std::vector<std::int64_t> sent,
@@ -56,22 +72,10 @@ ExpertWay way_of(Device& device, const std::vector<std::int64_t>& counts, std::v
   }
   rows.offsets.assign(1, 0);
   for (const std::int64_t n : of_expert) rows.offsets.push_back(rows.offsets.back() + n);
-  const auto all = static_cast<std::size_t>(std::max<std::int64_t>(1, rows.offsets.back()));
-  std::vector<std::int64_t> by_expert(all, -1), by_rank(all, -1), next(rows.offsets);
-  std::int64_t arrived = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i)
-    for (std::int64_t k = 0; k < counts[i]; ++k) {
-      const std::int64_t place = next[i % experts]++;
-      by_expert[static_cast<std::size_t>(place)] = arrived;
-      by_rank[static_cast<std::size_t>(arrived++)] = place;
-    }
-  const auto put = [&](const std::vector<std::int64_t>& values, std::string_view what) {
-    const Tensor t = device.empty({static_cast<std::int64_t>(all)}, DType::i64, Category::activations, what);
-    if (device.real()) device.write(t, std::as_bytes(std::span(values)));
-    return t;
-  };
-  way.by_expert = put(by_expert, "order of rows by expert");
-  way.by_rank = put(by_rank, "order of rows by rank");
+  const std::int64_t all = std::max<std::int64_t>(1, rows.offsets.back());
+  way.by_expert = device.empty({all}, DType::i64, Category::activations, "order of rows by expert");
+  way.by_rank = device.empty({all}, DType::i64, Category::activations, "order of rows by rank");
+  if (device.real()) write_order(device, counts, rows.offsets, way);
   return way;
 }
 

@@ -40,6 +40,14 @@ std::int64_t Context::first_row() const {
   return first;
 }
 
+std::int64_t Context::class_row() const {
+  return plan.model.labels_from_last() ? share().rows() - 1 : 0;
+}
+
+bool Context::has_class_position() const {
+  return share().position(class_row()) == (plan.model.labels_from_last() ? plan.training.seq - 1 : 0);
+}
+
 void Context::leave(std::function<void()> gemm) {
   Allocator& memory = device.memory();
   later->push_back([&memory, part = memory.part(), gemm = std::move(gemm)] {
@@ -55,6 +63,7 @@ void Context::make_left() {
 }
 
 void Context::travel(Way own) {
+  if (const auto work = std::exchange(beside, {})) work();
   if (!fiber || own != way) return;
   if (own == Way::backward && plan.delay_wgrad) make_left();
   fiber->pause();

@@ -81,6 +81,7 @@ struct Context {
   // Where a forward and a backward take turns (Plan: ChunkPlan::pauses): the one of them that runs.
   enum class Way { forward, backward } way = Way::forward;
   Fiber* fiber = nullptr;
+  std::function<void()> beside{};         // runs once, while the next tokens travel (BesideTokens)
   std::array<std::uint64_t, 2> passes{};  // of each way: which use of a layer runs that is used again and again (Pass)
   std::uint64_t roundings = 0;            // operands of NVFP4 that were rounded at random in this step
   PagedStash stash{};
@@ -101,6 +102,10 @@ struct Context {
   // How many of those rows this rank holds between branches, and the first of them.
   std::int64_t local_seq() const;
   std::int64_t first_row() const;
+  // The row of this rank's share that samples are classified from. Whether it is that position of the sequence: else another rank of cp has
+  // it, and what is made of the row does not count.
+  std::int64_t class_row() const;
+  bool has_class_position() const;
   Shape hidden_shape() const { return {local_seq(), plan.training.micro_batch, plan.model.hidden}; }
 
   // The GEMM of a weight's gradient: runs it, or leaves it to a later action, in the same part of the model. What it needs it holds.
@@ -114,8 +119,8 @@ struct Context {
   void leave(std::function<void()> gemm);
   // Does what was left so far.
   void make_left();
-  // While tokens travel: gradients of weights that were put off, and then the forward's or backward's other goes on. Nothing where none
-  // takes turns with it, nor in a forward that a backward runs again.
+  // While tokens travel: `beside`, gradients of weights that were put off, and then the forward's or backward's other goes on. Only
+  // `beside` where none takes turns with it, and in a forward that a backward runs again.
   void travel(Way own);
 
   // [2, seq] i64: the first position of each position's document, and the first behind it. Made when first used and kept.
@@ -124,6 +129,21 @@ struct Context {
   Tensor activation(const Shape& shape, std::string_view what) {
     return device.empty(shape, dtype(), Category::activations, what);
   }
+};
+
+// Runs `work` while the next tokens travel, or in end() where none did.
+class BesideTokens {
+ public:
+  BesideTokens(Context& context, std::function<void()> work) : beside_(context.beside) { beside_ = std::move(work); }
+  ~BesideTokens() { beside_ = {}; }
+  BesideTokens(const BesideTokens&) = delete;
+  BesideTokens& operator=(const BesideTokens&) = delete;
+  void end() {
+    if (const auto work = std::exchange(beside_, {})) work();
+  }
+
+ private:
+  std::function<void()>& beside_;
 };
 
 // While it lives, the layer that runs is in its use `number` of a micro batch, from 0: each use draws dropout masks of its own.
@@ -143,14 +163,15 @@ class Pass {
 // One micro batch on the device. Ids are [rows, batch], of the positions of this rank's share of the sequence.
 struct MicroBatch {
   std::int64_t sample0 = 0;  // first sample within the global batch
-  Tensor tokens, labels, positions, weights;
+  Tensor tokens, positions;
+  Tensor labels, weights;  // of words; where these are predicted
   float inv_weight_sum = 1;
   // Where steps are replayed: [losses, 2] f32, for each loss its inv_weight_sum, and that times its gradient's scale.
-  // The losses are words, words further on by depth, and order of sentences. Else empty: the numbers next to it are the
+  // The losses are words, words further on by depth, and classes of samples. Else empty: the numbers next to it are the
   // step's.
   Tensor factors;
-  Tensor token_types, order_labels;  // where the model's parts need them
-  float order_inv_weight_sum = 1;    // of the order of sentences
+  Tensor token_types, classes;       // where the model's parts need them; `classes` are of samples, [batch]
+  float classes_inv_weight_sum = 1;  // likewise
   Tensor keep;                       // likewise, [chunks of the sequence, batch, their keys]; see keys_of()
   Tensor attention_mask;             // where the graph keeps one
   // For multi-token prediction, by depth: the words that a depth predicts. It reads the words that the depth before

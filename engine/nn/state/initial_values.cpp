@@ -36,6 +36,7 @@ void InitialValues::by_blocks(const Parameter& p, const Wanted& wanted, const Ke
 
 // Rows of this rank's part of a parameter, from `row` on.
 void InitialValues::set_rows(const Parameter& p, const Tensor& target, std::int64_t row) const {
+  if (!device_.real()) return;  // no step takes this time
   if (p.spec.stddev == 0) {
     if (p.spec.constant != 0) run(device_, ops::Fill{target, p.spec.constant});
     return;

@@ -40,7 +40,7 @@ Parameter* ParameterStore::add(const WeightSpec& spec, const Spread& placement, 
     if (const Placement& place = placement[static_cast<Axis>(i)]; place.sharded())
       p->local[place.dim] /= plan_.mesh.size(static_cast<Axis>(i));
   p->unit = unit_count();
-  p->trains = !plan_.adapter.on() || spec.adapter;
+  p->trains = !plan_.adapter.on() || spec.adapter || spec.thawed;
   if (!p->trains) return frozen_.add(std::move(p));
   p->index = parameters_.size();
   parameters_.push_back(std::move(p));
@@ -58,6 +58,14 @@ Tensor ParameterStore::add_state(const Shape& shape, std::string_view what) {
   const Tensor state = device_.empty(shape, DType::f32, Category::other, what);
   run(device_, ops::Fill{state, 0});
   return state;
+}
+
+Tensor ParameterStore::add_constants(const Shape& shape, const std::vector<float>& values, std::string_view what) {
+  const Tensor constants = device_.empty(shape, plan_.precision.model, Category::other, what);
+  const std::int64_t each = constants.numel() / static_cast<std::int64_t>(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    run(device_, ops::Fill{constants.part(static_cast<std::int64_t>(i) * each, {each}), values[i]});
+  return constants;
 }
 
 void ParameterStore::lay_out() {

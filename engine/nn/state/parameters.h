@@ -63,6 +63,8 @@ class ParameterStore {
   int close_unit();
   // A tensor of zeros that a module keeps from step to step and no gradient moves.
   Tensor add_state(const Shape& shape, std::string_view what);
+  // One of the model's type that nothing changes: `values`, each for as many neighbouring elements as all have.
+  Tensor add_constants(const Shape& shape, const std::vector<float>& values, std::string_view what);
   // For delayed scaling; a layer adds its tensors while the model is built.
   ScaleHistory& scales() { return scales_; }
   // Makes a weight live only in FP8; `slot`: the place of its tensors in delayed scaling.

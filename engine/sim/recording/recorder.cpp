@@ -1,6 +1,7 @@
 #include "engine/sim/recording/recorder.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -69,7 +70,7 @@ class Session {
     pendings_ = all_.pendings;
     steady_ = steps == Steps::steady && !leaves_memory_as_found(0);
     unlike_ = steps == Steps::steady && micro_ != Micro::all && has_deferred();
-    if (steady_ && !unlike_ && !reported_by_last()) {
+    if (steady_ && !unlike_ && (micro_ == Micro::all || !reported_by_last())) {
       next();
       trainer.step([&](const Action*) { next(); });
       two_steps_ = true;
@@ -194,9 +195,9 @@ class Session {
         both.each[static_cast<std::size_t>(a.micro)] = std::move(step_events_[begin + 1 + i]);
         continue;
       }
-      if (a.micro == last_) both.last = step_events_[begin + 1 + i];
-      if (a.micro == 1 && a.micro != last_) both.between = std::move(step_events_[begin + 1 + i]);
-      if (a.micro == 0) both.first = std::move(step_events_[begin + 1 + i]);
+      ActionEvents& recorded = step_events_[begin + 1 + i];
+      if (a.micro == 0 && last_ == 0) both.last = recorded;
+      (a.micro == 0 ? both.first : a.micro == last_ ? both.last : both.between.emplace()) = std::move(recorded);
     }
     for (auto& [key, both] : out.actions) {
       const bool again = both.first.keeps && !both.last.keeps && !both.between;
@@ -348,17 +349,15 @@ class Session {
       if (last_ > 1 && between.keeps) return false;
       // A buffer that all share may grow in the first one, more than once: what is kept or scratch there is its own.
       const bool first_grows = both.first.keeps;
-      const auto lasting = [first_grows](const ActionEvents& t) {
+      const auto own = [first_grows](const MemoryEvent& e) {
         using M = MemoryEvent::Kind;
-        std::vector<MemoryEvent> events = t.memory;
-        std::erase_if(events, [first_grows](const MemoryEvent& e) {
-          return e.kind == M::take_kept || e.kind == M::free_kept ||
-                 (first_grows && (e.kind == M::take_scratch || e.kind == M::free_scratch));
-        });
-        return events;
+        return e.kind == M::take_kept || e.kind == M::free_kept ||
+               (first_grows && (e.kind == M::take_scratch || e.kind == M::free_scratch));
       };
-      return lasting(both.first) == lasting(both.last) && lasting(between) == lasting(both.last) &&
-             both.first.host == both.last.host && between.host == both.last.host;
+      const auto lasts_as_long = [&](const ActionEvents& t) {
+        return same_but(t.memory, both.last.memory, own, std::equal_to<>()) && t.host == both.last.host;
+      };
+      return lasts_as_long(both.first) && lasts_as_long(between);
     });
   }
 
@@ -369,26 +368,40 @@ class Session {
     if (second && last_ == 1) return true;  // none lies between
     return std::all_of(step.actions.begin(), step.actions.end(), [&](const auto& action) {
       const bool backward = completes_gradients(action.first.kind);
-      const auto timed = [&](const ActionEvents& t) {
-        std::vector<ClockEvent> events = t.clock;
-        std::erase_if(events, [&](const ClockEvent& e) {
-          return (backward && e.kind == Kind::start) || (e.kind == Kind::wait && before.contains(e.pending));
-        });
-        for (ClockEvent& e : events) e.pending = 0;
-        return events;
+      const auto own = [&](const ClockEvent& e) {
+        return (backward && e.kind == Kind::start) || (e.kind == Kind::wait && before.contains(e.pending));
       };
-      if (second) return timed(*action.second.between) == timed(action.second.last);
-      const std::vector<ClockEvent> first = timed(action.second.first), last = timed(action.second.last);
-      return first == last || (action.first.kind == Action::Kind::forward && adds_kernels(first, last));
+      const auto& [first, last, between, each] = action.second;
+      if (same_but((second ? *between : first).clock, last.clock, own, same_time)) return true;
+      return !second && action.first.kind == Action::Kind::forward && adds_kernels(first.clock, last.clock, own);
     });
   }
 
-  // Whether `more` does what `usual` does, in that order, and between that nothing but kernels.
-  static bool adds_kernels(const std::vector<ClockEvent>& more, const std::vector<ClockEvent>& usual) {
-    auto next = usual.begin();
+  // What was started is known by a number of its own in each recording.
+  static bool same_time(const ClockEvent& a, ClockEvent b) {
+    b.pending = a.pending;
+    return a == b;
+  }
+
+  // Whether two lists have the same events, without those that are `own`.
+  template <class Event, class Own, class Same>
+  static bool same_but(const std::vector<Event>& a, const std::vector<Event>& b, const Own& own, const Same& same) {
+    auto i = a.begin(), j = b.begin();
+    for (;; ++i, ++j) {
+      i = std::find_if_not(i, a.end(), own), j = std::find_if_not(j, b.end(), own);
+      if (i == a.end() || j == b.end()) return i == a.end() && j == b.end();
+      if (!same(*i, *j)) return false;
+    }
+  }
+
+  // Whether `more` does what `usual` does, in that order, and between that nothing but kernels; without those that are `own`.
+  template <class Own>
+  static bool adds_kernels(const std::vector<ClockEvent>& more, const std::vector<ClockEvent>& usual, const Own& own) {
+    auto next = std::find_if_not(usual.begin(), usual.end(), own);
     for (const ClockEvent& e : more) {
-      if (next != usual.end() && e == *next)
-        ++next;
+      if (own(e)) continue;
+      if (next != usual.end() && same_time(e, *next))
+        next = std::find_if_not(next + 1, usual.end(), own);
       else if (e.kind != Kind::kernel)
         return false;
     }
@@ -419,10 +432,12 @@ bool in_order(const Schedule& schedule, int micro_batches) {
   return std::all_of(next.begin(), next.end(), [&](const auto& n) { return n.second == micro_batches; });
 }
 
-// Whether the life of some tensors is neither one micro batch's nor the whole step's.
+// Whether the life of some tensors is neither one micro batch's nor the whole step's, or micro batches find other memory than each other.
 bool shares_among_micro_batches(const Plan& plan) {
   // Where backward is split, gradients that are reduced in every micro batch are summed over several until the last of their GEMMs.
   if (plan.splits_backward() && plan.state.gradients.sharded()) return true;
+  // Experts find the pages that the micro batches before have left.
+  if (plan.expert_room.spills) return true;
   // And a forward and a backward that take turns share the weights that were gathered for either.
   const auto pauses = [](const std::vector<ChunkPlan>& stage) {
     return std::ranges::any_of(stage, [](const ChunkPlan& c) { return c.pauses > 0; });
@@ -450,7 +465,7 @@ std::optional<StepEvents> step_of(const Plan& plan, const RankClasses& classes, 
 }  // namespace
 
 bool uses_host(const Plan& plan) {
-  return plan.state.optimizer_at == Residence::host || plan.offloaded.any();
+  return plan.state.optimizer_at == Residence::host || plan.offloaded.any() || plan.expert_room.on_host();
 }
 
 Recording record(const Plan& plan, int devices_per_node, const MakeCosts& costs, const Links* links) {

@@ -187,8 +187,9 @@ void check_possible(const Point& p, const Plan& plan, const Machine& machine, in
   if (p.world() > devices)
     fail(ErrorKind::infeasible, "sim", "{} ranks on {} devices of {}, need sim:{}x{}", p.world(), devices, machine.name,
          p.world(), machine.name);
-  if (const auto why = why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe, p.offload_activations}, machine,
-                                   *plan.framework))
+  if (const auto why =
+          why_lacking({p.precision, p.attention, p.offload, p.fp8_recipe, p.offload_activations, p.paged_stash_host},
+                      machine, *plan.framework))
     fail(ErrorKind::unsupported, "sim", "{}", *why);
   if (const std::string why = why_not_placed(machine, p.world(), p); !why.empty())
     fail(ErrorKind::infeasible, "sim", "{}", why);

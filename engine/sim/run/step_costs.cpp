@@ -72,7 +72,7 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
   const bool both = std::ranges::any_of(ends, [](const ChunkPlan& c) { return c.last; });
   if (tp > 1 && host.broadcasts > 0) micro_batch += t.collective * (both ? host.broadcasts : (host.broadcasts + 1) / 2);
   // Who makes samples of masked words decides for each token whether to mask it: workers, beside all else, or the step itself.
-  if (plan.model.parts().objective == Objective::masked_words_and_order) {
+  if (plan.model.masks_words()) {
     const double making =
         host.masked_token * static_cast<double>(plan.training.seq * plan.training.micro_batch) / m.host.speed;
     if (plan.loader.workers > 0)
@@ -124,6 +124,10 @@ std::optional<std::string> why_lacking(const Needs& p, const Machine& machine, c
         "offload_activations {} on {}, whose file has no host.memory_mib and copy_gbps, need them or "
         "offload_activations none",
         name_of(p.offload_activations), machine.name);
+  if (p.paged_stash_host > 0 && !machine.knows_host_memory())
+    return fmt::format(
+        "paged_stash_host {} on {}, whose file has no host.memory_mib and copy_gbps, need them or paged_stash_host 0",
+        p.paged_stash_host, machine.name);
   // Attention can be one op where it is core too.
   const bool one_op = p.attention == AttentionKind::flash || framework.keeps.fused_attention;
   if (one_op && !machine.attention_on(framework.attention))

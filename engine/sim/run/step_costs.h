@@ -24,6 +24,7 @@ struct Needs {
   Offload offload = Offload::none;
   Fp8Recipe fp8_recipe = Fp8Recipe::tensorwise;
   OffloadedActivations offload_activations = {};
+  double paged_stash_host = 0;
 };
 // The figures that such a step needs and the machine's file lacks, with the alternatives; nothing if it has all.
 std::optional<std::string> why_lacking(const Needs& needs, const Machine& machine, const Framework& framework);

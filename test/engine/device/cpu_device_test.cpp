@@ -79,8 +79,9 @@ TEST_CASE("a device with a limit runs out of memory at the limit") {
   CHECK_NOTHROW(device.empty({1 << 20}, DType::u8, Category::weights, "v"));
 }
 
-TEST_CASE("the peak of a matrix product is measured in each type") {
+TEST_CASE("the peaks of a matrix product in each type and of exponentials are measured") {
   for (const DType type : {DType::f32, DType::bf16, DType::f16}) CHECK(cpu::measure_gemm_peak(type, 0.01) > 1e8);
+  CHECK(cpu::measure_exponential_peak(0.01) > 1e7);
 }
 
 TEST_CASE("a copy brings values of any type to another place, is counted, and is nothing where it would stay") {

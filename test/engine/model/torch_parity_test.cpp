@@ -128,9 +128,19 @@ TEST_CASE("tiny LLaMA, Qwen3, DeepSeek, Nemotron and BERT as published train as 
   }
 }
 
+// The body of a model with a linear layer that labels samples, of the first position or the last.
+TEST_CASE("tiny BERT, GPT-2 and LLaMA label samples as in transformers") {
+  for (const char* name : {"bert_labels", "bert_post_labels", "gpt2_labels", "llama_labels", "mixtral_labels"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused})
+      for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
+        check_training(fixture, graph, attention, {1e-5, 1e-5, 1e-5});
+  }
+}
+
 // The frozen weights are those of transformers' model, and what is trained is peft's.
 TEST_CASE("tiny GPT and LLaMA with low-rank adapters train as in peft") {
-  for (const char* name : {"gpt_lora", "llama_lora"}) {
+  for (const char* name : {"gpt_lora", "llama_lora", "bert_labels_lora"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused})
       for (const AttentionKind attention : {AttentionKind::core, AttentionKind::flash})
@@ -262,6 +272,16 @@ TEST_CASE("tiny Mamba-2, Nemotron-H and Qwen3-Next train as in transformers") {
 // The first Mamba: alone, with norms of steps, B and C, and with attention and experts in some layers.
 TEST_CASE("tiny Mamba, Falcon Mamba and Jamba train as in transformers") {
   for (const char* name : {"mamba_odd", "falcon_mamba_odd", "jamba_odd"}) {
+    const Fixture fixture(name);
+    for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
+      check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});
+  }
+}
+
+// Short convolutions; attention beside Mamba-2, with factors; lightning attention with normed residuals; norms by layer.
+TEST_CASE("tiny LFM2, Falcon-H1, MiniMax-01 and OLMo Hybrid train as in transformers") {
+  for (const char* name :
+       {"lfm2_odd", "lfm2_moe_odd", "falcon_h1_odd", "falcon_h1_norm_odd", "minimax_odd", "olmo_hybrid_odd"}) {
     const Fixture fixture(name);
     for (const Graph graph : {Graph::eager, Graph::fused, Graph::megatron_core})
       check_training(fixture, graph, AttentionKind::core, {1e-5, 1e-5, 1e-5});

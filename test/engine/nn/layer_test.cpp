@@ -262,6 +262,16 @@ TEST_CASE("transformer layer of newer families' parts: gradients by differences,
   for (const char* norm : {"none", "without_weights", "rms_norm"})
     check("llama", fmt::format(R"({{"scan_norm": "{}", {}}})", norm, selective), all);
   check("llama", R"({"causal": false, "layers_of": [{"from": 1, "position": "none"}]})", all);
+  check("llama", R"({"mixer": "short_conv", "conv_width": 3})", all);
+  const std::string states =
+      R"("mixer": "mamba2", "state_heads": 4, "state_head_dim": 3, "state_groups": 2, "state_dim": 5, "state_chunk": 4)";
+  // Those with norms are too steep for differences: torch_parity_test.cpp has their gradients.
+  check("llama",
+        fmt::format(R"({{"branches": "parallel_mixers", "state_norm": "none", {}, "multipliers": {{"attention": 0.7,
+              "state": 1.5, "feed_forward": 0.6, "gates": 0.8, "state_inputs": [0.5, 2, 0.7, 1.5, 0.4]}}}})",
+                    states),
+        all);
+  check("llama", R"({"mixer": "lightning", "state_chunk": 4})", all);
 }
 
 // Parts in combinations that no family has.

@@ -37,14 +37,17 @@ nn::MicroBatch ModuleTest::batch() {
   batch.weights = random({seq, samples}, 0, 1);
   batch.inv_weight_sum = 0.3f;
   batch.loss = put({1}, {0});
+  if (masked || plan.model.labels > 0) {
+    std::vector<std::int64_t> classes;
+    for (std::int64_t b = 0; b < samples; ++b)
+      classes.push_back(b % (plan.model.labels > 0 ? plan.model.labels : std::int64_t{2}));
+    batch.classes = ids({samples}, classes);
+    batch.classes_inv_weight_sum = 1.0f / static_cast<float>(samples);
+  }
   if (masked) {
     keep.back() = 0;
     batch.token_types = ids({seq, samples}, types);
     batch.keep = flags({1, samples, seq}, keep);
-    std::vector<std::int64_t> order;
-    for (std::int64_t b = 0; b < samples; ++b) order.push_back(b % 2);
-    batch.order_labels = ids({samples}, order);
-    batch.order_inv_weight_sum = 1.0f / static_cast<float>(samples);
   }
   if (plan.keeps().attention_mask) {
     const std::int64_t masks = masked ? samples : 1;

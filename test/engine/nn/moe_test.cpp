@@ -67,6 +67,33 @@ TEST_CASE("mixture of experts: gradients by differences") {
       }
 }
 
+// Whole or in parts, before the router, or while tokens travel there or back: with a gate and biases, and without.
+TEST_CASE("mixture of experts: the shared expert's gradients by differences whenever it computes, and the same sums") {
+  FrameworkSpec in_parts = keeps(Graph::megatron_core);
+  in_parts.options["shared_expert_overlap"] = "true";
+  for (const bool gated : {false, true}) {
+    Point p = mixture("balanced");
+    ModelParts parts = p.model.parts();
+    parts.bias = gated;
+    parts.shared_gate = gated;
+    parts.activation = gated ? Activation::gelu : parts.activation;
+    p.model.own_parts = parts;
+    std::vector<Floats> outputs;
+    for (const FrameworkSpec& framework : {keeps(Graph::fused), FrameworkSpec{.preset = "torchtitan", .host = "mbench"},
+                                           keeps(Graph::megatron_core), in_parts}) {
+      p.framework = framework;
+      INFO(name_of(framework) << (gated ? ", gated" : ""));
+      check_differences(p);
+      ModuleTest t(p);
+      const Moe moe(t.store, t.plan, mixture_of(t));
+      t.allocate_parameters();
+      outputs.push_back(t.get(through(t, moe, t.batch(), t.random({6, 2, 16}))));
+      for (std::size_t i = 0; i < outputs[0].size(); ++i)
+        CHECK(outputs[0][i] == Approx(outputs.back()[i]).margin(1e-5));
+    }
+  }
+}
+
 // Each expert's biases, the router's and the shared expert's; with and without weights of rows in front of the second product.
 TEST_CASE("mixture of experts: gradients of biases by differences, and the same sums") {
   for (const bool gated : {false, true}) {

@@ -67,7 +67,8 @@ void check_gradient(Device& device, const GradientCase& c) {
     return i;
   };
   REQUIRE(!op.chain.inputs.empty());
-  for (const auto& [x, dx] : op.chain.inputs) {
+  for (const std::pair<Tensor, Tensor>& input : op.chain.inputs) {
+    const Tensor &x = input.first, &dx = input.second;  // names that Clang 16 captures where OpenMP is on
     INFO("tensor " << index_of(x));
     const Values slopes = differences(
         [&](const Values& v) {

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/point/adapter_weights.h"
 #include "engine/point/architecture.h"
+#include "engine/point/model_changes.h"
 #include "engine/point/point.h"
 #include "test/catch.h"
 
@@ -56,6 +58,9 @@ TEST_CASE("presets have the published number of parameters") {
   CHECK(known_parameter_count(find_preset("mamba-130m", "test"), 1, 1) == 129135360);
   CHECK(known_parameter_count(find_preset("mamba-2.8b", "test"), 1, 1) == 2768345600);
   CHECK(known_parameter_count(find_preset("falcon-mamba-7b", "test"), 1, 1) == 7272665088);
+  CHECK(known_parameter_count(find_preset("lfm2-350m", "test"), 1, 1) == 354483968);
+  CHECK(known_parameter_count(find_preset("lfm2-1.2b", "test"), 1, 1) == 1170340608);
+  CHECK(known_parameter_count(find_preset("lfm2-8b-a1b", "test"), 1, 1) == 8339929856);
   CHECK(known_parameter_count(find_preset("jamba-mini", "test"), 1, 1) == 51570323328);
   CHECK(known_parameter_count(find_preset("mamba2-2.7b", "test"), 1, 1) == 2702599680);
   CHECK(count("nemotron-h-8b") == 8100852736);
@@ -112,6 +117,33 @@ TEST_CASE("attention of published models has their number of weights") {
   const ModelSpec v2 = read_model(nlohmann::json::parse(R"({"preset": "deepseek-v2", "v_head_dim": 64})"), "m: $");
   CHECK(read_model(nlohmann::json::parse(write_model(v2).dump()), "m: $") == v2);
   CHECK(model_identity(v2).at("q_lora_rank") == 1536);
+}
+
+TEST_CASE("labels of samples: a linear layer in place of logits, behind a pooler where the objective has one") {
+  const auto read = [](const char* text) { return read_model(nlohmann::json::parse(text), "m: $"); };
+  // BertForSequenceClassification of bert-base-uncased, as transformers counts it.
+  const ModelSpec bert = read(R"({"preset": "bert-base-uncased", "labels": 2})");
+  CHECK(parameter_count(bert, 1, 1) == 109483778);
+  CHECK(bert.labels == 2);
+  CHECK_FALSE(bert.masks_words());
+  CHECK_FALSE(bert.labels_from_last());
+  CHECK(read_model(nlohmann::json::parse(write_model(bert).dump()), "m: $") == bert);
+  CHECK(model_identity(bert).at("labels") == 2);
+  CHECK(label_of(bert) == "bert-base-uncased (labels 2)");
+  // GPT-2's table makes no logits then, and is no longer shared by both ends.
+  const ModelSpec gpt = read(R"({"preset": "gpt2-124m", "labels": 5})");
+  CHECK(parameter_count(gpt, 1) == parameter_count(find_preset("gpt2-124m", "test"), 1) + 5 * 768);
+  CHECK(gpt.parts().tied_embedding);
+  CHECK_FALSE(gpt.ties_embedding());
+  CHECK(gpt.labels_from_last());
+  // Of an adapted model the classifier is trained too.
+  AdapterSpec lora;
+  lora.rank = 4, lora.alpha = 4, lora.targets = {"proj"};
+  CHECK(adapter_parameter_count(gpt, lora) == 12 * 2 * 4 * 768 + 5 * 768);
+  CHECK(thawed_parameter_count(gpt) == 5 * 768);
+  CHECK_THROWS_WITH(
+      read(R"({"preset": "gpt2-124m", "labels": 1})"),
+      Catch::Contains("m: $.labels") && Catch::Contains("one class of samples, got 1, need 2 or more, or 0"));
 }
 
 TEST_CASE("depths of multi-token prediction: DeepSeek-V3 has 11.5 B weights more") {
@@ -417,7 +449,7 @@ TEST_CASE("layers of one branch each, and of two with other mixers") {
                     Contains("got 4 letters, need one for each of 3"));
   CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "MX")"), Contains("letter 2, got \"X\""));
   CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "ME")"), Contains("need \"experts\" too"));
-  CHECK_THROWS_WITH(model(R"("layers": 2)"), Contains("of layers without state mixers"));
+  CHECK_THROWS_WITH(model(R"("layers": 2)"), Contains("of layers without scans"));
   CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "M*", "state_groups": 3)"), Contains("state_groups"));
   // The first Mamba, whose heads are channels.
   CHECK_THROWS_WITH(model(R"("layers": 2, "hybrid_pattern": "M*", "dt_rank": 3)"),
@@ -433,6 +465,37 @@ TEST_CASE("layers of one branch each, and of two with other mixers") {
                           fields + "}"),
                       "model");
   };
+  // Short convolutions and lightning attention have no sizes of their own.
+  const auto lettered = [](const std::string& fields) {
+    return read_model(
+        nlohmann::json::parse(R"({"family": "llama", "layers": 3, "hidden": 96, "heads": 4, "ffn": 64, "vocab": 100,
+        "positions": 32, )" + fields +
+                              "}"),
+        "model");
+  };
+  const auto conv = std::get<ShortConvSpec>(layer_of(lettered(R"("hybrid_pattern": "CL*")"), 0).branches[0].mixer);
+  CHECK(conv.groups == 32);
+  CHECK(conv.in.out == 3 * 96);
+  CHECK(conv.conv.width == 4);
+  const auto lightning = std::get<LightningSpec>(layer_of(lettered(R"("hybrid_pattern": "CL*")"), 1).branches[0].mixer);
+  CHECK(lightning.in.out == 4 * 96);
+  CHECK(lightning.log_slopes.size() == 4);
+  CHECK(lightning.log_slopes[0] == Approx(std::log(0.5 * std::pow(2.0, -2))).epsilon(1e-4));
+  CHECK_THROWS_WITH(lettered(R"("mixer": "short_conv", "state_heads": 4)"), Contains("of layers without scans, got 4"));
+  // Attention and Mamba-2 side by side: one norm, and factors of each.
+  const LayerSpec beside = layer_of(
+      lettered(
+          R"("mixer": "mamba2", "branches": "parallel_mixers", "state_heads": 6, "state_head_dim": 4, "state_groups": 3,
+          "state_dim": 5, "state_norm": "none", "multipliers": {"state": 0.5, "gates": 0.25, "state_inputs": [1, 2, 3, 4, 5]})"),
+      0);
+  CHECK(beside.parallel == 2);
+  REQUIRE(beside.branches.size() == 3);
+  CHECK(beside.branches[0].norm.has_value());
+  CHECK_FALSE(beside.branches[1].norm.has_value());
+  CHECK(beside.branches[1].factor == 0.5f);
+  CHECK(std::get<StateMixerSpec>(beside.branches[1].mixer).factors[4] == 5);
+  CHECK(std::get<MlpSpec>(beside.branches[2].mixer).gate_factor == 0.25f);
+  CHECK_THROWS_WITH(lettered(R"("multipliers": {"state_inputs": [1, 2]})"), Contains("need 5 numbers"));
   CHECK_THROWS_WITH(mamba(R"(, "state_chunk": 65)"), Contains("model.state_chunk") && Contains("need at most 64"));
   const auto selective = std::get<StateMixerSpec>(layer_of(mamba(""), 0).branches[0].mixer);
   CHECK(selective.in.out == 4 * (24 + 24));

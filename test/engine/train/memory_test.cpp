@@ -155,6 +155,25 @@ TEST_CASE("the peak is the sum of its categories, each with what belongs there")
   }
 }
 
+// Megatron-Core's distributed optimizer: `main_grad.float()`, but `decoupled_grad` where it is aware of precisions.
+TEST_CASE("16-bit gradients are copied to f32 but for an optimizer with moments in 16 bits") {
+  Point p = narrow(2);
+  p.framework = keeps(Graph::megatron_core);
+  p.seq = 16, p.micro_batch = p.global_batch = 1;  // state makes the peak
+  p.gradients_in_bf16 = true;
+  const auto bytes_an_element = [&](Precision precision, Fp8Recipe recipe, bool moments_in_bf16) {
+    p.precision = precision, p.fp8_recipe = recipe, p.moments_in_bf16 = moments_in_bf16;
+    SerialRun run(p);
+    run.steps(2);
+    return run.device->memory().peak().by_category[static_cast<int>(Category::gradients)] /
+           static_cast<std::size_t>(run.trainer.parameters().size());
+  };
+  CHECK(bytes_an_element(Precision::bf16, Fp8Recipe::tensorwise, false) == 2 + 4);
+  CHECK(bytes_an_element(Precision::bf16, Fp8Recipe::tensorwise, true) == 2);
+  CHECK(bytes_an_element(Precision::fp8, Fp8Recipe::delayed, true) == 2);
+  CHECK(bytes_an_element(Precision::fp8, Fp8Recipe::tensorwise, true) == 2 + 4);
+}
+
 TEST_CASE("after the first step nothing more is asked of the system, and nothing is left behind") {
   for (const std::string family : {"gpt", "bert"}) {
     for (const Graph graph : {Graph::eager, Graph::fused}) {

@@ -51,6 +51,13 @@ TEST_CASE("packed documents on one GPU: losses, gradient norms and memory are th
     ["f32", "fused", "7+4"], ["bf16", "megatron_core", "geometric:5"], ["f32", "eager", "1+9"]]})");
 }
 
+TEST_CASE("samples that have labels on one GPU: losses, gradient norms and memory are the CPU's and the simulator's") {
+  on_one_gpu(R"({"model": [{"preset": "bert-bytes-tiny", "labels": 3}],
+    "precision,graph": [["f32", "fused"], ["bf16", "eager"], ["fp16", "megatron_core"]]})");
+  on_one_gpu(
+      R"({"precision,graph,model.labels": [["f32", "fused", 5], ["bf16", "eager", 2], ["fp16", "megatron_core", 3]]})");
+}
+
 TEST_CASE("a soak on GPUs has NVML's clocks, power, temperature and what held clocks down in each window") {
   Sweeps sweeps;
   const Run run =
@@ -261,16 +268,24 @@ TEST_CASE("experts on several GPUs, by all-to-all: what the CPU alone computes, 
     ["learned", 1, 1, 1, 0, false, "f32", "eager"], ["learned", 2, 1, 1, 0, true, "f32", "fused"],
     ["capacity:8", 1, 2, 2, 0, false, "f32", "fused"], ["capacity:8", 2, 2, 4, 1, true, "f32", "eager"],
     ["capacity:8", 2, 2, 2, 0, true, "f32", "fused"]])";
+  // Shared experts in parts, whose exchanges over tp overlap with those of tokens.
+  const std::string in_parts =
+      R"(, "framework": [{"preset": "megatron-core", "host": "mbench", "shared_expert_overlap": true}],
+    "router,tp,dp,ep,etp,sequence_parallel,precision": [["learned", 2, 1, 1, 0, true, "f32"],
+    ["capacity:8", 2, 2, 4, 1, true, "f32"]])";
   Sweeps sweeps;
   const auto cpu = sweeps.good("cpu", "{" + model + R"(, "router": ["learned"], "precision": ["f32"]})", "cpu", "",
                                "--launcher local");
-  const auto sim = sweeps.good("sim", "{" + model + layouts + "}", "sim:4xA100-SXM4-80GB");
-  const auto gpu = sweeps.good("gpu", "{" + model + layouts + "}", "cuda", "FAKE_CUDA_COUNT=4 FAKE_CUDA_SEED=3");
-  REQUIRE(gpu.size() == 5);
-  for (std::size_t i = 0; i < gpu.size(); ++i) {
-    INFO(describe(gpu[i]) << ", router " << str(gpu[i].point.router) << ", ep " << gpu[i].point.ep);
-    check_same_training(gpu[i], cpu[0]);
-    check_same_memory(gpu[i], sim[i]);
+  for (const auto& [points, count] : {std::pair(layouts, 5), {in_parts, 2}}) {
+    const auto sim = sweeps.good(fmt::format("sim{}", count), "{" + model + points + "}", "sim:4xA100-SXM4-80GB");
+    const auto gpu = sweeps.good(fmt::format("gpu{}", count), "{" + model + points + "}", "cuda",
+                                 "FAKE_CUDA_COUNT=4 FAKE_CUDA_SEED=3");
+    REQUIRE(static_cast<int>(gpu.size()) == count);
+    for (std::size_t i = 0; i < gpu.size(); ++i) {
+      INFO(describe(gpu[i]) << ", router " << str(gpu[i].point.router) << ", ep " << gpu[i].point.ep);
+      check_same_training(gpu[i], cpu[0]);
+      check_same_memory(gpu[i], sim[i]);
+    }
   }
 }
 

@@ -163,6 +163,16 @@ TEST_CASE("simulated points are said to be simulated, and an out-of-memory that 
   CHECK_THAT(report, Contains("Published as out of memory: 1 of 2 rows are out of memory here too."));
 }
 
+TEST_CASE("a spec that was published of GPUs and ran on this CPU says how it is simulated") {
+  ResultFile file = sample_file();
+  file.spec["published"]["machine"] = "sim:8xV100-SXM2-16GB";
+  const std::string advice = "Published of other devices than this CPU: --on sim:8xV100-SXM2-16GB simulates them.";
+  for (PointResult& r : file.points) r.point.device = r.device = "cpu";
+  CHECK_THAT(render_report(file, {}), Contains(advice));
+  file.points[0].point.device = "cuda";
+  CHECK_THAT(render_report(file, {}), !Contains(advice));
+}
+
 TEST_CASE("a published share prints as a percentage, its error beside it") {
   ResultFile file = sample_file();
   file.points.resize(1);

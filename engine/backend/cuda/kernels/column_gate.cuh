@@ -13,6 +13,7 @@ struct ColumnGateArguments {
   const T *x, *z, *dy;
   T *y, *dx, *dz;
   std::int64_t elements, n, width, first;
+  bool silu;
 };
 
 template <bool Back, class T>
@@ -20,13 +21,13 @@ __global__ void __launch_bounds__(kGateThreads) column_gate(ColumnGateArguments<
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= a.elements) return;
   const std::int64_t gate = i / a.n * a.width + a.first + i % a.n;
-  const float open = 1.0f / (1.0f + expf(-to_f32(a.z[gate]))), x = to_f32(a.x[i]);
+  const float z = to_f32(a.z[gate]), open = 1.0f / (1.0f + expf(-z)), x = to_f32(a.x[i]), y = a.silu ? z * open : open;
   if constexpr (Back) {
     const float dy = to_f32(a.dy[i]);
-    a.dz[gate] = from_f32<T>(dy * x * open * (1.0f - open));
-    a.dx[i] = from_f32<T>(dy * open);
+    a.dz[gate] = from_f32<T>(dy * x * open * (a.silu ? 1.0f + z * (1.0f - open) : 1.0f - open));
+    a.dx[i] = from_f32<T>(dy * y);
   } else {
-    a.y[i] = from_f32<T>(x * open);
+    a.y[i] = from_f32<T>(x * y);
   }
 }
 
@@ -34,7 +35,7 @@ template <class T, class Op>
 ColumnGateArguments<T> column_gate_arguments(const Op& op) {
   ColumnGateArguments<T> a{};
   a.x = pointer<T>(op.x), a.z = pointer<T>(op.z);
-  a.elements = op.x.numel(), a.n = op.x.shape()[3], a.width = op.z.shape()[3], a.first = op.first;
+  a.elements = op.x.numel(), a.n = op.x.shape()[3], a.width = op.z.shape()[3], a.first = op.first, a.silu = op.silu;
   return a;
 }
 

@@ -24,7 +24,7 @@ struct DeltaArguments {
   float *after, *dafter, *less, *du, *units;
   std::int64_t seq, batch, groups, group, heads, p, n, chunk, chunks, channels, width, first,
       from;  // from: the chunk's first
-  float scale;
+  float scale, beta_scale;
 
   __device__ std::int64_t row(std::int64_t t, std::int64_t b, std::int64_t g) const {
     return (t * batch + b) * groups + g;
@@ -49,7 +49,7 @@ struct DeltaArguments {
     return expf(-expf(to_f32(a_log[h])) * step(t, b, h));
   }
   __device__ float beta(std::int64_t t, std::int64_t b, std::int64_t h) const {
-    return 1.0f / (1.0f + expf(-to_f32(in[raw(t, b, h) + group])));
+    return beta_scale / (1.0f + expf(-to_f32(in[raw(t, b, h) + group])));
   }
   __device__ float k(std::int64_t t, std::int64_t b, std::int64_t g, std::int64_t j) const {
     return to_f32(xbc[key(t, b, g) + j]) * inverse[2 * row(t, b, g)];
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(kWarp) delta_gates(DeltaArguments<T> a) {
   const float slope = -expf(to_f32(a.a_log[h])), of_log = decay * through - beta * of_said;
   const float d = of_log * slope / (1.0f + expf(-(to_f32(a.in[a.raw(t, b, h)]) + to_f32(a.dt_bias[h]))));
   a.din[a.raw(t, b, h)] = from_f32<T>(d);
-  a.din[a.raw(t, b, h) + a.group] = from_f32<T>(dbeta * beta * (1.0f - beta));
+  a.din[a.raw(t, b, h) + a.group] = from_f32<T>(dbeta * beta * (1.0f - beta / a.beta_scale));
   float* to = a.parts + ((t * a.batch + b) * a.heads + h) * 2;
   to[0] = of_log * slope * step;
   to[1] = d;
@@ -237,7 +237,7 @@ DeltaArguments<T> delta_arguments(const ops::ScanShape& s) {
   a.seq = s.seq(), a.batch = s.batch(), a.groups = s.groups(), a.group = s.group(), a.heads = s.heads();
   a.p = s.head_dim, a.n = s.state_dim, a.chunk = s.chunk, a.chunks = s.chunks();
   a.channels = s.channels(), a.width = s.in.shape()[3], a.first = s.first;
-  a.scale = 1.0f / std::sqrt(static_cast<float>(s.state_dim));
+  a.scale = 1.0f / std::sqrt(static_cast<float>(s.state_dim)), a.beta_scale = s.beta_scale;
   return a;
 }
 
