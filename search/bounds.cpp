@@ -5,15 +5,11 @@
 #include <mutex>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "engine/device/arena.h"
 #include "engine/point/fields.h"
-#include "engine/sim/recording/recorder.h"
-#include "engine/sim/run/counting.h"
-#include "engine/sim/run/step_costs.h"
-#include "search/by_layout.h"
 #include "search/chunk_work.h"
-#include "search/ideal_machine.h"
 #include "search/recorded_stage.h"
 #include "search/small_model.h"
 #include "strategies/schedule.h"
@@ -22,35 +18,14 @@
 namespace mbench::search {
 namespace {
 
-Bytes as_doubles(const std::array<std::size_t, kCategories>& bytes) {
-  Bytes out{};
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(bytes[i]);
-  return out;
-}
-
-Bytes difference(const Bytes& a, const Bytes& b) {
-  Bytes d{};
-  for (std::size_t i = 0; i < d.size(); ++i) d[i] = std::max(0.0, a[i] - b[i]);
-  return d;
-}
-
-// `layer_kept`: by a micro batch's forward of a layer.
-struct Probe {
-  Parts<Work> work;
-  Kept layer_kept;
-};
-
 using ChunkLayers = std::vector<std::vector<ChunkPlan>>;
-
-Point stays_on_device(Point p) {
-  p.offload_activations = {};
-  p.min_offloaded_tensor_size = 0;
-  return p;
-}
 
 // No layer takes less than one that computes nothing again, and whose activations stay where they are.
 Point least_work(const Point& point) {
-  return stays_on_device(point.recompute_layers > 0 ? at_default(point, {BearsOn::recompute}) : point);
+  Point p = point.recompute_layers > 0 ? at_default(point, {BearsOn::recompute}) : point;
+  p.offload_activations = {};
+  p.min_offloaded_tensor_size = 0;
+  return p;
 }
 
 }  // namespace
@@ -69,10 +44,8 @@ double joules_at_least(const Point& point, double seconds, double busy_joules, c
 
 struct Bounds::Memo {
   sim::Machine machine;
-  Host host;
+  Probes probes;
   std::mutex mutex = {};  // of the maps
-  ByLayout<std::optional<Probe>> probes = {};
-  ByLayout<std::optional<Parts<Bytes>>> states = {};
   std::map<std::tuple<std::int64_t, std::int64_t, ScheduleKind, std::int64_t, std::int64_t, std::string>, ChunkLayers>
       chunks = {};
   // The most micro batches, or parts of them, that a stage holds at once.
@@ -92,183 +65,13 @@ struct Bounds::Memo {
     return map.emplace(key, std::move(made)).first->second;
   }
 
-  // Which ends of the model are probed as well as a layer: those of a layout of several stages, those that are one stage's, or all. Where
-  // a model has layers of several kinds, only those of the first are probed with its ends.
-  enum class Asked { layer, ends, both, all };
-  static constexpr std::int64_t kAsked = 4;
-  static Asked asked_of(const Point& p, std::size_t kind) {
-    if (kind != first_kind(kinds_of(p))) return Asked::layer;
-    return p.pp == 1 ? Asked::both : is_v_shaped(p.schedule) ? Asked::all : Asked::ends;
-  }
-
-  // Figures of small models from which those parts follow. `of(layers, stages, stage)`: the figure of that stage in a model of so many
-  // layers and stages; nothing where it cannot be had.
-  template <class T, class Of>
-  struct Ends {
-    std::optional<T> two, four, last, whole;  // of the first stage; of the second; of the only one
-    bool complete = false;
-    Ends(Asked asked, const Of& of) : two(of(2, 2, 0)), four(two ? of(4, 2, 0) : two) {
-      complete = two && four;
-      if (complete && (asked == Asked::ends || asked == Asked::all)) last = of(2, 2, 1), complete = last.has_value();
-      if (complete && (asked == Asked::both || asked == Asked::all)) whole = of(1, 1, 0), complete = whole.has_value();
-    }
-  };
-
-  Plan plan_of(const Point& point) const {
-    Plan plan = sim::plan_for(strategies::make_plan(point), machine);
-    if (host == Host::free) plan.framework = without_host(*plan.framework);
-    return plan;
-  }
-
-  // `ranks`: those of the job. They share a node's processor where it is the device.
-  std::optional<Probe> record(const Point& point, std::size_t kind, std::int64_t ranks, Asked asked) const {
-    std::optional<sim::HostTimes> times;  // of the first of these models: of two stages
-    const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Stage> {
-      const Point p = small_model(point, layers, stages, kind);
-      if (!strategies::can_be(p)) return std::nullopt;
-      const Plan plan = plan_of(p);
-      const sim::Links links = small_links(machine, p, plan);
-      if (!times) times = sim::host_times(plan, machine);
-      const auto recording = sim::record_alike(
-          plan, machine.node.devices, [&] { return sim::costs_of(plan, machine, ranks); }, &links, stage);
-      if (!recording) return std::nullopt;
-      const auto& classes = recording->classes.classes;
-      return stage_of(recording->step_events.at((stage == 0 ? classes.front() : classes.back()).kind), *times,
-                      machine.device.watts);
-    };
-    const Ends<Stage, decltype(of)> found(asked, of);
-    if (!found.complete) return std::nullopt;
-    const auto less = [](const Stage& a, const Work& b) {
-      return Work{a.forward - b.forward, a.backward - b.backward};
-    };
-    Probe probe;
-    Work& layer = probe.work.layer = less(*found.four, {found.two->forward, found.two->backward});
-    probe.work.first = less(*found.two, layer);
-    if (found.last) probe.work.last = less(*found.last, layer);
-    if (found.whole) probe.work.both = less(*found.whole, layer);
-    probe.layer_kept = {difference(found.four->kept.bytes, found.two->kept.bytes),
-                        found.four->kept.blocks - found.two->kept.blocks};
-    return probe;
-  }
-
-  std::optional<Parts<Bytes>> count(const Point& point, std::size_t kind, Asked asked) const {
-    const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Bytes> {
-      Point p = small_model(point, layers, stages, kind);
-      // Gradients go to the host where there is one stage, and small models have several.
-      const bool on_host = offloads_gradients(p.offload);
-      if (on_host) p.offload = offloads_weights(p.offload) ? Offload::all : Offload::optimizer;
-      if (!strategies::can_be(p)) return std::nullopt;
-      Plan plan = strategies::make_plan(p);
-      if (on_host) plan.state.gradients_at = Residence::host;
-      // Whole parameters go to ranks as they come; no rank's room is less than an even part.
-      plan.state.cut = StatePlan::Cut::even;
-      return as_doubles(sim::count_state(plan, stage).by_category);
-    };
-    const Ends<Bytes, decltype(of)> found(asked, of);
-    if (!found.complete) return std::nullopt;
-    Parts<Bytes> parts;
-    parts.layer = difference(*found.four, *found.two);
-    parts.first = difference(*found.two, parts.layer);
-    if (found.last) parts.last = difference(*found.last, parts.layer);
-    if (found.whole) parts.both = difference(*found.whole, parts.layer);
-    return parts;
-  }
-
-  // A layer without experts does not ask how the experts of other layers are spread over ranks.
-  static void spread_experts(Point& p, std::size_t kind) {
-    if (!has_experts(kind)) p = at_default(std::move(p), {BearsOn::experts});
-  }
-
-  // What a micro batch meets does not depend on pp, nor on dp except where experts need so many ranks. Sharding of state only adds:
-  // forward and backward with whole state are a lower bound.
-  const std::optional<Probe>& probe(const Point& point, std::size_t kind) {
-    Point p = at_default(small_model(point, 2, 2, kind), {BearsOn::state});
-    spread_experts(p, kind);
-    const std::int64_t experts = p.model.experts == 0 ? 1 : p.expert_tp() * p.ep;
-    for (const std::int64_t dp : strategies::divisors(p.dp, p.dp)) {
-      p.dp = dp;
-      if (p.tp * p.cp * dp % experts == 0) break;
-    }
-    p.global_batch = p.micro_batch * p.dp * 2;
-    // Ranks of a node share its processor where that is the device.
-    const std::int64_t world = machine.immediate ? point.world() : 0;
-    const Asked asked = asked_of(point, kind);
-    const std::int64_t of_kind = kLayerKinds * world + static_cast<std::int64_t>(kind);
-    return probes.once(p, kAsked * of_kind + static_cast<int>(asked),
-                       [&] { return record(p, kind, point.world(), asked); });
-  }
-
-  // Nothing where no layers can be recorded. The point must outlive it.
-  std::optional<ChunkWork> chunk_work(const Point& point) {
-    ChunkWork found{point};
-    const Kinds kinds = kinds_of(point);
-    found.first = first_kind(kinds);
-    for (std::size_t k = 0; k < kLayerKinds; ++k) {
-      if (!kinds[k]) continue;
-      const auto& probed = probe(point, k);
-      if (!probed) return std::nullopt;
-      found.work[k] = &probed->work;
-    }
-    return found;
-  }
-
-  // A layer's forward keeps as much more with every sample, and each block is rounded up. So one and two samples give the figure of any
-  // number, where they are possible.
-  std::optional<Bytes> kept(const Point& point, std::size_t kind) {
-    if (point.offload_activations.any()) return Bytes{};  // what stays on the device is not known to grow evenly
-    Point p = point;
-    p.recompute_layers = 0;  // which keeps least: every layer drops what the first ones do
-    const auto of = [&](std::int64_t samples) -> const std::optional<Probe>& {
-      p.micro_batch = samples;
-      return probe(p, kind);
-    };
-    const auto own = [&] {
-      const auto& found = of(point.micro_batch);
-      return found ? std::optional(found->layer_kept.bytes) : std::nullopt;
-    };
-    if (point.micro_batch <= 2) return own();
-    const auto &one = of(1), &two = of(2);
-    if (!one || !two) return own();
-    const auto samples = static_cast<double>(point.micro_batch);
-    Bytes bytes = one->layer_kept.bytes;
-    double left = static_cast<double>(Arena::kRounding) * two->layer_kept.blocks * samples;
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      bytes[i] += std::max(0.0, two->layer_kept.bytes[i] - one->layer_kept.bytes[i]) * (samples - 1);
-      const double rounding = std::min(bytes[i], left);
-      bytes[i] -= rounding;
-      left -= rounding;
-    }
-    return bytes;
-  }
-
-  // The state of a rank does not depend on the micro batch, on what is recomputed and on how the sequence is split.
-  const std::optional<Parts<Bytes>>& state(const Point& point, std::size_t kind) {
-    Point p = at_default(small_model(stays_on_device(point), 2, 2, kind), {BearsOn::recompute});
-    spread_experts(p, kind);
-    const Asked asked = asked_of(point, kind);
-    const auto of = [&](const Point& p) -> const std::optional<Parts<Bytes>>& {
-      return states.once(p, kAsked * static_cast<std::int64_t>(kind) + static_cast<int>(asked),
-                         [&] { return count(p, kind, asked); });
-    };
-    Point one = p;
-    one.micro_batch = 1;
-    one.global_batch = one.dp * 2;
-    const auto& found = of(one);
-    return found || p.micro_batch == 1 ? found : of(p);
-  }
-
-  // Of every kind that the model has, and null for the others; nothing where one cannot be counted.
+  // Of every kind that the model has, and null for the others.
   using States = std::array<const Parts<Bytes>*, kLayerKinds>;
-  std::optional<States> states_of(const Point& point) {
-    const Kinds kinds = kinds_of(point);
-    States all{};
-    for (std::size_t k = 0; k < kLayerKinds; ++k) {
-      if (!kinds[k]) continue;
-      const auto& found = state(point, k);
-      if (!found) return std::nullopt;
-      all[k] = &*found;
-    }
-    return all;
+
+  // The state of a kind. It does not depend on the samples, where one of them can be counted.
+  const std::optional<Parts<Bytes>>& state(ProbeKey& key, std::int64_t micro_batch) {
+    const auto& found = probes.state(key, 1);
+    return found || micro_batch == 1 ? found : probes.state(key, micro_batch);
   }
 
   Bytes state_at(const Point& point, const States& states, int stage) {
@@ -292,7 +95,8 @@ struct Bounds::Memo {
 
   // The state of a layer where nothing is sharded.
   Bytes layer_state(const Point& point, std::size_t kind) {
-    const auto& found = state(at_default(point, {BearsOn::state}), kind);
+    ProbeKey key = Probes::state_key(at_default(point, {BearsOn::state}), kind);
+    const auto& found = state(key, point.micro_batch);
     return found ? found->layer : Bytes{};
   }
 
@@ -358,97 +162,178 @@ struct Bounds::Memo {
       return most;
     });
   }
+
+  std::vector<int> fuller_stages(const Point& point) {
+    const auto& plan = chunks_of(point);
+    const int last = static_cast<int>(plan.size()) - 1;
+    double most = -1;
+    int at = 0;
+    for (int s = 0; s <= last; ++s) {
+      double layers = 0;
+      constexpr double kFar = 1e6;  // a layer with experts counts more than all without
+      for (const ChunkPlan& c : plan[static_cast<std::size_t>(s)]) {
+        const ByKind count = kinds_of(point, c);
+        for (std::size_t k = 0; k < kLayerKinds; ++k) layers += count[k] * (has_experts(k) ? kFar : 1);
+      }
+      if (layers > most) most = layers, at = s;
+    }
+    std::vector<int> stages{0};
+    if (at != 0 && at != last) stages.push_back(at);
+    if (last != 0) stages.push_back(last);
+    return stages;
+  }
 };
 
-Bounds::Bounds(const sim::Machine& machine, Host host) : memo_(new Memo{machine, host}) {}
-Bounds::~Bounds() = default;
-const std::vector<std::vector<ChunkPlan>>& Bounds::chunks_of(const Point& point) const {
-  return memo_->chunks_of(point);
-}
+// What layouts that differ in their micro batch have in common.
+struct Bounds::Family::Common {
+  Memo& memo;
+  const Point point;  // one of them
+  Kinds kinds = kinds_of(point);
+  // Made once they are asked for. Of a layout whose layers cannot be had none is asked for: it may have no stages.
+  std::vector<int> stages = {};         // that may be the fullest
+  std::vector<ByKind> least_kept = {};  // [stages]: layers of each kind in the chunk that has fewest
+  std::optional<Point> least = {};      // least_work()
+  std::array<std::optional<ProbeKey>, kLayerKinds> work = {}, kept = {}, state = {};
+  std::optional<double> gathered = {};
+  std::optional<std::vector<Bytes>> state_of_stages = {};
 
-std::vector<int> Bounds::fuller_stages(const Point& point) const {
-  const auto& plan = memo_->chunks_of(point);
-  const int last = static_cast<int>(plan.size()) - 1;
-  double most = -1;
-  int at = 0;
-  for (int s = 0; s <= last; ++s) {
-    double layers = 0;
-    constexpr double kFar = 1e6;  // a layer with experts counts more than all without
-    for (const ChunkPlan& c : plan[static_cast<std::size_t>(s)]) {
-      const ByKind count = kinds_of(point, c);
-      for (std::size_t k = 0; k < kLayerKinds; ++k) layers += count[k] * (has_experts(k) ? kFar : 1);
-    }
-    if (layers > most) most = layers, at = s;
+  template <class Make>
+  static ProbeKey& made(std::optional<ProbeKey>& key, const Make& make) {
+    if (!key) key = make();
+    return *key;
   }
-  std::vector<int> stages{0};
-  if (at != 0 && at != last) stages.push_back(at);
-  if (last != 0) stages.push_back(last);
-  return stages;
-}
 
-std::array<double, kCategories> Bounds::state(const Point& point, int stage) const {
-  const auto states = memo_->states_of(point);
-  return states ? memo_->state_at(point, *states, stage) : Bytes{};
-}
+  // Nothing where layers of one kind cannot be counted. `one`: all were, with one sample.
+  std::optional<Memo::States> states_of(std::int64_t micro_batch, bool& one) {
+    Memo::States all{};
+    one = true;
+    for (std::size_t k = 0; k < kLayerKinds; ++k) {
+      if (!kinds[k]) continue;
+      ProbeKey& key = made(state[k], [&] { return Probes::state_key(point, k); });
+      const auto& found = memo.state(key, micro_batch);
+      if (!found) return std::nullopt;
+      one = one && key.point.micro_batch == 1;
+      all[k] = &*found;
+    }
+    return all;
+  }
 
-std::array<double, kCategories> Bounds::layer_state(const Point& point) const {
-  return memo_->layer_state(point, first_kind(kinds_of(point)));
-}
+  void find_stages() {
+    stages = memo.fuller_stages(point);
+    for (const int s : stages) {
+      ByKind& fewest = least_kept.emplace_back();
+      fewest.fill(1e18);
+      for (const ChunkPlan& c : memo.chunks_of(point)[static_cast<std::size_t>(s)]) {
+        const ByKind count = kinds_of(point, c);
+        for (std::size_t k = 0; k < kLayerKinds; ++k) fewest[k] = std::min(fewest[k], count[k]);
+      }
+    }
+  }
 
-const Schedule& Bounds::start_of(const Point& point, int stage) const {
-  return memo_->start_of(point, stage);
-}
+  // Bytes of a rank's state on each of `stages`.
+  std::optional<std::vector<Bytes>> states_at(std::int64_t micro_batch) {
+    if (state_of_stages) return state_of_stages;
+    bool one = false;
+    const auto states = states_of(micro_batch, one);
+    if (!states) return std::nullopt;
+    if (stages.empty()) find_stages();
+    std::vector<Bytes> bytes;
+    for (const int s : stages) bytes.push_back(memo.state_at(point, *states, s));
+    if (one) state_of_stages = bytes;
+    return bytes;
+  }
 
-LowerBound Bounds::memory(const Point& point, double far_too_much) const {
+  // A layer's forward keeps as much more with every sample, and each block is rounded up. So one and two samples give the figure of any
+  // number, where they are possible.
+  std::optional<Bytes> kept_by(std::size_t kind, std::int64_t micro_batch) {
+    if (point.offload_activations.any()) return Bytes{};  // what stays on the device is not known to grow evenly
+    ProbeKey& key = made(kept[kind], [&] {
+      Point p = point;
+      p.recompute_layers = 0;  // which keeps least: every layer drops what the first ones do
+      return Probes::work_key(p, kind);
+    });
+    const auto own = [&] {
+      const auto& found = memo.probes.work(key, micro_batch);
+      return found ? std::optional(found->layer_kept.bytes) : std::nullopt;
+    };
+    if (micro_batch <= 2) return own();
+    const auto &one = memo.probes.work(key, 1), &two = memo.probes.work(key, 2);
+    if (!one || !two) return own();
+    const auto samples = static_cast<double>(micro_batch);
+    Bytes bytes = one->layer_kept.bytes;
+    double left = static_cast<double>(Arena::kRounding) * two->layer_kept.blocks * samples;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] += std::max(0.0, two->layer_kept.bytes[i] - one->layer_kept.bytes[i]) * (samples - 1);
+      const double rounding = std::min(bytes[i], left);
+      bytes[i] -= rounding;
+      left -= rounding;
+    }
+    return bytes;
+  }
+
+  // Of layers that compute nothing again where a layout lets some do so. Nothing where layers of one kind cannot be recorded.
+  std::optional<ChunkWork> chunk_work(std::int64_t micro_batch) {
+    ChunkWork found{point};
+    found.first = first_kind(kinds);
+    for (std::size_t k = 0; k < kLayerKinds; ++k) {
+      if (!kinds[k]) continue;
+      ProbeKey& key = made(work[k], [&] {
+        if (!least) least = least_work(point);
+        return Probes::work_key(*least, k);
+      });
+      const auto& probed = memo.probes.work(key, micro_batch);
+      if (!probed) return std::nullopt;
+      found.work[k] = &probed->work;
+    }
+    return found;
+  }
+};
+
+Bounds::Family::Family(const Bounds& bounds, const Point& point) : common_(new Common{*bounds.memo_, point}) {}
+Bounds::Family::~Family() = default;
+
+LowerBound Bounds::Family::memory(const Point& point, double far_too_much) {
+  Common& c = *common_;
   LowerBound lower_bound;
-  const auto states = memo_->states_of(point);
-  if (!states) return lower_bound;
+  auto state = c.states_at(point.micro_batch);
+  if (!state) return lower_bound;
   const int ranks = static_cast<int>(point.world() / point.pp);
   const auto keep_fuller = [&](const Bytes& bytes, int stage) {
     if (sum(bytes) <= lower_bound.total_bytes()) return;
     lower_bound.bytes = bytes;
     lower_bound.rank = ranks * stage;
   };
-  const std::vector<int> stages = fuller_stages(point);
-  std::vector<Bytes> state;
-  for (const int s : stages) keep_fuller(state.emplace_back(memo_->state_at(point, *states, s)), s);
+  for (std::size_t i = 0; i < c.stages.size(); ++i) keep_fuller((*state)[i], c.stages[i]);
   if (lower_bound.total_bytes() > far_too_much) return lower_bound;
 
   std::array<std::optional<Bytes>, kLayerKinds> kept;
   for (std::size_t k = 0; k < kLayerKinds; ++k) {
-    if (!(*states)[k]) continue;
-    kept[k] = memo_->kept(point, k);
+    if (!c.kinds[k]) continue;
+    kept[k] = c.kept_by(k, point.micro_batch);
     if (!kept[k]) return {};
   }
-  const double whole = memo_->gathered(point);
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    const int s = stages[i];
-    Bytes& bytes = state[i];
-    ByKind least_kept;  // layers of each kind in the chunk that has fewest
-    least_kept.fill(1e18);
-    for (const ChunkPlan& c : memo_->chunks_of(point)[static_cast<std::size_t>(s)]) {
-      const ByKind count = kinds_of(point, c);
-      for (std::size_t k = 0; k < kLayerKinds; ++k) least_kept[k] = std::min(least_kept[k], count[k]);
-    }
-    const double under_way = memo_->most_under_way(point, s);
+  if (!c.gathered) c.gathered = c.memo.gathered(point);
+  for (std::size_t i = 0; i < c.stages.size(); ++i) {
+    Bytes& bytes = (*state)[i];
+    const double under_way = c.memo.most_under_way(point, c.stages[i]);
     for (std::size_t k = 0; k < kLayerKinds; ++k)
       if (kept[k])
-        for (std::size_t c = 0; c < bytes.size(); ++c) bytes[c] += (*kept[k])[c] * least_kept[k] * under_way;
-    bytes[static_cast<std::size_t>(Category::weights)] += whole;
-    keep_fuller(bytes, s);
+        for (std::size_t b = 0; b < bytes.size(); ++b) bytes[b] += (*kept[k])[b] * c.least_kept[i][k] * under_way;
+    bytes[static_cast<std::size_t>(Category::weights)] += *c.gathered;
+    keep_fuller(bytes, c.stages[i]);
   }
   return lower_bound;
 }
 
-double Bounds::seconds(const Point& asked) const {
-  const Point point = least_work(asked);
-  const auto work = memo_->chunk_work(point);
+double Bounds::Family::seconds(const Point& point) {
+  Common& common = *common_;
+  const auto work = common.chunk_work(point.micro_batch);
   if (!work) return 0;
   const auto micro_batches = static_cast<double>(point.micro_batches());
-  const bool immediate = memo_->machine.immediate;
+  const bool immediate = common.memo.machine.immediate;
   double least = 0,
          before = 0;  // the first micro batch through the first chunks of the stages so far, and the last one back
-  for (const auto& stage : memo_->chunks_of(point)) {
+  for (const auto& stage : common.memo.chunks_of(point)) {
     Busy all;
     for (const ChunkPlan& c : stage) all = all + work->both_ways(c);
     all = all * micro_batches;
@@ -461,23 +346,55 @@ double Bounds::seconds(const Point& asked) const {
   return least * (1 - 1e-9);  // sums are rounded in another order
 }
 
-double Bounds::busy_joules(const Point& asked) const {
-  if (!memo_->machine.device.watts) return 0;
-  const Point point = least_work(asked);
-  const auto work = memo_->chunk_work(point);
+double Bounds::Family::busy_joules(const Point& point) {
+  Common& common = *common_;
+  if (!common.memo.machine.device.watts) return 0;
+  const auto work = common.chunk_work(point.micro_batch);
   if (!work) return 0;
   double joules = 0;  // of a micro batch, on one rank of each stage
-  for (const auto& stage : memo_->chunks_of(point))
+  for (const auto& stage : common.memo.chunks_of(point))
     for (const ChunkPlan& c : stage) joules += work->both_ways(c).joules;
   const auto ranks = static_cast<double>(point.world() / point.pp);
   return joules * ranks * static_cast<double>(point.micro_batches()) * (1 - 1e-9);
 }
 
+Bounds::Bounds(const sim::Machine& machine, Host host) : memo_(new Memo{machine, Probes(machine, host)}) {}
+Bounds::~Bounds() = default;
+
+double Bounds::seconds(const Point& point) const {
+  return Family(*this, point).seconds(point);
+}
+double Bounds::busy_joules(const Point& point) const {
+  return Family(*this, point).busy_joules(point);
+}
+
 LowerBound Bounds::lower_bound(const Point& point) const {
-  LowerBound lower_bound = memory(point);
-  lower_bound.seconds = seconds(point);
-  lower_bound.busy_joules = busy_joules(point);
+  Family family(*this, point);
+  LowerBound lower_bound = family.memory(point);
+  lower_bound.seconds = family.seconds(point);
+  lower_bound.busy_joules = family.busy_joules(point);
   return lower_bound;
+}
+
+const std::vector<std::vector<ChunkPlan>>& Bounds::chunks_of(const Point& point) const {
+  return memo_->chunks_of(point);
+}
+std::vector<int> Bounds::fuller_stages(const Point& point) const {
+  return memo_->fuller_stages(point);
+}
+const Schedule& Bounds::start_of(const Point& point, int stage) const {
+  return memo_->start_of(point, stage);
+}
+
+std::array<double, kCategories> Bounds::state(const Point& point, int stage) const {
+  Family family(*this, point);
+  bool one = false;
+  const auto states = family.common_->states_of(point.micro_batch, one);
+  return states ? memo_->state_at(point, *states, stage) : Bytes{};
+}
+
+std::array<double, kCategories> Bounds::layer_state(const Point& point) const {
+  return memo_->layer_state(point, first_kind(kinds_of(point)));
 }
 
 }  // namespace mbench::search

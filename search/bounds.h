@@ -22,10 +22,7 @@
 #include "engine/base/category.h"
 #include "engine/plan/plan.h"
 #include "engine/sim/machine/machine.h"
-
-namespace mbench {
-struct Point;
-}
+#include "search/probes.h"
 
 namespace mbench::search {
 
@@ -43,9 +40,6 @@ struct LowerBound {
 // `busy_joules` above it. 0 where the machine has no power curve.
 double joules_at_least(const Point& point, double seconds, double busy_joules, const sim::Machine& machine);
 
-// Whether what the framework's host does for a step counts.
-enum class Host { charged, free };
-
 class Bounds {
  public:
   explicit Bounds(const sim::Machine& machine, Host host = Host::charged);
@@ -53,11 +47,26 @@ class Bounds {
   // For a possible layout. What layouts have in common is cached; several threads may call it. Zero for a layout whose layers cannot be
   // recorded.
   LowerBound lower_bound(const Point& point) const;
-  // Its parts. The memory without the time takes less to find. If the state is more than `far_too_much` bytes, the result is the state
-  // only.
-  LowerBound memory(const Point& point, double far_too_much = 1e30) const;
+  // Its parts. A Family also gives the memory by itself.
   double seconds(const Point& point) const;
   double busy_joules(const Point& point) const;
+
+  // Layouts that differ in their micro batch only. Most of their bounds is the same, and is looked up once. One thread uses it.
+  class Family {
+   public:
+    // `point`: a possible one of them. `bounds` must outlive it.
+    Family(const Bounds& bounds, const Point& point);
+    ~Family();
+    // If the state is more than `far_too_much` bytes, the result is the state only.
+    LowerBound memory(const Point& point, double far_too_much = 1e30);
+    double seconds(const Point& point);
+    double busy_joules(const Point& point);
+
+   private:
+    friend class Bounds;
+    struct Common;
+    std::unique_ptr<Common> common_;
+  };
 
   // Figures that they are made of, first the chunks of each stage.
   const std::vector<std::vector<ChunkPlan>>& chunks_of(const Point& point) const;

@@ -17,29 +17,41 @@ class ByLayout {
   // The value of that layout and number. `make` may be called by two threads at the same time, with the same result.
   template <class Make>
   const Value& once(const Point& point, std::int64_t number, const Make& make) {
-    const Key key{point, number};
     {
       const std::lock_guard lock(mutex_);
-      if (const auto found = known_.find(key); found != known_.end()) return found->second;
+      if (const auto found = known_.find(Asked{point, number}); found != known_.end()) return found->second;
     }
     auto made = make();
     const std::lock_guard lock(mutex_);
-    return known_.emplace(key, std::move(made)).first->second;
+    return known_.emplace(Key{point, number}, std::move(made)).first->second;
   }
 
  private:
   struct Key {
     Point point;
     std::int64_t number;
-    bool operator==(const Key&) const = default;
+  };
+  // A key that is looked for: a point is not copied for it.
+  struct Asked {
+    const Point& point;
+    std::int64_t number;
+  };
+  struct Same {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return a.number == b.number && a.point == b.point;
+    }
   };
   struct Hash {
-    std::size_t operator()(const Key& key) const {
+    using is_transparent = void;
+    template <class K>
+    std::size_t operator()(const K& key) const {
       return layout_hash(key.point, static_cast<std::uint64_t>(key.number));
     }
   };
   std::mutex mutex_;
-  std::unordered_map<Key, Value, Hash> known_;
+  std::unordered_map<Key, Value, Hash, Same> known_;
 };
 
 }  // namespace mbench::search

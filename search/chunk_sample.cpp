@@ -46,6 +46,11 @@ void each_figure(ChunkSample& out, const ChunkSample& a, const ChunkSample& b, c
   }
 }
 
+// Adds `more` layers that each have those figures.
+void add(ChunkSample& to, const ChunkSample& one, double more) {
+  each_figure(to, to, one, [&](double& x, double most, double each) { x = most + more * each; });
+}
+
 }  // namespace
 
 ChunkEnds ends_of(const ChunkPlan& c) {
@@ -71,25 +76,26 @@ LayersOf layers_of(const Point& point, const std::vector<ChunkPlan>& stage, bool
   return all;
 }
 
-std::set<std::int64_t> lengths_of(const std::vector<LayersOf>& chunks, std::size_t kind, bool alternating) {
-  std::set<std::int64_t> lengths;
-  for (const LayersOf& layers : chunks) {
-    if (layers.counts[kind] == 0) continue;
-    const bool main = layers.main == kind;
-    lengths.insert(main ? static_cast<std::int64_t>(layers.of_main()) : kSizes + 1);
-    if (main && alternating && layers.mixed())
-      for (std::int64_t n = 1; n <= kSizes; ++n) lengths.insert(n);
+void want(Lengths& lengths, ChunkEnds ends, const LayersOf& layers, bool alternating, bool one) {
+  const auto main = static_cast<std::int64_t>(layers.of_main());
+  if (one && layers.mixed() && !alternating) {
+    const std::int64_t dense = layers.of_others();
+    lengths[{layers.main, std::min(dense, kSizes), ends}].insert(main);
+    for (std::size_t k = 0; k < kLayerKinds; ++k)
+      if (dense > kSizes && k != layers.main && layers.counts[k] > 0) lengths[{k, 0, ends}].insert(kSizes + 1);
+    return;
   }
-  return lengths;
+  for (std::size_t k = 0; k < kLayerKinds; ++k)
+    if (layers.counts[k] > 0) lengths[{k, 0, ends}].insert(k == layers.main ? main : kSizes + 1);
+  if (alternating && layers.mixed())
+    for (std::int64_t n = 1; n <= kSizes; ++n) lengths[{layers.main, 0, ends}].insert(n);
 }
 
 ChunkSample RecordedChunks::of(ChunkEnds ends, std::int64_t layers) const {
   if (layers < 1) return {};
   if (layers <= kSizes) return at(ends, layers);
   ChunkSample out = at(ends, kSizes);
-  const auto more = static_cast<double>(layers - kSizes);
-  const ChunkSample one = another(ends);
-  each_figure(out, out, one, [&](double& x, double most, double each) { x = most + more * each; });
+  add(out, another(ends), static_cast<double>(layers - kSizes));
   return out;
 }
 
@@ -114,16 +120,23 @@ void RecordedChunks::take_surest_peaks(ChunkEnds ends, ChunkSample& to) const {
   for (std::size_t i = 0; i < above.size(); ++i) to.up.most[i] = to.up.all[i] + above[i];
 }
 
-ChunkSample put_together(const std::array<RecordedChunks, kLayerKinds>& of, ChunkEnds ends, const LayersOf& layers,
-                         bool alternating) {
-  ChunkSample s = of[layers.main].of(ends, static_cast<std::int64_t>(layers.of_main()));
+ChunkSample put_together(const RecordedKinds& of, ChunkEnds ends, const LayersOf& layers, bool alternating) {
+  ChunkSample s = of.alone[layers.main].of(ends, static_cast<std::int64_t>(layers.of_main()));
   if (!layers.mixed()) return s;
-  for (std::size_t k = 0; k < kLayerKinds; ++k) {
-    if (k == layers.main || layers.counts[k] == 0) continue;
-    const ChunkSample one = of[k].another(ends);
-    each_figure(s, s, one, [&](double& x, double most, double each) { x = most + each * layers.counts[k]; });
-  }
-  if (alternating) of[layers.main].take_surest_peaks(ends, s);
+  for (std::size_t k = 0; k < kLayerKinds; ++k)
+    if (k != layers.main && layers.counts[k] > 0) add(s, of.alone[k].another(ends), layers.counts[k]);
+  if (alternating) of.alone[layers.main].take_surest_peaks(ends, s);
+  return s;
+}
+
+ChunkSample in_one_chunk(const RecordedKinds& of, ChunkEnds ends, const LayersOf& layers, bool alternating) {
+  if (!layers.mixed() || alternating) return put_together(of, ends, layers, alternating);
+  const std::int64_t dense = layers.of_others(), recorded = std::min(dense, kSizes);
+  ChunkSample s =
+      of.behind_dense[static_cast<std::size_t>(recorded - 1)].of(ends, static_cast<std::int64_t>(layers.of_main()));
+  for (std::size_t k = 0; k < kLayerKinds; ++k)
+    if (dense > recorded && k != layers.main && layers.counts[k] > 0)
+      add(s, of.alone[k].another(ends), static_cast<double>(dense - recorded));
   return s;
 }
 

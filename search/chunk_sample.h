@@ -2,7 +2,10 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
+#include <map>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -50,16 +53,28 @@ struct LayersOf {
   ByKind counts{};
   std::size_t main = 0;
   double of_main() const { return counts[main]; }
+  std::int64_t of_others() const {
+    return static_cast<std::int64_t>(std::accumulate(counts.begin(), counts.end(), -of_main()));
+  }
   bool mixed() const { return std::count(counts.begin(), counts.end(), 0.0) < static_cast<int>(kLayerKinds) - 1; }
 };
 
 LayersOf layers_of(const Point& point, const ChunkPlan& c, bool alternating);
 // A stage's optimizer has the layers of all its chunks.
 LayersOf layers_of(const Point& point, const std::vector<ChunkPlan>& stage, bool alternating);
-// How many layers of a kind are recorded in a chunk.
-std::set<std::int64_t> lengths_of(const std::vector<LayersOf>& chunks, std::size_t kind, bool alternating);
+// Chunks that are recorded in several lengths: layers of one kind, behind so many dense ones.
+struct Recorded {
+  std::size_t kind = 0;
+  std::int64_t dense = 0;
+  ChunkEnds ends = ChunkEnds::whole;
+  auto operator<=>(const Recorded&) const = default;
+};
+using Lengths = std::map<Recorded,
+                         std::set<std::int64_t>>;  // layers of the kind; more than kSizes: what another adds is wanted
+// What the figures of a chunk want. `one`: its layers are one chunk, not all those of a stage.
+void want(Lengths& lengths, ChunkEnds ends, const LayersOf& layers, bool alternating, bool one);
 
-// The recordings that a layout needs, for chunks of one kind of layers.
+// The recordings that a layout needs, of chunks that differ in their ends and in the number of layers of one kind.
 class RecordedChunks {
  public:
   void set(ChunkEnds ends, std::int64_t layers, const ChunkSample& sample) { place(ends, layers) = &sample; }
@@ -81,9 +96,19 @@ class RecordedChunks {
   std::array<std::array<const ChunkSample*, kSizes>, kChunkEnds> by_ends_{};
 };
 
-// A chunk of several kinds is a chunk of the main one, plus what each other layer adds.
-ChunkSample put_together(const std::array<RecordedChunks, kLayerKinds>& of, ChunkEnds ends, const LayersOf& layers,
-                         bool alternating);
+// Of what a chunk's figures are put together.
+struct RecordedKinds {
+  std::array<RecordedChunks, kLayerKinds> alone;    // layers of one kind
+  std::array<RecordedChunks, kSizes> behind_dense;  // layers with experts behind one to kSizes dense ones
+  RecordedChunks& of(const Recorded& r) {
+    return r.dense > 0 ? behind_dense[static_cast<std::size_t>(r.dense - 1)] : alone[r.kind];
+  }
+};
+
+// Layers of several kinds in no known order: a chunk of the main one, plus what each other layer adds.
+ChunkSample put_together(const RecordedKinds& of, ChunkEnds ends, const LayersOf& layers, bool alternating);
+// Dense layers in front of those with experts are recorded so. What travels for a layer hides behind the layer before it, of either kind.
+ChunkSample in_one_chunk(const RecordedKinds& of, ChunkEnds ends, const LayersOf& layers, bool alternating);
 
 ChunkSample sample_of(const sim::StepEvents& step_events, const sim::HostTimes& times);
 

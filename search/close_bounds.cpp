@@ -4,8 +4,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "engine/point/fields.h"
+#include "engine/sim/recording/recorder.h"
 #include "engine/sim/run/step_costs.h"
 #include "search/by_layout.h"
 #include "search/chunk_sample.h"
@@ -32,16 +34,19 @@ Point on_device(Point p) {
 bool is_split(const Point& p) {
   return splits_backward(p.schedule) && (p.zero == Zero::none || p.zero == Zero::stage_1 || p.zero == Zero::oss);
 }
-// A small model, with backward split where that is wanted.
-Point small_of(const Point& point, std::int64_t layers, std::int64_t stages, std::size_t kind, bool split) {
-  Point p = small_model(point, layers, stages, kind);
-  if (split) p.schedule = ScheduleKind::zb_h1;
-  return p;
-}
-
 // The stage that has those ends, in a small model of so many stages.
 int stage_of(ChunkEnds ends, std::int64_t stages) {
   return ends == ChunkEnds::middle ? 1 : ends == ChunkEnds::last ? static_cast<int>(stages) - 1 : 0;
+}
+
+// A small model with so many layers of the kind a stage, and backward split where that is wanted. Where dense layers come in front of
+// them, the stages before have only such.
+Point small_of(const Point& point, std::int64_t layers, std::int64_t stages, const Recorded& r, bool split) {
+  const std::int64_t each = r.dense + layers;
+  Point p = spread(small_model(point, each * stages, stages, r.kind, r.dense > 0), r.kind);
+  if (r.dense > 0) p.model.dense_layers = stage_of(r.ends, stages) * each + r.dense;
+  if (split) p.schedule = ScheduleKind::zb_h1;
+  return p;
 }
 
 // Seconds in a forward and a backward of the busiest group over dp, or of the copies in one direction if they take longer.
@@ -73,15 +78,15 @@ struct CloseBounds::Memo {
   ByLayout<std::optional<ChunkSample>> recorded = {};
   ByLayout<std::optional<std::array<double, 2>>> traffics = {};
 
-  // A sample of a chunk with so many layers and those ends.
-  std::optional<ChunkSample> record(const Point& point, std::int64_t layers, std::int64_t stages, std::size_t kind,
-                                    bool split, ChunkEnds ends) const {
-    Point p = small_of(point, layers * stages, stages, kind, split);
+  // A sample of a chunk with so many layers of the kind.
+  std::optional<ChunkSample> record(const Point& point, std::int64_t layers, std::int64_t stages, const Recorded& r,
+                                    bool split) const {
+    Point p = small_of(point, layers, stages, r, split);
     p.global_batch = p.micro_batch * p.dp * 3;
     if (!strategies::can_be(p)) return std::nullopt;
     const Plan plan = sim::plan_for(strategies::make_plan(p), machine);
     const sim::Links links = small_links(machine, p, plan);
-    const int stage = stage_of(ends, stages);
+    const int stage = stage_of(r.ends, stages);
     const auto recording = sim::record_alike(
         plan, machine.node.devices, [&] { return sim::costs_of(plan, machine); }, &links, stage);
     if (!recording) return std::nullopt;
@@ -112,14 +117,11 @@ struct CloseBounds::Memo {
 
   double traffic(const Point& point);
   const std::optional<std::array<double, 2>>& traffic_of(const Point& point, std::size_t kind) {
-    Point p = at_default(small_model(point, 3, 3, kind), {BearsOn::recompute});
+    Point p = spread(at_default(small_model(point, 3, 3, kind), {BearsOn::recompute}), kind);
     p.micro_batch = 1;
+    p.cp_communication = {};  // of activations
     // State is sharded over cp as over dp. Groups of experts are not that simple.
-    if (p.model.experts == 0 || !has_experts(kind)) {
-      p.dp *= p.cp;
-      p.cp = 1;
-      p = at_default(std::move(p), {BearsOn::experts});
-    }
+    if (!has_experts(kind)) p.dp *= std::exchange(p.cp, 1);
     p.global_batch = p.dp * 3;
     return traffics.once(p, static_cast<std::int64_t>(kind), [&] { return record_traffic(p, kind); });
   }
@@ -129,20 +131,19 @@ struct CloseBounds::Memo {
     return strategies::can_be(p) ? strategies::make_plan(p).gradient_bucket_bytes : std::size_t{1} << 62;
   }
 
-  // Recordings of chunks of those numbers of layers with those ends, and of those from which longer chunks are extrapolated. False
-  // where one cannot be recorded.
-  bool find(const Point& point, std::int64_t stages, std::size_t kind, bool split,
-            const std::set<std::int64_t>& lengths, const std::set<ChunkEnds>& ends, RecordedChunks& found) {
-    const Point shape = small_of(point, stages, stages, kind, split);
-    const auto number = static_cast<std::int64_t>(kind * kChunkEnds * kSizes);
-    for (std::int64_t layers = 1; layers <= kSizes; ++layers) {
-      const bool longer = !lengths.empty() && *lengths.rbegin() > kSizes;
-      if (!lengths.contains(layers) && !(longer && layers > kSizes - 3)) continue;
-      for (const ChunkEnds e : ends) {
-        const auto& made = recorded.once(shape, number + static_cast<std::int64_t>(e) * kSizes + layers,
-                                         [&] { return record(point, layers, stages, kind, split, e); });
+  // Recordings of chunks of those numbers of layers, and of those from which longer chunks are extrapolated. False where one cannot be
+  // recorded.
+  bool find(const Point& point, std::int64_t stages, bool split, const Lengths& wanted, RecordedKinds& found) {
+    for (const auto& [r, lengths] : wanted) {
+      const Point shape = small_of(point, 1, stages, r, split);
+      const auto number = static_cast<std::int64_t>((r.kind * kChunkEnds + static_cast<std::size_t>(r.ends)) * kSizes);
+      for (std::int64_t layers = 1; layers <= kSizes; ++layers) {
+        const bool longer = *lengths.rbegin() > kSizes;
+        if (!lengths.contains(layers) && !(longer && layers > kSizes - 3)) continue;
+        const auto& made =
+            recorded.once(shape, number + layers, [&] { return record(point, layers, stages, r, split); });
         if (!made) return false;
-        found.set(e, layers, *made);
+        found.of(r).set(r.ends, layers, *made);
       }
     }
     return true;
@@ -244,31 +245,25 @@ auto CloseBounds::Memo::chunks_of(const Point& point, const Point& as, Detail de
     return c.layers > 0 && (!c.last || has_known_end(point, c)) &&
            (detail != Detail::middle || ends_of(c) == ChunkEnds::middle);
   };
-  std::vector<LayersOf> layers;
-  std::set<ChunkEnds> ends;
+  Lengths wanted;
   for (const auto& stage : chunks.plan) {
-    for (const ChunkPlan& c : stage) {
-      layers.push_back(layers_of(point, c, alternating));
-      if (is_recorded(c)) ends.insert(ends_of(c));
-    }
-    if (stage.size() > 1 && detail == Detail::step) layers.push_back(layers_of(point, stage, alternating));
+    for (const ChunkPlan& c : stage)
+      if (is_recorded(c)) want(wanted, ends_of(c), layers_of(point, c, alternating), alternating, true);
+    if (stage.size() > 1 && detail == Detail::step && is_recorded(stage[0]))
+      want(wanted, ends_of(stage[0]), layers_of(point, stage, alternating), alternating, false);
   }
-  std::array<RecordedChunks, kLayerKinds> of;
-  const auto find_all = [&](bool split) {
-    for (std::size_t k = 0; k < kLayerKinds; ++k)
-      if (kinds[k] && !find(as, stages, k, split, lengths_of(layers, k, alternating), ends, of[k])) return false;
-    return true;
-  };
-  chunks.split = is_split(as) && find_all(true);
-  if (!chunks.split && !find_all(false)) return std::nullopt;
-  const auto sample = [&](const ChunkPlan& c, const LayersOf& layers) {
-    return is_recorded(c) ? put_together(of, ends_of(c), layers, alternating) : ChunkSample();
-  };
+  RecordedKinds of;
+  chunks.split = is_split(as) && find(as, stages, true, wanted, of);
+  if (!chunks.split && !find(as, stages, false, wanted, of)) return std::nullopt;
   for (const auto& stage : chunks.plan) {
     auto& mine = chunks.samples.emplace_back();
-    for (const ChunkPlan& c : stage) mine.push_back(sample(c, layers_of(point, c, alternating)));
-    const bool several = stage.size() > 1 && detail == Detail::step;
-    chunks.ends.push_back(several ? sample(stage[0], layers_of(point, stage, alternating)).end : mine[0].end);
+    for (const ChunkPlan& c : stage)
+      mine.push_back(is_recorded(c) ? in_one_chunk(of, ends_of(c), layers_of(point, c, alternating), alternating)
+                                    : ChunkSample());
+    const bool several = stage.size() > 1 && detail == Detail::step && is_recorded(stage[0]);
+    chunks.ends.push_back(
+        several ? put_together(of, ends_of(stage[0]), layers_of(point, stage, alternating), alternating).end
+                : mine[0].end);
   }
   return chunks;
 }

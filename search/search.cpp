@@ -1,12 +1,17 @@
 #include "search/search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <iterator>
 #include <limits>
+#include <optional>
 
 #include "engine/base/text.h"
 #include "engine/sim/run/simulate.h"
+#include "search/candidate.h"
 #include "search/close_bounds.h"
+#include "search/larger.h"
 #include "search/mesh_bounds.h"
 #include "search/parallel.h"
 #include "strategies/strategies.h"
@@ -15,7 +20,7 @@ namespace mbench::search {
 namespace {
 
 constexpr std::size_t kMeshes = 64;   // meshes that are bounded together, and opened together at first
-constexpr std::size_t kBatch = 4096;  // layouts whose lower bounds are computed together
+constexpr std::size_t kWalked = 16;   // meshes whose layouts get lower bounds together
 constexpr double kWithinReach = 1.5;  // of the memory: up to here the search reports what more memory would give
 constexpr std::size_t kWave = 32;     // layouts that are looked at together
 constexpr std::size_t kTogether = 4;  // at most so many of them are simulated block by block
@@ -26,20 +31,6 @@ struct Mesh {
   double seconds = 0;      // a lower bound for all layouts on it
   double busy_joules = 0;  // likewise, where the objective asks for it
   std::size_t number = 0;
-};
-
-struct Candidate {
-  Point point;
-  LowerBound lower_bound;
-  Score score;
-  std::size_t number = 0;  // in the order of the space, which decides ties
-  double joules = 0;       // as an outline has them, 0 before
-  double held_mib = 0;     // by the allocator of the rank that has most handed out, once known
-  enum class Known { lower_bound, close_bound, outline, held } known = Known::lower_bound;
-  int parts = 0;  // of the close bound, which are in `lower_bound` already
-  double mib() const { return lower_bound.total_bytes() / kMiB; }
-  // The least that a simulation can find that it needs.
-  double needs_mib() const { return std::max(mib(), held_mib); }
 };
 
 std::string decided_by(int rank, Category category) {
@@ -109,28 +100,6 @@ class Search {
               [&](const Mesh& a, const Mesh& b) { return std::pair(key(a), a.number) < std::pair(key(b), b.number); });
   }
 
-  // Opens at most `most` further meshes while `wanted` wants them, and adds their layouts with lower bounds. Whether it opened any.
-  template <class Wanted>
-  bool open(std::size_t most, const Wanted& wanted) {
-    const std::size_t before = next_mesh_;
-    std::vector<FamilyOf> batch;
-    std::size_t layouts = 0;
-    for (; next_mesh_ < std::min(meshes_.size(), before + most) && !stopped() && wanted(meshes_[next_mesh_]);
-         ++next_mesh_) {
-      const Mesh& mesh = meshes_[next_mesh_];
-      if (rate_of(mesh.point, mesh.seconds * 1e3) < options_.rate) continue;
-      ++end_.meshes_opened;
-      layouts_.each_family(mesh.point, [&](const Point& p, const std::vector<std::int64_t>& micro_batches) {
-        batch.push_back({p, micro_batches, mesh.seconds});
-        layouts += micro_batches.size();
-        if (layouts >= kBatch) add(batch), layouts = 0;
-        return !end_.interrupted;
-      });
-    }
-    add(batch);
-    return next_mesh_ > before;
-  }
-
   struct FamilyOf {
     Point point;
     std::vector<std::int64_t> micro_batches;
@@ -141,10 +110,39 @@ class Search {
     std::size_t left_out = 0, undercut = 0;
   };
 
+  // Opens at most `most` further meshes while `wanted` wants them, and adds their layouts with lower bounds. Whether it opened any.
+  template <class Wanted>
+  bool open(std::size_t most, const Wanted& wanted) {
+    const std::size_t before = next_mesh_;
+    std::size_t end = before;
+    while (end < std::min(meshes_.size(), before + most) && wanted(meshes_[end])) ++end;
+    while (next_mesh_ < end && !stopped()) {
+      std::vector<std::vector<FamilyOf>> found(std::min(kWalked, end - next_mesh_));
+      each_in_parallel(found.size(), options_.threads, [&](std::size_t i) { walk(meshes_[next_mesh_ + i], found[i]); });
+      next_mesh_ += found.size();
+      std::vector<FamilyOf> families;
+      for (auto& of_mesh : found) std::move(of_mesh.begin(), of_mesh.end(), std::back_inserter(families));
+      add(families);
+      tell();
+    }
+    return next_mesh_ > before;
+  }
+
+  // The families on a mesh that may reach the rate.
+  void walk(const Mesh& mesh, std::vector<FamilyOf>& families) {
+    if (rate_of(mesh.point, mesh.seconds * 1e3) < options_.rate) return;
+    ++std::atomic_ref(end_.meshes_opened);
+    layouts_.each_family(mesh.point, [&](const Point& p, const std::vector<std::int64_t>& micro_batches) {
+      families.push_back({p, micro_batches, mesh.seconds});
+      return true;
+    });
+  }
+
   // The lower bounds of a family. A layout that is far too large gets none for its time. Larger micro batches take no less memory: what
   // one keeps grows with its samples, and as many samples are in flight.
   void look_at(FamilyOf& family) const {
     Point p = family.point;
+    std::optional<Bounds::Family> bounds;  // of those that are possible
     const double too_much = kWithinReach * end_.limit_mib,
                  undercut = for_front_ ? least_mib_within(family.seconds) : kInfinite;
     for (std::size_t i = 0; i < family.micro_batches.size(); ++i) {
@@ -153,14 +151,15 @@ class Search {
         family.refused.push_back(p.micro_batch);
         continue;
       }
-      LowerBound lower_bound = bounds_.memory(p, std::min(too_much, undercut) * kMiB);
+      if (!bounds) bounds.emplace(bounds_, p);
+      LowerBound lower_bound = bounds->memory(p, std::min(too_much, undercut) * kMiB);
       if (lower_bound.total_bytes() / kMiB >= undercut) {
         family.undercut = family.micro_batches.size() - i;
         return;
       }
       const bool within_reach = lower_bound.total_bytes() / kMiB <= too_much;
-      if (within_reach) lower_bound.seconds = std::max(bounds_.seconds(p), family.seconds);
-      if (within_reach && by_energy()) lower_bound.busy_joules = bounds_.busy_joules(p);
+      if (within_reach) lower_bound.seconds = std::max(bounds->seconds(p), family.seconds);
+      if (within_reach && by_energy()) lower_bound.busy_joules = bounds->busy_joules(p);
       family.lower_bounds.emplace_back(p.micro_batch, lower_bound);
       if (within_reach) continue;
       family.left_out = family.micro_batches.size() - i - 1;
@@ -168,57 +167,47 @@ class Search {
     }
   }
 
-  void add(std::vector<FamilyOf>& batch) {
-    // Neighbours have most in common, so each thread takes a run of them.
-    constexpr std::size_t kRun = 8;
-    each_in_parallel((batch.size() + kRun - 1) / kRun, options_.threads, [&](std::size_t run) {
-      for (std::size_t i = run * kRun; i < std::min(batch.size(), (run + 1) * kRun); ++i) look_at(batch[i]);
-    });
-    for (FamilyOf& family : batch) {
-      Point p = family.point;
+  void add(std::vector<FamilyOf>& families) {
+    constexpr std::size_t kRun = 8;  // neighbours, which have most in common
+    each_in_parallel(
+        families.size(), options_.threads, [&](std::size_t i) { look_at(families[i]); }, kRun);
+    for (FamilyOf& family : families) {
       for (const std::int64_t micro_batch : family.refused) {
-        p.micro_batch = micro_batch;
-        if (can_be(space_, p, end_.refused)) refuse(space_, p, why_lacking(p, place_.machine).value(), end_.refused);
+        family.point.micro_batch = micro_batch;
+        if (can_be(space_, family.point, end_.refused))
+          refuse(space_, family.point, why_lacking(family.point, place_.machine).value(), end_.refused);
       }
       end_.larger_micro_batches += family.left_out;
       end_.undercut += family.undercut;
+      Candidate c;
+      c.family = std::make_shared<const Point>(std::move(family.point));
       for (const auto& [micro_batch, lower_bound] : family.lower_bounds) {
-        Candidate c{family.point, lower_bound, {}, end_.layouts++};
-        c.point.micro_batch = micro_batch;
+        c.micro_batch = micro_batch;
+        c.lower_bound = lower_bound;
+        c.number = end_.layouts++;
         c.score = score_of(c);
-        if (is_open(c)) left_.push_back(std::move(c));
+        if (is_open(c)) left_.push_back(c);
       }
     }
-    batch.clear();
-    tell();
-    stopped();
   }
 
   static double rate_of(const Point& p, double ms) { return static_cast<double>(p.global_batch * p.seq) / (ms * 1e-3); }
 
-  void count_too_large(const std::string& reason, const Point& point, double mib) {
+  // `point`: makes the layout, which few of these counts ask for.
+  template <class Make>
+  void count_too_large(const std::string& reason, double mib, const Make& point) {
     TooLarge& all = end_.too_large[reason];
-    if (all.count++ == 0 || mib < all.needed_mib) all.example = point, all.needed_mib = mib;
-  }
-
-  // Keeps the layouts that do not fit and that no other dominates in time and memory, by their lower bounds.
-  void remember_larger(const Candidate& c) {
-    const auto undercuts = [](const Candidate& a, const Candidate& b) {
-      return a.lower_bound.seconds <= b.lower_bound.seconds && a.mib() <= b.mib();
-    };
-    if (std::any_of(larger_.begin(), larger_.end(), [&](const Candidate& a) { return undercuts(a, c); })) return;
-    std::erase_if(larger_, [&](const Candidate& a) { return undercuts(c, a); });
-    larger_.push_back(c);
+    if (all.count++ == 0 || mib < all.needed_mib) all.example = point(), all.needed_mib = mib;
   }
 
   // Whether a layout is still undecided: by what is known of it, it may fit and reach the rate.
   bool is_open(const Candidate& c) {
     if (c.mib() > end_.limit_mib) {
-      count_too_large(decided_by(c.lower_bound.rank, c.lower_bound.largest()), c.point, c.mib());
-      if (c.mib() <= kWithinReach * end_.limit_mib) remember_larger(c);
+      count_too_large(decided_by(c.lower_bound.rank, c.lower_bound.largest()), c.mib(), [&] { return c.point(); });
+      if (c.mib() <= kWithinReach * end_.limit_mib) larger_.remember(c);
       return false;
     }
-    if (rate_of(c.point, c.lower_bound.seconds * 1e3) >= options_.rate) return true;
+    if (rate_of(*c.family, c.lower_bound.seconds * 1e3) >= options_.rate) return true;
     ++end_.too_slow;
     return false;
   }
@@ -227,18 +216,19 @@ class Search {
   // where one can be made.
   void learn(Candidate& c) const {
     using Known = Candidate::Known;
+    const Point point = c.point();
     const auto rose = [&](double seconds) {
       return seconds > c.lower_bound.seconds && (c.lower_bound.seconds = seconds, true);
     };
     while (c.parts < CloseBounds::kParts)
-      if (rose(close_bounds_.part(c.parts++, c.point))) return;
+      if (rose(close_bounds_.part(c.parts++, point))) return;
     if (c.known == Known::lower_bound) {
       c.known = Known::close_bound;
-      c.lower_bound = close_bounds_.lower_bound(c.point, c.lower_bound);
+      c.lower_bound = close_bounds_.lower_bound(point, c.lower_bound);
       return;
     }
     c.known = Known::outline;
-    const sim::Outline outline = sim::outline_point(c.point, strategies::make_plan(c.point), place_.machine,
+    const sim::Outline outline = sim::outline_point(point, strategies::make_plan(point), place_.machine,
                                                     static_cast<int>(place_.devices), place_.recordings);
     c.lower_bound.seconds = outline.seconds * (1 - 1e-12);  // a step in ms and a rate are rounded
     c.joules = outline.joules * (1 - 1e-9);                 // and sums over ranks are, in another order
@@ -251,8 +241,9 @@ class Search {
     const PointResult& r = t.result;
     if (!r.iteration_ms) return;
     if (!t.fits) {
-      count_too_large(decided_by(t.fullest_rank, largest(*r.memory_anatomy_mib)), t.point, t.needed_mib);
-      larger_tried_.push_back(std::move(t));
+      count_too_large(decided_by(t.fullest_rank, largest(*r.memory_anatomy_mib)), t.needed_mib,
+                      [&] { return t.point; });
+      larger_.remember(std::move(t));
       return;
     }
     if (*r.tokens_per_s < options_.rate) {
@@ -268,8 +259,8 @@ class Search {
   Score score_of(const Candidate& c) const {
     const LowerBound& b = c.lower_bound;
     return score(options_.objective,
-                 {b.seconds * 1e3, c.needs_mib(), c.point.world(),
-                  std::max(c.joules, joules_at_least(c.point, b.seconds, b.busy_joules, place_.machine))});
+                 {b.seconds * 1e3, c.needs_mib(), c.family->world(),
+                  std::max(c.joules, joules_at_least(*c.family, b.seconds, b.busy_joules, place_.machine))});
   }
   Score score_of(const Tried& t) const { return score(options_.objective, costs_of(t)); }
   bool by_energy() const { return options_.objective == Objective::tokens_per_joule; }
@@ -339,7 +330,7 @@ class Search {
     std::vector<Tried> tried(now.size());
     each_in_parallel(now.size(), options_.threads, [&](std::size_t i) {
       const Candidate& c = left_[now[i]];
-      tried[i] = simulated(c.point, place_);
+      tried[i] = simulated(c.point(), place_);
       tried[i].lower_bound = c.lower_bound;
     });
     for (std::size_t i = 0; i < now.size(); ++i) {
@@ -352,8 +343,9 @@ class Search {
   // simulation says what is needed.
   void place_fullest(Candidate& c) const {
     c.known = Candidate::Known::held;
-    const auto held = sim::reserved_on(c.lower_bound.rank, c.point, strategies::make_plan(c.point), place_.machine,
-                                       place_.recordings);
+    const Point point = c.point();
+    const auto held =
+        sim::reserved_on(c.lower_bound.rank, point, strategies::make_plan(point), place_.machine, place_.recordings);
     if (held) c.held_mib = static_cast<double>(*held) / kMiB;
   }
 
@@ -417,26 +409,9 @@ class Search {
     while (open(kMeshes, [&](const Mesh& m) { return m.seconds <= longest_of_front(); })) go_on();
   }
 
-  // The one that takes the least memory of those that do not fit and would be faster than the best.
   void find_larger() {
     if (fitting_.empty()) return;
-    const double best_ms = fitting_.front().tried.result.iteration_ms->mean;
-    std::erase_if(larger_, [&](const Candidate& c) { return c.lower_bound.seconds * 1e3 >= best_ms; });
-    std::sort(larger_.begin(), larger_.end(), [](const Candidate& a, const Candidate& b) { return a.mib() < b.mib(); });
-    const auto least = [&]() -> std::optional<double> {
-      std::optional<double> mib;
-      for (const Tried& t : larger_tried_)
-        if (t.result.iteration_ms->mean < best_ms && (!mib || t.needed_mib < *mib)) mib = t.needed_mib, end_.larger = t;
-      return mib;
-    };
-    constexpr std::size_t kMost = 16;  // each is a simulation
-    for (std::size_t i = 0; i < std::min(larger_.size(), kMost) && !stopped(); ++i) {
-      if (const auto mib = least(); mib && *mib <= larger_[i].mib()) break;
-      Tried t = simulated(larger_[i].point, place_, false);
-      t.lower_bound = larger_[i].lower_bound;
-      if (t.result.iteration_ms) larger_tried_.push_back(std::move(t));
-    }
-    least();
+    end_.larger = larger_.find(fitting_.front().tried.result.iteration_ms->mean, place_, [&] { return stopped(); });
   }
 
   void finish() {
@@ -479,11 +454,10 @@ class Search {
   CloseBounds close_bounds_{place_.machine, bounds_};
   std::vector<Mesh> meshes_;  // those before the next one are opened
   std::size_t next_mesh_ = 0;
-  bool for_front_ = false;           // the best are known
-  std::vector<Candidate> left_;      // not decided
-  std::vector<Candidate> larger_;    // do not fit by their lower bound
-  std::vector<Fitting> fitting_;     // simulated, best first
-  std::vector<Tried> larger_tried_;  // simulated, and do not fit
+  bool for_front_ = false;       // the best are known
+  std::vector<Candidate> left_;  // not decided
+  Larger larger_;
+  std::vector<Fitting> fitting_;  // simulated, best first
 };
 
 }  // namespace
