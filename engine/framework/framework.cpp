@@ -33,6 +33,8 @@ constexpr Choices<SharedExperts, 4> kSharedExperts = {{{"while_dispatched", Shar
                                                        {"while_combined", SharedExperts::while_combined},
                                                        {"in_turn", SharedExperts::in_turn},
                                                        {"in_parts", SharedExperts::in_parts}}};
+constexpr Choices<HeldWeights, 3> kHeldWeights = {
+    {{"none", HeldWeights::none}, {"head", HeldWeights::head}, {"ends", HeldWeights::ends}}};
 constexpr Choices<AttentionKernels, 4> kAttentionKernels = {{{"FlashAttention-1", AttentionKernels::flash_attention_1},
                                                              {"FlashAttention-2", AttentionKernels::flash_attention_2},
                                                              {"FlashAttention-3", AttentionKernels::flash_attention_3},
@@ -52,6 +54,8 @@ Keeps read_keeps(const json& value, const std::string& where) {
     keeps.weight_gradients = read_choice(*weights, reader.path("weight_gradients"), kWeightGradients);
   if (const json* shared = reader.find("shared_experts"))
     keeps.shared_experts = read_choice(*shared, reader.path("shared_experts"), kSharedExperts);
+  if (const json* held = reader.find("held_weights"))
+    keeps.held_weights = read_choice(*held, reader.path("held_weights"), kHeldWeights);
   reader.refuse_unknown();
   return keeps;
 }
@@ -107,6 +111,26 @@ UnfusedOps read_unfused(const json& value, const std::string& where) {
   return ops;
 }
 
+// {"own": ["gathers"], "source": "..."}
+OwnStreams read_streams(const json& value, const std::string& where) {
+  ObjectReader reader(value, where);
+  OwnStreams own{};
+  const json& names = reader.require("own", "the streams that allocate for themselves");
+  const std::string path = reader.path("own");
+  if (!names.is_array()) fail(ErrorKind::bad_input, path, "got {}, need a list of names", names.dump());
+  for (const json& name : names) {
+    const std::string text = read_string(name, path);
+    const auto found = std::find(kMemoryStreamNames.begin() + 1, kMemoryStreamNames.end(), text);
+    if (found == kMemoryStreamNames.end())
+      fail(ErrorKind::bad_input, path, "got {}, need one of {}", text,
+           fmt::join(kMemoryStreamNames.begin() + 1, kMemoryStreamNames.end(), ", "));
+    own[static_cast<std::size_t>(found - kMemoryStreamNames.begin())] = true;
+  }
+  read_string(reader.require("source", "where that stands"), reader.path("source"));
+  reader.refuse_unknown();
+  return own;
+}
+
 void read_allocator(const json& value, const std::string& where, FrameworkMemory& memory) {
   ObjectReader reader(value, where);
   const std::string name = read_string(reader.require("value", "whose allocator it is"), reader.path("value"));
@@ -119,6 +143,7 @@ void read_allocator(const json& value, const std::string& where, FrameworkMemory
            "are of PyTorch's allocator, got the value \"mbench\", need \"pytorch\" or no settings");
     memory.caching_settings = read_string(*settings, reader.path("settings"));
   }
+  if (const json* streams = reader.find("streams")) memory.own_streams = read_streams(*streams, reader.path("streams"));
   read_string(reader.require("source", "where that stands"), reader.path("source"));
   reader.refuse_unknown();
 }
@@ -151,6 +176,8 @@ GradientBuckets read_buckets(const json& value, const std::string& where) {
   flag("one", buckets.one);
   flag("separate", buckets.separate);
   flag("early", buckets.early);
+  flag("flat", buckets.flat);
+  flag("norm_in_f64", buckets.norm_in_f64);
   read_string(reader.require("source", "where that stands"), reader.path("source"));
   reader.refuse_unknown();
   if (buckets.whole && buckets.elements == 0 && !buckets.hidden_squared)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/host_work.h"
+#include "engine/base/memory_stream.h"
 #include "engine/framework/keeps.h"
 
 namespace mbench {
@@ -41,6 +42,7 @@ struct FrameworkMemory {
   // itself puts into PYTORCH_CUDA_ALLOC_CONF.
   bool caching = false;
   std::string caching_settings;
+  OwnStreams own_streams{};  // on which it asks PyTorch's allocator for memory; the others are the compute stream
 };
 
 // What runs where the engine runs one op: so many kernels, each a call of the host, that move so many times the op's bytes. A traffic in
@@ -59,6 +61,10 @@ struct GradientBuckets {
   bool whole = false;           // a bucket has room for that many, however few are in it
   bool one = false;             // the next is filled once the last is reduced / while it is
   bool separate = false;        // gradients that are not sharded are copied into buckets, which live on, and back
+  bool flat =
+      false;  // sharded gradients of sharded weights are reduced in a copy of a full bucket, which is made for that
+  bool norm_in_f64 =
+      false;  // of sharded gradients of sharded weights that go to the host the norm is taken in f64, on the device
   bool early =
       false;  // a step of one micro batch drops what others own as stage 2 does, though it shards optimizer state only
 

@@ -34,6 +34,13 @@ enum class SharedExperts {
             // nothing over tp: their input is gathered before, overlapped, and kept so; their sum is reduced after
 };
 
+// Which sharded weights outside the layers stay gathered beyond the part of the model that reads them, on a rank that has all layers.
+enum class HeldWeights {
+  none,
+  head,  // the head's, for the whole of forward, and again for the whole of backward
+  ends  // those of embedding, last norm and head, from the begin of forward to the end of backward: one unit, whose gradients are reduced last
+};
+
 struct Keeps {
   bool fused_attention = true;  // one op from Q, K, V to context / matmul, softmax, dropout, matmul
   bool stored_masks = false;    // dropout masks kept, 1 byte an element / drawn again from their counters
@@ -49,6 +56,7 @@ struct Keeps {
   bool weights_within_experts =
       false;  // router weights multiply the input of experts' second GEMMs / the experts' output
   SharedExperts shared_experts = SharedExperts::while_dispatched;
+  HeldWeights held_weights = HeldWeights::none;
   bool original_shared_input =
       false;  // FP8 shared experts keep their input in the model's type, which the router keeps too, but with recipe delayed / its codes
   bool grouped_experts = true;  // GEMMs of all experts of a rank in one call / one expert after the other
@@ -79,6 +87,12 @@ struct Keeps {
       false;  // sharded weights are gathered into one tensor and copied to others of their own / used where they arrive
   bool copied_gradients =
       false;  // gradients of sharded weights are made in the model's type and copied to the tensor that is reduced / made in that tensor
+  bool separate_projections =
+      false;  // gates and ups are two tensors, and queries, keys and values three / one: which blocks a simulated allocator hands out
+  bool cast_gathers =
+      false;  // a rank has its part of sharded weights in f32 only, and casts it for each gather / in 16 bits too
+  bool unread_products =
+      false;  // where every second GEMM's output is kept, so are those that backward does not read / only those that it reads
   bool captured_inputs =
       false;  // captured parts read their inputs and gradients from tensors of their own, to which they are copied / where they are
   int vocab_multiple =
@@ -135,6 +149,9 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"gated_scan", &Keeps::gated_scan},
     {"copied_gathers", &Keeps::copied_gathers},
     {"copied_gradients", &Keeps::copied_gradients},
+    {"separate_projections", &Keeps::separate_projections},
+    {"cast_gathers", &Keeps::cast_gathers},
+    {"unread_products", &Keeps::unread_products},
     {"captured_inputs", &Keeps::captured_inputs},
     {"chunked_loss", &Keeps::chunked_loss},
     {"transposed_fp8", &Keeps::transposed_fp8},

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/ops/add.h"
+#include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 #include "engine/ops/scale.h"
 #include "engine/ops/softcap.h"
@@ -59,7 +60,21 @@ void ChunkedLoss::chunk(nn::Context& c, const nn::CrossEntropy::Targets& words, 
   const Tensor dlogits = loss_.backward(c, words, saved);
   if (cap_ != 0) run(c.device, ops::SoftcapGrad{dlogits, std::exchange(uncapped, Tensor()), dlogits, cap_});
   if (scale_ != 1) run(c.device, ops::Scale{dlogits, dlogits, scale_});
-  logits_.rows_backward(c, dlogits, x, dx, dweight, first);
+  if (!dweight) return logits_.rows_backward(c, dlogits, x, dx, Tensor(), true);
+  // The weight's gradient of a chunk is a tensor of the model's type, made f32 before it is added (fused_linear_cross_entropy.py of
+  // Liger-Kernel 0.8: grad_weight += torch.mm(...).float()). Each is as large as the head, and more than a layer's tensors may be.
+  Tensor part = c.device.empty(dweight.shape(), dweight.dtype(), Category::activations, "gradient of a chunk's weight");
+  logits_.rows_backward(c, dlogits, x, dx, part, true);
+  if (part.dtype() != DType::f32) {
+    const Tensor wide =
+        c.device.empty(part.shape(), DType::f32, Category::activations, "gradient of a chunk's weight in f32");
+    run(c.device, ops::Copy{part, wide});
+    part = wide;
+  }
+  if (first)
+    run(c.device, ops::Copy{part, dweight});
+  else
+    run(c.device, ops::Add{dweight, part, dweight});
 }
 
 Tensor ChunkedLoss::backward(nn::Context& c, Saved& saved) const {

@@ -30,6 +30,21 @@ ModelChunk::ModelChunk(nn::ParameterStore& store, const Plan& plan, const ChunkP
     names_.push_back({ModelPart::Kind::layer, static_cast<std::int32_t>(i)});
   }
   add_end(plan, chunk, word);
+  hold(plan, chunk);
+}
+
+void ModelChunk::hold(const Plan& plan, const ChunkPlan& chunk) {
+  const HeldWeights which = plan.keeps().held_weights;
+  if (which == HeldWeights::none || !plan.state.weights.sharded() || !chunk.first || !chunk.last) return;
+  held_throughout_ = which == HeldWeights::ends;
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    if (names_[i].kind == ModelPart::Kind::head || (held_throughout_ && names_[i].kind == ModelPart::Kind::embedding))
+      held_.push_back(parts_[i].front());
+}
+
+std::shared_ptr<const nn::ParameterStore::Use> ModelChunk::held() const {
+  if (held_.empty()) return nullptr;
+  return std::make_shared<const nn::ParameterStore::Use>(store_.use(held_, nn::ParameterStore::Gradients::no));
 }
 
 // Behind the layers.
@@ -150,6 +165,14 @@ Tensor ModelChunk::layers_forward(nn::Context& c, const nn::MicroBatch& batch, T
 }
 
 Tensor ModelChunk::forward(nn::Context& c, const nn::MicroBatch& batch, const Tensor& x, Saved& saved) const {
+  const auto whole = held();
+  if (held_throughout_) saved.held = whole;
+  Tensor y = forward_parts(c, batch, x, saved);
+  store_.end_of_forward();
+  return y;
+}
+
+Tensor ModelChunk::forward_parts(nn::Context& c, const nn::MicroBatch& batch, const Tensor& x, Saved& saved) const {
   constexpr auto kNone = nn::ParameterStore::Gradients::no;
   std::size_t part = 0;
   Tensor hidden = x;
@@ -197,6 +220,8 @@ void ModelChunk::join(std::vector<std::function<void()>>& left, std::size_t firs
 
 Tensor ModelChunk::backward(nn::Context& c, const nn::MicroBatch& batch, Tensor dy, Saved& saved,
                             const Ready& ready) const {
+  const auto whole = held_throughout_ ? std::exchange(saved.held, nullptr) : held();
+  std::vector<int> last;  // units whose gradients wait for those of all others
   // Through the parts from the last to the first; before the first there is none.
   std::size_t part = parts_.size();
   const auto through = [&](const auto& run) {
@@ -210,7 +235,12 @@ Tensor ModelChunk::backward(nn::Context& c, const nn::MicroBatch& batch, Tensor 
       if (c.later) join(*c.later, c.first_of_part, part);
     }
     // A part whose unit an earlier one uses too leaves that unit's gradients to it.
-    if (part == 0 || parts_[part - 1].front() != parts_[part].front()) ready(parts_[part].front());
+    const int unit = parts_[part].front();
+    if (part > 0 && parts_[part - 1].front() == unit) return;
+    if (held_throughout_ && part > 0 && std::ranges::find(held_, unit) != held_.end())
+      last.push_back(unit);
+    else
+      ready(unit);
   };
   if (parts_.empty()) return passed_on(c, dy);
   for (std::size_t i = depths_.size(); i-- > 0;)
@@ -228,6 +258,7 @@ Tensor ModelChunk::backward(nn::Context& c, const nn::MicroBatch& batch, Tensor 
   if (offloaded_.any()) c.offload.end_backward();
   if (!embedding_) return dy;
   through([&] { embedding_->backward(c, batch, dy, saved.embedding); });
+  for (const int unit : last) ready(unit);
   return Tensor();
 }
 

@@ -25,6 +25,7 @@ class ModelChunk {
     nn::Norm::Saved norm;
     Head::Saved head;
     std::vector<PredictionDepth::Saved> depths;
+    std::shared_ptr<const nn::ParameterStore::Use> held;  // Keeps::held_weights
   };
   // Called in backward with the unit whose parameter gradients of this micro batch are complete.
   using Ready = std::function<void(int unit)>;
@@ -50,11 +51,14 @@ class ModelChunk {
   nn::Parameter* word() const { return embedding_ ? embedding_->word() : nullptr; }
 
  private:
+  Tensor forward_parts(nn::Context& context, const nn::MicroBatch& batch, const Tensor& x, Saved& saved) const;
   Tensor layers_forward(nn::Context& context, const nn::MicroBatch& batch, Tensor hidden, Saved& saved,
                         std::size_t part) const;
   // Whether the plan moves all that a layer of the chunk keeps.
   bool moves_whole(std::size_t layer) const;
   void join(std::vector<std::function<void()>>& left, std::size_t first, std::size_t part) const;
+  void hold(const Plan& plan, const ChunkPlan& chunk);
+  std::shared_ptr<const nn::ParameterStore::Use> held() const;
   void add_end(const Plan& plan, const ChunkPlan& chunk, nn::Parameter* word);
   // Depths whose head is elsewhere. depths_forward() returns the hidden activations of the model and of each depth, one
   // after the other along the first dim. depth_backward() takes the gradient back through one depth; the last call
@@ -78,6 +82,10 @@ class ModelChunk {
   // those that it shares, of tables and logits.
   std::vector<std::vector<int>> parts_;
   std::vector<ModelPart> names_;  // of each
+  // The units whose weights stay gathered beyond their part, and whether they do so from forward to backward. Their gradients are ready
+  // when those of all others are, then.
+  std::vector<int> held_;
+  bool held_throughout_ = false;
 };
 
 }  // namespace mbench::model

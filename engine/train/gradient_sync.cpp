@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/device/on_stream.h"
 #include "engine/ops/add.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
@@ -11,6 +12,9 @@
 
 namespace mbench::train {
 namespace {
+
+// DeepSpeed's stage 3 takes a norm of so many elements at a time (stage3.py, _constant_buffered_norm2).
+constexpr std::int64_t kNormPiece = 250'000'000;
 
 constexpr Axes kModelAxes{Axis::tp, Axis::etp, Axis::ep};
 
@@ -31,6 +35,10 @@ GradientSync::GradientSync(Device& device, const Plan& plan, nn::ParameterStore&
         device.empty(store.gradients().shape(), plan.precision.gradients, Category::gradients, "gradients in buckets");
   if (buckets.whole && store.state().weights.sharded() && std::ranges::any_of(store.all(), travels))
     room_ = device.empty({bucket_elements_}, plan.precision.gradients, Category::gradients, "bucket of gradients");
+  for (const auto& p : store.all()) largest_ = std::max(largest_, p->local.numel());
+  if (buckets.flat && store.state().weights.sharded())
+    flat_elements_ = std::min<std::int64_t>(bucket_elements_, store_.layout().size());
+  norm_in_f64_ = buckets.norm_in_f64 && store.state().weights.sharded();
   for (const nn::StateLayout::Bucket& b : store.layout().buckets()) units_left_.push_back(b.units.size());
   if (store.state().gradients_at == Residence::device) return;
   std::int64_t largest = 0;
@@ -110,9 +118,9 @@ bool GradientSync::in_fp8(int bucket) const {
 
 void GradientSync::start(int bucket, bool last) {
   const nn::StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(bucket)];
-  const Tensor gradients = store_.gradients_to_reduce(bucket);
+  const Tensor gradients = flattened(bucket, store_.gradients_to_reduce(bucket));
   comm::Group& peers = groups_.over(all.sharers());
-  Travelling& travelling = travelling_.emplace_back(Travelling{bucket, last, {}});
+  Travelling& travelling = travelling_.emplace_back(Travelling{bucket, last, gradients, {}});
   if (store_.alone(bucket)) return;
   const auto within = [&](const nn::StateLayout::Range& range) {
     return gradients.part(range.begin - all.begin, {range.size()});
@@ -130,12 +138,24 @@ void GradientSync::start(int bucket, bool last) {
       travelling.parts.push_back(peers.start(comm::Reduce{within(part), part.owner}));
 }
 
+Tensor GradientSync::flattened(int bucket, const Tensor& gradients) {
+  // A gradient that fills more than a bucket by itself is reduced where it lies.
+  if (gradients.numel() > flat_elements_ || store_.alone(bucket)) return gradients;
+  const OnStream reductions(MemoryStream::reductions);
+  const Tensor flat =
+      device_.empty({flat_elements_}, gradients.dtype(), Category::gradients, "bucket of gradients, flat")
+          .part(0, gradients.shape());
+  run(device_, ops::Copy{gradients, flat});
+  store_.drop_gradients(bucket);
+  return flat;
+}
+
 void GradientSync::settle_oldest() {
-  const Travelling oldest = std::move(travelling_.front());
+  Travelling oldest = std::move(travelling_.front());
   travelling_.pop_front();
   for (const auto& part : oldest.parts) part->wait();
   const nn::StateLayout::Bucket& all = store_.layout().buckets()[static_cast<std::size_t>(oldest.bucket)];
-  const Tensor gradients = store_.bucket_gradients(oldest.bucket);
+  const Tensor gradients = std::exchange(oldest.gradients, Tensor());
   if (!store_.state().gradients.sharded()) {
     if (!all.parts.empty()) out_of_bucket(gradients, all.begin);
     return;
@@ -153,6 +173,10 @@ void GradientSync::settle_oldest() {
 
 void GradientSync::send_to_host(const nn::StateLayout::Own& own, const Tensor& part) {
   add_on_host();
+  const OnStream reductions(MemoryStream::reductions);
+  if (norm_in_f64_)
+    device_.empty({std::min({part.numel(), largest_, kNormPiece})}, DType::i64, Category::workspace,
+                  "gradients in f64, whose norm is taken");
   Sent sent{store_.own_gradients(own),
             device_.empty(part.shape(), part.dtype(), Category::gradients, "gradients that go to the host"),
             landing_.part(0, part.shape()), nullptr};

@@ -59,6 +59,8 @@ class GradientSync {
 
   // What is reduced and this rank's goes to the host, where it is added once the next is in flight, or the micro batch ends.
   void send_to_host(const nn::StateLayout::Own& own, const Tensor& part);
+  // The bucket's gradients in a copy that is made to reduce them, or as they are.
+  Tensor flattened(int bucket, const Tensor& gradients);
   void add_on_host();
 
   void reduce_packed(Axes axes);
@@ -73,13 +75,16 @@ class GradientSync {
   // Being filled, empty when begin is end: of what lies before weights that live only in FP8, and of these.
   nn::StateLayout::Run bucket_, fp8_bucket_;
   std::vector<std::unique_ptr<comm::Pending>> pending_;
-  Tensor buckets_;                              // of all gradients, where they are copied there
-  std::vector<nn::StateLayout::Range> copied_;  // and these come back when all have been reduced
+  Tensor buckets_;                                // of all gradients, where they are copied there
+  std::vector<nn::StateLayout::Range> copied_;    // and these come back when all have been reduced
+  std::int64_t flat_elements_ = 0, largest_ = 0;  // of a copied bucket, where they are copied; of a parameter
+  bool norm_in_f64_ = false;
   Tensor room_;  // for a bucket, where a framework keeps it though weights travel by unit: nobody reads it
 
   struct Travelling {
     int bucket;
     bool last;
+    Tensor gradients;
     std::vector<std::unique_ptr<comm::Pending>> parts;
   };
   struct Sent {

@@ -95,8 +95,8 @@ Optimizer::Piece Optimizer::piece_at(std::int64_t at, std::int64_t begin, std::i
   Piece piece;
   piece.at = at;
   piece.gradients = part_of(store_.gradients(), state.gradients);
-  // What lives in FP8 has originals alone, of which a step makes it (Fp8Parameters).
-  if (begin < store_.layout().fp8_begin()) piece.main = part_of(store_.weights(), state.weights);
+  // What lives in FP8 has originals alone, of which a step makes it (Fp8Parameters), and so has what is cast for each gather.
+  if (begin < store_.layout().fp8_begin() && store_.weights()) piece.main = part_of(store_.weights(), state.weights);
   if (store_.main_on_device()) piece.main_on_device = part_of(store_.main_on_device(), state.optimizer);
   if (beside_host(at)) {
     keep_beside(piece, at - store_.host_elements(), size);

@@ -140,6 +140,21 @@ void write_checkpointing(Writing& w) {
   if (what == "alternate_products") w.put("activation_checkpoint.selective_ac_option", "op");
 }
 
+// The key of then is of the months before embedding and head were wrapped as units of their own: compile.enable came in August 2025, they in
+// July (pull request 1094).
+constexpr const char *kCompile = "compile.enable", *kCompileThen = "training.compile";
+
+void read_compile(Reading& r) {
+  const Item *now = r.find(kCompile), *then = r.find(kCompileThen);
+  const char* key = now == nullptr && then != nullptr ? kCompileThen : kCompile;
+  if (r.value(key, false) != true)
+    r.lack(key, "ops one by one, where forecasts of torchtitan are of compiled layers", false);
+  r.set("framework.fsdp_ends", key == kCompileThen ? "joined" : "separate");
+}
+void write_compile(Writing& w) {
+  w.put(w.at("framework.fsdp_ends") == "joined" ? kCompileThen : kCompile, true);
+}
+
 // The loss is compiled with the model, since February 2025.
 void read_loss(Reading& r) {
   const json parts = r.value("compile.components", json::array({"model", "loss"}));
@@ -276,10 +291,10 @@ void write_tensor(Writing& w) {
 
 const std::vector<Rule>& torchtitan_rules() {
   static const std::vector<Rule> rules = {
-      {"titan_model", read_flavor, write_flavor},     {"titan_data", read_data_ranks, write_data_ranks},
-      {"titan_precision", read_float8, write_float8}, {"titan_recompute", read_checkpointing, write_checkpointing},
-      {"titan_loss", read_loss, write_loss},          {"titan_pipeline", read_schedule, write_schedule},
-      {"titan_tensor", read_tensor, write_tensor}};
+      {"titan_model", read_flavor, write_flavor},        {"titan_data", read_data_ranks, write_data_ranks},
+      {"titan_precision", read_float8, write_float8},    {"titan_recompute", read_checkpointing, write_checkpointing},
+      {"titan_compile", read_compile, write_compile},    {"titan_loss", read_loss, write_loss},
+      {"titan_pipeline", read_schedule, write_schedule}, {"titan_tensor", read_tensor, write_tensor}};
   return rules;
 }
 

@@ -91,6 +91,8 @@ Attention::Attention(ParameterStore& store, const Plan& plan, const AttentionSpe
   if (kv_) kv_->in_layer(store, plan, norm, 2);
   qkv_.in_layer(store, plan, norm, kv_ ? 1 : 3);
   proj_.in_layer(store, plan, separate_);
+  if (!kv_ && gates() == 0 && spec.qk_dim == spec.v_dim && group_ < 256)
+    qkv_.stands_for(plan, {static_cast<std::uint8_t>(group_), 1, 1});
 }
 
 AttentionSizes Attention::sizes(const Context& c, const Shape& s) const {
@@ -293,6 +295,11 @@ Tensor Attention::attend(Context& c, const MicroBatch& batch, Saved& saved) cons
   return project(gated);
 }
 
+Tensor Attention::qkv_gradient(Context& c, const Saved& saved) const {
+  const InParts parts(qkv_.parts());
+  return c.activation(saved.qkv_shape, "qkv gradient");
+}
+
 Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::unique_ptr<Mixer::Saved>& kept) const {
   Saved& saved = static_cast<Saved&>(*kept);
   Tensor dqkv, dkv;
@@ -302,14 +309,14 @@ Tensor Attention::backward(Context& c, const MicroBatch& batch, Tensor dy, std::
     c.offload.bring_back(c.device, saved.core_group);
     if (spec_.gate) {
       const Tensor d = dcontext.view(saved.ungated.shape());
-      dqkv = c.activation(saved.qkv_shape, "qkv gradient");
+      dqkv = qkv_gradient(c, saved);
       run(c.device, ops::ColumnGateGrad{d, saved.ungated, saved.qkv, d, dqkv, first_gate()});
       saved.ungated.reset();
     }
     const AttentionSizes n = sizes(c, saved.qkv_shape);
     const AttentionParts parts = saved.kept_by_core ? AttentionParts() : parts_of(saved);
     core_checkpoint_.restore(c, [&] { core_->forward(c, batch, dropout_site_, n, parts, saved.core); });
-    if (!dqkv) dqkv = c.activation(saved.qkv_shape, "qkv gradient");
+    if (!dqkv) dqkv = qkv_gradient(c, saved);
     if (kv_) dkv = c.activation(saved.kv_shape, "key and value gradient");
     core_->backward(c, batch, dropout_site_, n, dcontext, parts, parts_of(dqkv, dkv, Tensor()), saved.core);
   }

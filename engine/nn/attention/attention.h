@@ -57,6 +57,7 @@ class Attention final : public Mixer {
   // Queries, keys and values as the linear layers make them.
   void project(Context& context, Tensor x, Saved& saved) const;
   // From queries, keys and values, already computed, to the output.
+  Tensor qkv_gradient(Context& context, const Saved& saved) const;
   Tensor attend(Context& context, const MicroBatch& batch, Saved& saved) const;
   // `normed`: holds queries and keys in their place, if it is not empty.
   AttentionParts parts_of(const Tensor& qkv, const Tensor& kv, const Tensor& normed) const;

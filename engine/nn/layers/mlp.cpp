@@ -23,6 +23,7 @@ Mlp::Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions d
       activation_(spec.activation, alphas_of(store, plan, spec), spec.gate_factor),
       fc2_(store, plan, spec.fc2) {
   fc1_.in_layer(store, plan, drop.has(Region::norm), is_gated(spec.activation) ? 2 : 1);
+  if (is_gated(spec.activation)) fc1_.stands_for(plan, {1, 1});
   const bool separate = drop.has(Region::alternate_gemms);
   fc2_.in_layer(store, plan, separate);
   if (separate) pairs_ = fc1_.local_outputs() / 2;
@@ -53,7 +54,10 @@ Tensor Mlp::first(Context& c, Tensor& x, std::unique_ptr<Mixer::Saved>& keep) co
 }
 
 Tensor Mlp::second(Context& c, const Tensor& wide, Mixer::Saved& kept) const {
-  return fc2_.forward(c, wide, static_cast<Saved&>(kept).fc2);
+  Saved& saved = static_cast<Saved&>(kept);
+  const Tensor y = fc2_.forward(c, wide, saved.fc2);
+  if (pairs_ > 0 && c.keeps().unread_products) saved.unread = y;
+  return y;
 }
 
 Tensor Mlp::forward(Context& c, const MicroBatch&, Tensor x, std::unique_ptr<Mixer::Saved>& keep) const {
@@ -80,7 +84,7 @@ void Mlp::keep_alternate_gemms(Mixer::Saved& kept) const {
   saved.fc2.forget_input();
 }
 
-// The second product of the block is kept, and nobody reads it again.
+// The second product of the block is a kept one, and nobody reads it again.
 Tensor Mlp::make_others(Context& c, const MicroBatch&, Tensor x, Mixer::Saved& kept, bool) const {
   Saved& saved = static_cast<Saved&>(kept);
   {
@@ -104,10 +108,12 @@ Tensor Mlp::first_backward(Context& c, Tensor gradient, Mixer::Saved& kept) cons
   } else {
     Shape pairs = gradient.shape();
     pairs[-1] *= 2;
+    const InParts parts(fc1_.parts());
     wide = c.activation(pairs, "gradient of gates and ups");
     run(c.device, ops::SwiGluGrad{gradient, saved.gate, Tensor(), wide, Tensor(), Tensor(), saved.up});
     saved.gate.reset();
     saved.up.reset();
+    saved.unread.reset();
   }
   gradient.reset();
   return fc1_.backward(c, std::move(wide), saved.fc1);

@@ -11,6 +11,7 @@ class Mlp final : public Mixer {
     Linear::Saved fc1, fc2;
     ActivationFunction::Saved activation;
     Tensor gate, up;  // each from a GEMM of its own, where every second one is kept
+    Tensor unread;    // the output, where it is kept too (Keeps::unread_products)
     std::vector<Tensor*> inputs() override { return {&fc1.x}; }
   };
   Mlp(ParameterStore& store, const Plan& plan, const MlpSpec& spec, Regions drop = {});

@@ -130,7 +130,10 @@ Tensor Linear::forward(Context& c, const Tensor& x, Saved& saved, const Epilogue
     return y;
   }
   if (epilogue.gelu_input) *epilogue.gelu_input = c.activation(wide, "linear output");
-  const Tensor y = c.activation(wide, epilogue.gelu_input ? "gelu output" : "linear output");
+  const Tensor y = [&] {
+    const InParts parts(parts_);
+    return c.activation(wide, epilogue.gelu_input ? "gelu output" : "linear output");
+  }();
   const bool adds_bias = epilogue.bias && fuses(c);
   Operand weight = gemms_->weight(c, site_, LinearGemms::Side::outputs);
   input->each([&](const Operand& part, std::int64_t first, std::int64_t count) {

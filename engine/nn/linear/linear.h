@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/device/in_parts.h"
 #include "engine/nn/linear/adapter.h"
 #include "engine/nn/linear/linear_gemms.h"
 #include "engine/nn/linear/separate_gemms.h"
@@ -31,6 +32,12 @@ class Linear {
          std::int64_t count);
   // On a table that lives elsewhere (a tied embedding); the bias, if the layer has one, is its own.
   Linear(ParameterStore& store, const Plan& plan, const LinearSpec& spec, Parameter* table);
+
+  // Its outputs are those of so many layers of a framework, of these relative sizes (Keeps::separate_projections).
+  void stands_for(const Plan& plan, const TensorParts& parts) {
+    if (plan.keeps().separate_projections) parts_ = parts;
+  }
+  const TensorParts& parts() const { return parts_; }
 
   // [seq, batch, in] -> [seq, batch, out] in their places, without the bias: whoever adds it (fused with what
   // comes next) reads bias().
@@ -101,6 +108,7 @@ class Linear {
   bool table_ = false;         // the weight is a table of words
   std::shared_ptr<const LinearGemms> gemms_;
   std::optional<SeparateGemms> separate_;  // in place of one GEMM
+  TensorParts parts_{};
   std::optional<Adapter> adapter_;
 };
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/device/on_stream.h"
 #include "engine/ops/copy.h"
 #include "engine/ops/run.h"
 
@@ -114,6 +115,10 @@ void ParameterStore::begin_gradients() {
 
 ParameterStore::Use ParameterStore::use(std::vector<int> units, Gradients gradients, const std::vector<int>& next,
                                         const std::vector<int>& then) {
+  // Units that are used together travel together.
+  if (state().weights.sharded() && units.size() > 1 && gradients != Gradients::rest)
+    for (const int unit : units)
+      for (const int b : layout_.buckets_of(unit)) fetch(b);
   for (const int unit : units) begin_use(unit, gradients);
   if (state().weights.sharded())
     for (const int unit : next) {
@@ -131,7 +136,7 @@ void ParameterStore::begin_use(int index, Gradients gradients) {
   if (gradients != Gradients::rest && unit.users++ == 0) {
     for (const int b : layout_.buckets_of(index)) {
       if (state().weights.sharded()) fetch(b);
-      wait_for(b);
+      wait_for(b, gradients == Gradients::no);
     }
     for (Parameter* p : unit.parameters)
       p->value =
@@ -179,13 +184,26 @@ void ParameterStore::wait_for_copy(int b) {
   if (const auto copy = std::move(bucket(b).copy)) copy->wait();
 }
 
+// This rank's part of a bucket in the model's type, made of its f32 originals.
+Tensor ParameterStore::cast(int b) {
+  const StateLayout::Own own = layout_.own_of(b).front();
+  Tensor& shard = bucket(b).shard;
+  shard = device_.empty({own.size()}, plan_.precision.model, Category::weights, "weights of a rank's part, cast");
+  run(device_, ops::Copy{main_.part(own.at, {own.size()}), shard});
+  return shard;
+}
+
 // Starts to gather a bucket of sharded weights, unless it is there or under way.
 void ParameterStore::fetch(int b) {
   Bucket& mine = bucket(b);
   if (mine.weights || mine.arrived) return;
+  // The part that is sent, and what arrives.
+  const OnStream gathers(MemoryStream::gathers);
   const bool from_host = state().weights_at == Residence::host;
   if (from_host) bring(b);
-  const Tensor own = from_host ? mine.shard : own_weights(layout_.own_of(b).front());
+  const StateLayout::Own part = layout_.own_of(b).front();
+  const bool casts = casts_gathers() && part.begin < layout_.fp8_begin();
+  const Tensor own = casts ? cast(b) : from_host ? mine.shard : own_weights(part);
   if (alone(b)) {
     mine.weights = own;
     return;
@@ -228,7 +246,7 @@ void ParameterStore::fetch_updated() {
   for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) wait_for(b);
 }
 
-void ParameterStore::wait_for(int b) {
+void ParameterStore::wait_for(int b, bool holds) {
   wait_for_copy(b);
   Bucket& mine = bucket(b);
   for (auto& pending : mine.arriving) pending->wait();
@@ -241,6 +259,8 @@ void ParameterStore::wait_for(int b) {
   if (const Tensor arrived = std::exchange(mine.arrived, Tensor())) {
     mine.weights = device_.empty(arrived.shape(), arrived.dtype(), Category::weights, "weights of a unit");
     run(device_, ops::Copy{arrived, mine.weights});
+    // FSDP2 frees it in forward once the next has arrived, so that the next copy to send does not wait for this one.
+    if (holds) arrived_last_ = arrived;
   }
 }
 
@@ -296,7 +316,7 @@ void ParameterStore::allocate_and_initialise() {
   };
   const Shape weights{state().weights.sharded() ? layout_.fp8_at() : layout_.fp8_begin()};
   Device &weights_home = at(state().weights_at), &optimizer_home = at(state().optimizer_at);
-  weights_ = weights_home.empty(weights, precision.model, Category::weights, "weights");
+  if (!casts_gathers()) weights_ = weights_home.empty(weights, precision.model, Category::weights, "weights");
   const bool gradients_on_host = state().gradients_at == Residence::host;
   gradients_ = at(state().gradients_at)
                    .empty(elements(state().gradients), gradients_on_host ? DType::f32 : precision.gradients,
@@ -320,7 +340,7 @@ void ParameterStore::allocate_and_initialise() {
   // Where the f32 originals are all on the device, and in one place, values are drawn there.
   const bool whole = main_.numel() == layout_.size() && !state().weights.sharded() &&
                      state().optimizer_at == Residence::device && precision.main == DType::f32;
-  if (!whole && main_separate()) run(weights_home, ops::Fill{weights_, 0});
+  if (!whole && main_separate() && weights_) run(weights_home, ops::Fill{weights_, 0});
   for (const auto& p : parameters_) whole ? initialise(*p) : initialise_by_blocks(*p);
   if (whole && main_separate()) run(device_, ops::Copy{main_.part(0, weights), weights_});
 }
@@ -355,7 +375,7 @@ void ParameterStore::keep_block(const Tensor& block, const Parameter& p, std::in
     const auto place = [&](const Tensor& flat) { return flat.part(own.at + from - own.begin, {to - from}); };
     const bool on_device = state().weights_at == Residence::device;
     if (main_on_device_) run(device_, ops::Copy{values, place(main_on_device_)});
-    if (state().weights.sharded() && on_device && !in_fp8) run(device_, ops::Copy{values, place(weights_)});
+    if (state().weights.sharded() && on_device && !in_fp8 && weights_) run(device_, ops::Copy{values, place(weights_)});
     if (state().optimizer_at == Residence::host)
       keep_main(values, own.at + from - own.begin);
     else if (main_separate())

@@ -119,6 +119,8 @@ class ParameterStore {
   // Before the step that reads them: makes weights in FP8 from their f32 originals, and fetches weights that other
   // ranks have updated. A use waits for its own.
   void fetch_updated();
+  // After the forward of a chunk: what its gathers held for their successors is free.
+  void end_of_forward() { arrived_last_.reset(); }
 
   const Groups& groups() const { return groups_; }
   // Those that are trained; frozen ones are separate, and have neither gradients nor optimizer state.
@@ -130,7 +132,7 @@ class ParameterStore {
   std::int64_t size() const { return layout_.size(); }  // elements of all units, alignment included
 
   // The flat tensors, one unit after the other: of the whole space, or, where sharded, of what this rank owns. Weights
-  // that live only in FP8 are not among weights(), which ends where they begin.
+  // that live only in FP8 are not among weights(), which ends where they begin. It is empty with casts_gathers().
   const Tensor& weights() const { return weights_; }
   const Tensor& gradients() const { return gradients_; }
   // What the optimizer updates: f32, or the weights themselves where those have its type and are in the same memory.
@@ -148,6 +150,11 @@ class ParameterStore {
            state().optimizer_at == Residence::device;
   }
   Placement main_placement() const { return main_whole() ? replicate : state().optimizer; }
+  // Whether this rank has its part of the weights in f32 only, and casts what it sends (Keeps::cast_gathers). Not of weights in FP8.
+  bool casts_gathers() const {
+    return plan_.keeps().cast_gathers && state().weights.sharded() && plan_.precision.main_weights() &&
+           state().weights_at == Residence::device && state().optimizer_at == Residence::device;
+  }
   bool main_separate() const { return plan_.precision.main_weights() || state().weights_at != state().optimizer_at; }
   // The device that has memory of that residence.
   Device& at(Residence where) const { return where == Residence::host ? device_.host() : device_; }
@@ -182,7 +189,7 @@ class ParameterStore {
     int users = 0, gradient_users = 0;
   };
   struct Bucket {
-    Tensor shard;                    // of weights that live on the host: this rank's own part, on the device
+    Tensor shard;  // this rank's own part, on the device: of weights that live on the host, or that it casts
     std::unique_ptr<HostCopy> copy;  // of the shard, until it is waited for
     Tensor weights;                  // gathered, where they are sharded
     Tensor arrived;                  // what is copied to `weights` once it is there, with copied_gathers
@@ -203,8 +210,9 @@ class ParameterStore {
   void end_use(int unit, Gradients gradients);
   void fetch(int bucket);
   void bring(int bucket);
+  Tensor cast(int bucket);
   void wait_for_copy(int bucket);
-  void wait_for(int bucket);
+  void wait_for(int bucket, bool holds = false);  // `holds`: what it arrived in lives on until the next has
   void open_gradients(int bucket);
   bool copies_gradients(int bucket) const {
     return plan_.keeps().copied_gradients && state().gradients.sharded() && state().weights.sharded() && !alone(bucket);
@@ -230,6 +238,7 @@ class ParameterStore {
   std::vector<Bucket> buckets_;
   std::vector<int> bucket_of_;  // [parameter], where anything is sharded
   Tensor weights_, gradients_, main_, main_beside_, main_on_device_;
+  Tensor arrived_last_;  // in forward, with copied_gathers: what the last gather arrived in, until the next has arrived
   std::int64_t host_elements_ = 0;
   ScaleHistory scales_;
   Fp8Parameters fp8_;

@@ -53,9 +53,9 @@ bool CachingAllocator::splits(const Block& block, std::size_t size) const {
   return size < settings_.max_split && left > kSmall;
 }
 
-std::size_t CachingAllocator::take(std::size_t bytes, Category category, std::string_view what, bool graph) {
+std::size_t CachingAllocator::take(std::size_t bytes, Category category, std::string_view what, For whom) {
   const std::size_t size = rounded(bytes);
-  const Pool from{size <= kSmall, graph};
+  const Pool from{size <= kSmall, whom.graph, whom.stream};
   std::uint32_t at = find(from, size);
   if (at == kNone) at = add_segment(from, size);
   if (at == kNone && release_oversized(from, size)) at = add_segment(from, size);
@@ -109,7 +109,8 @@ std::uint32_t CachingAllocator::add_segment(Pool of, std::size_t size) {
   if (settings_.expandable_segments) return grow(of, size);
   const std::size_t bytes = segment_size(size);
   if (limit_ != 0 && reserved_ + bytes > limit_) return kNone;
-  const std::uint32_t at = new_block({.address = next_address_, .size = bytes, .small = of.small, .graph = of.graph});
+  const std::uint32_t at =
+      new_block({.address = next_address_, .size = bytes, .small = of.small, .graph = of.graph, .stream = of.stream});
   next_address_ += bytes;
   add_reserved(bytes);
   return at;
@@ -119,8 +120,12 @@ std::uint32_t CachingAllocator::add_segment(Pool of, std::size_t size) {
 std::uint32_t CachingAllocator::grow(Pool of, std::size_t size) {
   std::uint32_t& first = growing_[of.index()];
   if (first == kNone) {
-    first = new_block(
-        {.address = next_address_, .size = kAddresses, .state = State::unmapped, .small = of.small, .graph = of.graph});
+    first = new_block({.address = next_address_,
+                       .size = kAddresses,
+                       .state = State::unmapped,
+                       .small = of.small,
+                       .graph = of.graph,
+                       .stream = of.stream});
     next_address_ += kAddresses;
   }
   std::uint32_t at = with_room_behind(of, size);
@@ -188,10 +193,10 @@ bool CachingAllocator::release_oversized(Pool of, std::size_t size) {
   return freed >= need;
 }
 
-// Every segment without a used block; of expandable segments every page without one. Not those of graphs.
+// Every segment without a used block, of all streams; of expandable segments every page without one. Not those of graphs.
 void CachingAllocator::release_all() {
-  for (const bool small : {false, true}) {
-    const auto all = pool({small});
+  for (std::size_t i = 0; i < 2 * kMemoryStreams; ++i) {
+    const auto all = free_.pools[i];
     for (const FreeBlock& free : all) {
       const Block& block = blocks_[free.block];
       if (settings_.expandable_segments)
@@ -253,7 +258,7 @@ std::vector<CachingAllocator::Segment> CachingAllocator::segments() const {
     for (std::uint32_t at = first; at != kNone; at = blocks_[at].after) {
       const Block& b = blocks_[at];
       const bool mapped = b.state != State::unmapped;
-      if (mapped && !joins) all.push_back({b.address, 0, b.small, b.graph, {}});
+      if (mapped && !joins) all.push_back({b.address, 0, b.small, b.graph, b.stream, {}});
       joins = mapped;
       if (!mapped) continue;
       all.back().size += b.size;

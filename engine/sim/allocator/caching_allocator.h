@@ -14,12 +14,16 @@
 //   Megatron-Core do (cuda_graphs.py, CudaGraphManager.global_mempool). No one else gets their blocks, and their segments are never
 //   returned as long as the graphs live (release_cached_blocks(), graph_pools_freeable).
 //
-// There is one stream, whose order frees and takes.
+// - A stream has pools of its own, and a block goes back to the pool of its stream. So what gathers need at their peak is not there for
+//   activations at theirs. The order of requests on all streams is the host's, and a freed block is there for the next request of its
+//   stream: no stream waits for another.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/memory_stream.h"
 #include "engine/device/arena.h"
 #include "engine/sim/allocator/caching_settings.h"
 
@@ -30,8 +34,16 @@ class CachingAllocator {
   // `limit`: bytes that it may reserve, 0 for no limit.
   CachingAllocator(const CachingSettings& settings, std::size_t limit);
 
-  // The block of a request of so many bytes. Throws OutOfMemory, which names `what`. `graph`: of a captured part.
-  std::size_t take(std::size_t bytes, Category category, std::string_view what, bool graph = false);
+  // Whose memory a request gets. `graph`: of a captured part; its graph's memory is of no stream.
+  struct For {
+    bool graph = false;
+    MemoryStream stream = MemoryStream::compute;
+  };
+  // The block of a request of so many bytes. Throws OutOfMemory, which names `what`.
+  std::size_t take(std::size_t bytes, Category category, std::string_view what, For whom);
+  std::size_t take(std::size_t bytes, Category category, std::string_view what) {
+    return take(bytes, category, what, For{});
+  }
   void give(std::size_t block, std::size_t bytes, Category category);
 
   // Counts requested bytes, as an Arena does.
@@ -54,8 +66,10 @@ class CachingAllocator {
     }
     bool operator==(const FreeBlock& other) const { return size == other.size && address == other.address; }
   };
+  // A small and a large pool of each stream, and of graphs.
+  static constexpr std::size_t kPools = 2 * kMemoryStreams + 2;
   struct Free {
-    std::vector<FreeBlock> small, large, graph_small, graph_large;
+    std::array<std::vector<FreeBlock>, kPools> pools;
     std::size_t reserved = 0;
     bool operator==(const Free&) const = default;
   };
@@ -70,6 +84,7 @@ class CachingAllocator {
   struct Segment {
     std::size_t address = 0, size = 0;
     bool small = false, graph = false;
+    MemoryStream stream = MemoryStream::compute;
     std::vector<Part> parts;
   };
   // The mapped segments. An expandable segment with gaps counts as several.
@@ -84,17 +99,18 @@ class CachingAllocator {
     std::uint32_t before = kNone, after = kNone;  // in its segment
     State state = State::free;
     bool small = false, graph = false;
+    MemoryStream stream = MemoryStream::compute;
   };
   struct Pool {
     bool small = false, graph = false;
-    std::size_t index() const { return (graph ? 2 : 0) + (small ? 0 : 1); }
+    MemoryStream stream = MemoryStream::compute;
+    std::size_t index() const {
+      return 2 * (graph ? kMemoryStreams : static_cast<std::size_t>(stream)) + (small ? 0 : 1);
+    }
   };
-  static Pool pool_of(const Block& block) { return {block.small, block.graph}; }
+  static Pool pool_of(const Block& block) { return {block.small, block.graph, block.stream}; }
 
-  std::vector<FreeBlock>& pool(Pool pool) {
-    if (pool.graph) return pool.small ? free_.graph_small : free_.graph_large;
-    return pool.small ? free_.small : free_.large;
-  }
+  std::vector<FreeBlock>& pool(Pool pool) { return free_.pools[pool.index()]; }
   std::size_t rounded(std::size_t bytes) const;
   std::size_t segment_size(std::size_t size) const;
   bool splits(const Block& block, std::size_t size) const;
@@ -123,7 +139,12 @@ class CachingAllocator {
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> unused_;  // of blocks_
   Free free_;
-  std::uint32_t growing_[4] = {kNone, kNone, kNone, kNone};  // the first block of each pool's expandable segment
+  // The first block of each pool's expandable segment.
+  std::array<std::uint32_t, kPools> growing_ = [] {
+    std::array<std::uint32_t, kPools> none{};
+    none.fill(kNone);
+    return none;
+  }();
   std::size_t next_address_ = 0;
   std::size_t reserved_ = 0, peak_reserved_ = 0, allocated_ = 0, peak_allocated_ = 0;
   std::uint64_t retries_ = 0;

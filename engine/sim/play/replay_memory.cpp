@@ -1,6 +1,7 @@
 #include "engine/sim/play/replay_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <ranges>
 #include <type_traits>
@@ -17,6 +18,19 @@ using M = MemoryEvent::Kind;
 struct Block {
   std::size_t offset = 0, size = 0;
   Category category{};
+  TensorParts parts{};                  // where it is several: how large each is
+  std::array<std::size_t, 2> others{};  // the offsets of all but the first
+
+  int count() const { return parts[2] > 0 ? 3 : parts[1] > 0 ? 2 : 1; }
+  std::size_t at(int i) const { return i == 0 ? offset : others[static_cast<std::size_t>(i) - 1]; }
+  std::size_t& at(int i) { return i == 0 ? offset : others[static_cast<std::size_t>(i) - 1]; }
+  // The bytes of one of them. The first has what does not divide.
+  std::size_t size_of(int i) const {
+    if (count() == 1) return size;
+    const std::size_t one = size / static_cast<std::size_t>(parts[0] + parts[1] + parts[2]);
+    const auto own = [&](int part) { return one * parts[static_cast<std::size_t>(part)]; };
+    return i > 0 ? own(i) : size - own(1) - own(2);
+  }
 };
 
 // The steps that a caching allocator is watched for at most. What it reserves grows in the first ones: blocks that were cut for one step
@@ -28,13 +42,13 @@ template <class Memory>
 class Replay {
  public:
   // `of`: whose memory, the device's or the host's.
-  Replay(const StepEvents& step_events, const Schedule& schedule, int chunks, int micro_batches,
-         const OptimizerPlan& optimizer, Memory& memory, MemoryListener* listener,
-         std::vector<MemoryEvent> ActionEvents::*of = &ActionEvents::memory)
+  Replay(const StepEvents& step_events, const Schedule& schedule, int chunks, int micro_batches, const Plan& plan,
+         Memory& memory, MemoryListener* listener, std::vector<MemoryEvent> ActionEvents::*of = &ActionEvents::memory)
       : of_(of),
         step_events_(step_events),
         schedule_(schedule),
-        optimizer_(optimizer),
+        optimizer_(plan.optimizer),
+        own_streams_(plan.framework->memory.own_streams),
         micro_batches_(micro_batches),
         arena_(memory),
         listener_(listener),
@@ -151,7 +165,8 @@ class Replay {
     typename Rounds::Moment m{at, now, allocated(), retries_now(), arena_.free(), {}};
     const auto add = [&](std::size_t owner, int micro, const std::vector<Block>& blocks) {
       for (std::size_t i = 0; i < blocks.size(); ++i)
-        if (blocks[i].size > 0) m.used.push_back({owner, micro - now, i, place_of(blocks[i]), blocks[i].size});
+        for (int part = 0; blocks[i].size > 0 && part < blocks[i].count(); ++part)
+          m.used.push_back({owner, micro - now, i, place_of(blocks[i].at(part)), blocks[i].size_of(part)});
     };
     for (const std::size_t maker : makers())
       for (int micro = oldest_; micro <= newest_; ++micro) add(maker, micro, saved_[at_of(maker, micro)]);
@@ -177,15 +192,17 @@ class Replay {
   };
   Standing standing() const {
     Standing now{arena_.free(), {}};
-    for (const Block& b : kept_) now.kept.emplace_back(b.size > 0 ? place_of(b) : 0, b.size);
+    for (const Block& b : kept_)
+      for (int part = 0; part < b.count(); ++part)
+        now.kept.emplace_back(b.size > 0 ? place_of(b.at(part)) : 0, b.size_of(part));
     return now;
   }
 
-  std::size_t place_of(const Block& b) const {
+  std::size_t place_of(std::size_t block) const {
     if constexpr (std::is_same_v<Memory, CachingAllocator>)
-      return arena_.address(b.offset);
+      return arena_.address(block);
     else
-      return b.offset;
+      return block;
   }
   std::size_t allocated() const {
     if constexpr (std::is_same_v<Memory, CachingAllocator>)
@@ -250,18 +267,26 @@ class Replay {
 
   Block take(const MemoryEvent& e, const Action* a) {
     const TensorName& name = step_events_.names[e.name];
-    Block block{0, e.size, e.category};
-    if constexpr (std::is_same_v<Memory, CachingAllocator>)
-      block.offset = arena_.take(e.size, e.category, name.what, e.graph);
-    else
+    Block block{0, e.size, e.category, {}, {}};
+    if constexpr (std::is_same_v<Memory, CachingAllocator>) {
+      block.parts = e.parts;
+      for (int i = 0; i < block.count(); ++i)
+        block.at(i) = arena_.take(block.size_of(i), e.category, name.what, {.graph = e.graph, .stream = stream_of(e)});
+    } else {
       block.offset = arena_.take(e.size, e.category, name.what);
-    if (listener_) listener_->taken(block.offset, e.size, e.category, name, a);
+    }
+    for (int i = 0; listener_ && i < block.count(); ++i)
+      listener_->taken(block.at(i), block.size_of(i), e.category, name, a);
     return block;
   }
+  // The stream whose memory it gets.
+  MemoryStream stream_of(const MemoryEvent& e) const {
+    return own_streams_[static_cast<std::size_t>(e.stream)] ? e.stream : MemoryStream::compute;
+  }
   void give(Block& b) {
-    if (b.size > 0) {
-      arena_.give(b.offset, b.size, b.category);
-      if (listener_) listener_->given(b.offset);
+    for (int i = 0; b.size > 0 && i < b.count(); ++i) {
+      arena_.give(b.at(i), b.size_of(i), b.category);
+      if (listener_) listener_->given(b.at(i));
     }
     b = {};
   }
@@ -311,6 +336,7 @@ class Replay {
   const StepEvents& step_events_;
   const Schedule& schedule_;
   const OptimizerPlan& optimizer_;
+  const OwnStreams& own_streams_;
   int micro_batches_;
   Memory& arena_;
   MemoryListener* listener_;
@@ -343,7 +369,7 @@ ReplayedMemory replayed(const Plan& plan, const Recording& recording, const Rank
   const auto stage = static_cast<std::size_t>(c.stage);
   return Replay<Memory>(recording.step_events.at(c.kind), plan.schedule[stage],
                         static_cast<int>(plan.chunks[stage].size()), static_cast<int>(plan.training.micro_batches),
-                        plan.optimizer, memory, listener)
+                        plan, memory, listener)
       .run();
 }
 
@@ -394,7 +420,7 @@ std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording
     Arena memory(std::make_unique<CountedMemory>(), limit);
     return Replay<Arena>(recording.step_events.at(c.kind), plan.schedule[stage],
                          static_cast<int>(plan.chunks[stage].size()), static_cast<int>(plan.training.micro_batches),
-                         plan.optimizer, memory, nullptr, &ActionEvents::host)
+                         plan, memory, nullptr, &ActionEvents::host)
         .run();
   });
 }

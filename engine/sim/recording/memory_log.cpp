@@ -248,6 +248,7 @@ json segments_of(const CachingAllocator& memory, const Trace& trace, std::size_t
       blocks.push_back(block_of(base + p.address, p.size, p.used ? trace.bytes(p.block) : 0, p.used,
                                 p.used ? trace.frames(p.block) : json::array()));
     all.push_back(segment_of(base + s.address, s.size, s.small ? "small" : "large", expandable, std::move(blocks)));
+    all.back()["stream"] = static_cast<int>(s.stream);
     if (s.graph) all.back()["segment_pool_id"] = json::array({0, 1});  // as of torch.cuda.graph_pool_handle()
   }
   return all;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "engine/device/allocator.h"
+#include "engine/device/in_parts.h"
+#include "engine/device/on_stream.h"
 #include "engine/sim/recording/step_events.h"
 
 namespace mbench::sim {
@@ -19,6 +21,8 @@ class Blocks final : public AllocationObserver {
     std::size_t made_in;
     std::size_t freed_in = kNever;
     bool graph = false;  // of a captured part
+    MemoryStream stream = MemoryStream::compute;
+    TensorParts parts{};
   };
   struct Event {
     std::size_t block;
@@ -33,7 +37,8 @@ class Blocks final : public AllocationObserver {
   void allocated(const std::byte* at, std::size_t size, Category category, std::string_view what) override {
     addresses_.push_back(at);
     events_.back().push_back({blocks_.size(), true});
-    blocks_.push_back({size, category, 0, events_.size() - 1, kNever, in_graph_ && *in_graph_});
+    blocks_.push_back(
+        {size, category, 0, events_.size() - 1, kNever, in_graph_ && *in_graph_, OnStream::now(), InParts::now()});
     last_ = what;
   }
   void described(const std::byte*, const Shape& shape, DType dtype) override {

@@ -245,7 +245,9 @@ class Session {
         const Action* maker = action(b.made_in);
         MemoryEvent event{};
         if (maker) event.maker = key_of(*maker);
-        if (e.taken) event.category = b.category, event.size = b.size, event.name = b.name, event.graph = b.graph;
+        if (e.taken)
+          event.category = b.category, event.size = b.size, event.name = b.name, event.graph = b.graph,
+          event.stream = b.stream, event.parts = b.parts;
         switch (lives[e.block]) {
           case Life::scratch:
             event.kind = e.taken ? M::take_scratch : M::free_scratch;

@@ -12,10 +12,12 @@
 #include "engine/base/axis.h"
 #include "engine/base/dtype.h"
 #include "engine/base/host_work.h"
+#include "engine/base/memory_stream.h"
 #include "engine/base/model_part.h"
 #include "engine/base/shape.h"
 #include "engine/base/time_part.h"
 #include "engine/device/arena.h"
+#include "engine/device/in_parts.h"
 #include "engine/plan/schedule.h"
 
 namespace mbench::sim {
@@ -81,9 +83,11 @@ struct MemoryEvent {
   // Of send and free_sent: where two of the stage's neighbours get the same kind of message, which of them.
   std::uint8_t neighbour = 0;
   std::uint32_t block = 0;
-  std::uint32_t name = 0;  // of the allocation: StepEvents::names
-  std::size_t size = 0;    // rounded
-  bool graph = false;      // taken within a captured part, from its graph's memory
+  std::uint32_t name = 0;                       // of the allocation: StepEvents::names
+  std::size_t size = 0;                         // rounded
+  bool graph = false;                           // taken within a captured part, from its graph's memory
+  MemoryStream stream = MemoryStream::compute;  // on which it is taken
+  TensorParts parts{};                          // that it stands for
   bool operator==(const MemoryEvent&) const = default;
 };
 

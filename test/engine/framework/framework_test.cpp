@@ -172,6 +172,12 @@ TEST_CASE("broken framework files are refused by JSON path") {
              Contains("[broken.json: $.buckets.whole] got true, need elements too"));
   CHECK_THAT(refused("torch-ddp.json", [](auto& j) { j["autocast"]["qkv_inputs"] = 4; }),
              Contains("[broken.json") && Contains("$.autocast.qkv_inputs]"));
+  CHECK_THAT(refused("torchtitan.json", [](auto& j) { j["memory"]["allocator"]["streams"]["own"] = {"sends"}; }),
+             Contains("$.memory.allocator.streams.own] got sends, need one of gathers, reductions"));
+  CHECK_THAT(refused("torchtitan.json", [](auto& j) { j["memory"]["allocator"]["streams"].erase("source"); }),
+             Contains("$.memory.allocator.streams") && Contains("\"source\""));
+  CHECK_THAT(refused("torchtitan.json", [](auto& j) { j["keeps"]["held_weights"] = "tail"; }),
+             Contains("$.keeps.held_weights]"));
   // What a choice changes is read too.
   CHECK_THAT(
       refused("megatron-core.json",

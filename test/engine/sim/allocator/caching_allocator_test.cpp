@@ -257,7 +257,7 @@ TEST_CASE("caching allocator: whatever is taken and given, blocks are counted on
 TEST_CASE("caching allocator: what a graph takes has pools of its own, which are never returned") {
   Run run("", 100 * kMib);
   const auto graph = [&](std::size_t bytes) {
-    return run.allocator.take(bytes, Category::activations, "a tensor", true);
+    return run.allocator.take(bytes, Category::activations, "a tensor", {.graph = true});
   };
   const std::size_t eager = run.take(30 * kMib);
   run.give(eager, 30 * kMib);
@@ -286,8 +286,41 @@ TEST_CASE("caching allocator: what a graph takes has pools of its own, which are
 TEST_CASE("caching allocator: expandable segments of graphs grow apart from others") {
   Run run("expandable_segments:True");
   const std::size_t eager = run.take(40 * kMib);
-  run.allocator.take(20 * kMib, Category::activations, "a tensor", true);
+  run.allocator.take(20 * kMib, Category::activations, "a tensor", {.graph = true});
   run.give(eager, 40 * kMib);
-  run.allocator.take(20 * kMib, Category::activations, "a tensor", true);
+  run.allocator.take(20 * kMib, Category::activations, "a tensor", {.graph = true});
   CHECK(run.allocator.reserved_now() == 80 * kMib);
+}
+
+TEST_CASE("caching allocator: each stream has pools of its own") {
+  for (const char* settings : {"", "expandable_segments:True"}) {
+    INFO(settings);
+    Run run(settings, 100 * kMib);
+    const auto gathered = [&](std::size_t bytes) {
+      return run.allocator.take(bytes, Category::weights, "a tensor", {.stream = MemoryStream::gathers});
+    };
+    const std::size_t computed = run.take(40 * kMib);
+    run.give(computed, 40 * kMib);
+    // A free block of one stream is not for another.
+    const std::size_t arrived = gathered(40 * kMib), small = gathered(kKib);
+    CHECK(run.allocator.reserved_now() == 82 * kMib);
+    run.give(arrived, 40 * kMib);
+    run.give(small, kKib);
+    run.take(40 * kMib);
+    CHECK(gathered(20 * kMib) != computed);
+    CHECK(run.allocator.reserved_now() == 82 * kMib);
+    std::size_t of_gathers = 0;
+    for (const auto& segment : run.allocator.segments())
+      of_gathers += segment.stream == MemoryStream::gathers ? segment.size : 0;
+    CHECK(of_gathers == 42 * kMib);
+  }
+  // Where the device is full, unused segments of all streams go.
+  Run full("", 100 * kMib);
+  full.give(full.take(40 * kMib), 40 * kMib);
+  full.allocator.give(
+      full.allocator.take(40 * kMib, Category::weights, "a tensor", {.stream = MemoryStream::reductions}), 40 * kMib,
+      Category::weights);
+  full.take(90 * kMib);
+  CHECK(full.allocator.retries() == 1);
+  CHECK(full.allocator.reserved_now() == 90 * kMib);
 }

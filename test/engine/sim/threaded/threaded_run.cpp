@@ -5,7 +5,11 @@
 #include <optional>
 #include <thread>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "engine/device/in_parts.h"
+#include "engine/device/on_stream.h"
 #include "engine/sim/allocator/caching_allocator.h"
 #include "engine/sim/cost/device.h"
 #include "engine/sim/play/replay_memory.h"
@@ -55,28 +59,45 @@ class Cluster {
 // What a device hands out, by PyTorch's allocator.
 class Caching final : public AllocationObserver {
  public:
-  Caching(const sim::CachingSettings& settings, std::size_t limit) : allocator_(settings, limit) {}
+  Caching(const sim::CachingSettings& settings, std::size_t limit, const OwnStreams& own)
+      : allocator_(settings, limit), own_(own) {}
   void watch(Device& device) {
     if (const auto* simulated = dynamic_cast<const sim::SimDevice*>(&device)) in_graph_ = &simulated->in_graph();
     device.memory().observe(this);
   }
   void allocated(const std::byte* block, std::size_t size, Category category, std::string_view what) override {
-    held_[block] = {allocator_.take(size, category, what, in_graph_ && *in_graph_), size, category};
+    const MemoryStream stream = OnStream::now();
+    const sim::CachingAllocator::For whom{
+        .graph = in_graph_ && *in_graph_,
+        .stream = own_[static_cast<std::size_t>(stream)] ? stream : MemoryStream::compute};
+    auto& [blocks, of] = held_[block] = {{}, category};
+    const TensorParts& parts = InParts::now();
+    const std::size_t all = parts[0] + std::size_t{parts[1]} + parts[2];
+    std::size_t left = size;
+    for (std::size_t i = parts.size(); i-- > 1 && all > 0;)
+      if (parts[i] > 0) left -= size / all * parts[i];
+    const auto take = [&](std::size_t bytes) {
+      blocks.emplace_back(allocator_.take(bytes, category, what, whom), bytes);
+    };
+    take(left);
+    for (std::size_t i = 1; i < parts.size(); ++i)
+      if (parts[i] > 0) take(size / all * parts[i]);
   }
   void released(const std::byte* block) override {
     const auto held = held_.find(block);
     if (held == held_.end()) return;  // of a request that did not fit
-    allocator_.give(held->second.block, held->second.size, held->second.category);
+    for (const auto& [block_of, bytes] : held->second.blocks) allocator_.give(block_of, bytes, held->second.category);
     held_.erase(held);
   }
   std::size_t reserved() const { return allocator_.reserved(); }
 
  private:
   struct Held {
-    std::size_t block, size;
+    std::vector<std::pair<std::size_t, std::size_t>> blocks;  // and their bytes
     Category category;
   };
   sim::CachingAllocator allocator_;
+  OwnStreams own_;
   const bool* in_graph_ = nullptr;
   std::unordered_map<const std::byte*, Held> held_;
 };
@@ -131,7 +152,7 @@ sim::Simulation run_all(const Point& p, const Plan& plan, const sim::Machine& ma
     try {
       const std::uint64_t limit = sim::memory_limit(p, plan, machine);
       std::optional<Caching> pytorch;
-      if (caching) pytorch.emplace(*caching, limit);
+      if (caching) pytorch.emplace(*caching, limit, plan.framework->memory.own_streams);
       const auto device = cluster.open_device(s, caching ? 0 : limit);
       if (pytorch) pytorch->watch(*device);
       RunOptions options;
