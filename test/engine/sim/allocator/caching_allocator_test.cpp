@@ -244,8 +244,8 @@ TEST_CASE("caching allocator: whatever is taken and given, blocks are counted on
         REQUIRE(run.allocator.reserved_now() >= run.allocator.allocated());
         REQUIRE(run.allocator.reserved_now() <= 600 * kMib);
         std::size_t free = 0;
-        for (const auto* pool : {&run.allocator.free().small, &run.allocator.free().large})
-          for (const auto& block : *pool) free += block.size;
+        for (const auto& pool : run.allocator.free().pools)
+          for (const auto& block : pool) free += block.size;
         REQUIRE(run.allocator.reserved_now() - run.allocator.allocated() == free);
       }
       for (const auto& [block, bytes] : held) run.give(block, bytes);
