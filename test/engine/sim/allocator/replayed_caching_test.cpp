@@ -167,22 +167,6 @@ TEST_CASE("what a framework gathers on a stream of its own is not there for what
   }
 }
 
-TEST_CASE("weights that are held throughout are there at the peak, and nothing is held that is not sharded") {
-  const auto peak = [](HeldWeights held, Zero zero) {
-    Point p = small(1, 8, "torchtitan");
-    p.model.family = "llama";
-    p.dp = 8, p.zero = zero, p.micro_batch = 16, p.global_batch = 128;
-    Framework framework = find_framework("torchtitan", "test");
-    framework.keeps.held_weights = held;
-    return *simulate_point(p, plan_on(framework, p), find_machine("H100-SXM5-80GB", "test"), 8).result.peak_memory_mib;
-  };
-  // The peak is where logits are. The head is gathered there anyhow, the embedding is not.
-  const double embedding = 4000 * 512 * 2 / kMib;
-  const double with = peak(HeldWeights::ends, Zero::fsdp), without = peak(HeldWeights::none, Zero::fsdp);
-  CHECK(with - without > 0.9 * embedding);
-  CHECK(peak(HeldWeights::ends, Zero::stage_1) == peak(HeldWeights::none, Zero::stage_1));
-}
-
 TEST_CASE("PYTORCH_CUDA_ALLOC_CONF in the environment of a point decides what is reserved") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
   const auto reserved = [&](const std::map<std::string, std::string>& env) {
