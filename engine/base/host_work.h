@@ -16,6 +16,7 @@ enum class HostWork : std::uint8_t {
   next_step,      // a step has ended, and the inputs of the next are waited for
   loss,           // the loss of a micro batch has been computed
   moe,            // an MoE to which rows are sent begins its forward or its backward
+  all_to_all,     // rows are about to be sent all-to-all: the small ops that DeepEP has no like of
   gemm,           // of a layer's weight, by the framework's own module
   graph,          // a captured part begins: the host launches its graph, which holds what follows
   graph_goes_on,  // what follows is of the graph that was launched last
@@ -36,6 +37,7 @@ inline constexpr HostCost kHostCosts[] = {
     {HostWork::recompute, "recompute_region", true},
     {HostWork::step, "step", true},
     {HostWork::moe, "mixture", false},
+    {HostWork::all_to_all, "all_to_all", false},
     {HostWork::gemm, "product", false},
     {HostWork::parameter, "parameter", false},
     {HostWork::graph, "graph", false},

@@ -34,6 +34,8 @@ std::unique_ptr<TokenDispatcher::Saved> AllToAll::preprocess(Context& c, const M
     read_sizes(c, plan.counts, tokens * shares_.active(), *saved);
   else if (shares_.waits(c))
     ExpertShares::wait(c, shares_.ranks() > 1 ? exchanged(c, plan.counts, plan.counts.shape()) : plan.counts);
+  // The host has waited for how many rows each rank gets, and the device has nothing to do until it is asked to send them.
+  c.device.host_work(HostWork::all_to_all);
   saved->sizes.deviation = shares_.deviation(c, saved->sizes);
   if (load) *load = {plan.counts, tokens, counted_along_};
   return saved;
@@ -89,6 +91,7 @@ Tensor AllToAll::combine(Context& c, Tensor made, TokenDispatcher::Saved& kept) 
 
 RowsInFlight AllToAll::combine_backward(Context& c, Tensor dsum, TokenDispatcher::Saved& kept) const {
   auto& saved = static_cast<Saved&>(kept);
+  c.device.host_work(HostWork::all_to_all);
   RowsInFlight sent{{}, {}, Context::Way::backward, communicate(c, ways_.sums.backward, dsum)};
   dsum.reset();
   saved.rows.tokens = sent.source.shape();
