@@ -287,6 +287,7 @@ double CloseBounds::Memo::seconds(const Point& point, const Chunks& chunks, Deta
   for (const auto& stage : plan)
     for (const ChunkPlan& c : stage) stage_at[c.position] = c.stage;
   const bool splits = splits_backward(point.schedule), offloads = point.offload != Offload::none;
+  const bool ahead = framework_of(point.framework)->posts_receives_ahead(plan[0].size());
   const auto longest = [](double fewest, const std::array<double, 3>& host) {
     return std::max({fewest, host[0], host[1], host[2]});
   };
@@ -305,7 +306,7 @@ double CloseBounds::Memo::seconds(const Point& point, const Chunks& chunks, Deta
       const ChunkPlan& chunk = stage[c];
       work += mine[c].forward + mine[c].backward + mine[c].weight_gradient;
       for (const int other : {chunk.position - 1, chunk.position + 1})
-        if (const auto from = stage_at.find(other); from != stage_at.end() && from->second != s)
+        if (const auto from = stage_at.find(other); !ahead && from != stage_at.end() && from->second != s)
           work += message(from->second, s);
       for (std::size_t i = 0; i < host.size(); ++i) host[i] += mine[c].host[i];
     }
@@ -322,7 +323,7 @@ double CloseBounds::Memo::seconds(const Point& point, const Chunks& chunks, Deta
     if (!splits) back += mine[0].backward + message(s + 1, s);
   }
   if (split && detail != Detail::middle) {
-    PlayedPipeline pipeline{point.schedule, point.micro_batches(), point.micro_batch_group, plan, {}, message};
+    PlayedPipeline pipeline{point.schedule, point.micro_batches(), point.micro_batch_group, plan, {}, message, ahead};
     if (detail == Detail::step) pipeline.lead = front.lead;
     for (const auto& stage : samples) {
       auto& mine = pipeline.seconds.emplace_back();

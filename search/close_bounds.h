@@ -10,7 +10,8 @@
 //
 // Then the bounds are
 //
-//   time    of each stage: the first micro batch comes to it through the stages before; then all its actions with their messages.
+//   time    of each stage: the first micro batch comes to it through the stages before; then all its actions with their messages,
+//           unless these travel while it computes.
 //           Last comes what remains: here, or in the first stage once the last micro batch is back, whichever ends later.
 //           Where the schedule splits backward, and gradients are not sharded: what it takes when it is played with these actions
 //           (played_schedule.h).

@@ -77,8 +77,8 @@ class Play {
   }
   bool receive(double& now, double left_at, int from, std::size_t to) const {
     if (left_at == kNotYet) return false;
-    now = std::max(now, left_at) +
-          pipeline_.message(stage_at_[static_cast<std::size_t>(from)], static_cast<std::int64_t>(to));
+    const double message = pipeline_.message(stage_at_[static_cast<std::size_t>(from)], static_cast<std::int64_t>(to));
+    now = pipeline_.receives_ahead ? std::max(now, left_at + message) : std::max(now, left_at) + message;
     return true;
   }
   double& left(std::vector<double>& all, int position, int micro) const {

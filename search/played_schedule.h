@@ -26,13 +26,14 @@ struct PlayedPipeline {
   const std::vector<std::vector<ChunkPlan>>& chunks;          // [stage, chunk]
   std::vector<std::vector<ActionSeconds>> seconds;            // likewise
   std::function<double(std::int64_t, std::int64_t)> message;  // seconds of one, from a stage to a stage
+  bool receives_ahead = false;                                // it travels while its receiver computes
   double lead = 0;                                            // the first stage begins that much later
 };
 
 class PlayedSchedules {
  public:
   // When each stage has ended its actions [stage]. A stage does its actions in order. A receive begins when the message has left its
-  // sender, and the stage waits for it. Of many micro batches the first are played. Each round of as many as there are stages then takes
+  // sender, and the stage waits for it, or, if receives are posted ahead, for what is left of it. Of many micro batches the first are played. Each round of as many as there are stages then takes
   // as long as one of the last two that were played, whichever is shorter. Several threads may call it.
   std::vector<double> ends_of(const PlayedPipeline& pipeline) const;
 

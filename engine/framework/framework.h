@@ -26,7 +26,8 @@ struct HostCosts {
   int broadcasts = 0;       // over tp, of a micro batch's inputs, where one stage has all of them
 };
 
-// Whether the host waits for the device at every message between stages. unless_interleaved: it does not with virtual stages.
+// Whether the host waits for the device at every message between stages. unless_interleaved: not with virtual stages, which post their
+// receives ahead.
 enum class MessagesBlock { never, always, unless_interleaved };
 
 // Whose kernels fused attention runs on. For cuDNN's and FlashAttention-3's, the machine's file has the figures that it calls the device's
@@ -107,6 +108,11 @@ struct Framework {
   Autocast autocast;          // of 16-bit points
   bool holds_logits = false;  // the model's output lives until backward is through with the loss
   MessagesBlock messages_block = MessagesBlock::never;
+  // Whether a stage of so many chunks posts each receive before the action ahead of it, as Megatron-Core does by
+  // `--overlap-p2p-communication`, its default.
+  bool posts_receives_ahead(std::size_t chunks) const {
+    return messages_block == MessagesBlock::unless_interleaved && chunks > 1;
+  }
   bool loss_blocks = false;               // the host waits for the loss of each micro batch
   bool interpreter_lock = false;          // one thread of a process at a time runs host code, except in backward
   bool tensor_collectives_block = false;  // kernels wait for every collective over tp: none overlaps with them

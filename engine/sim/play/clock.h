@@ -34,6 +34,7 @@ struct HostTimes {
   ByHostWork work;                        // work that belongs to no op or collective, each time
   double loader = 0;                      // of the loader for a micro batch, overlapped with the host
   bool messages_block = false;            // the host waits for the device at every message
+  bool receives_ahead = false;            // a receive is posted before the action ahead of its own
   bool loss_blocks = false;               // the host waits for the loss of each micro batch
   bool tensor_collectives_block = false;  // the stream waits for collectives over tp when they are started
   double overlap_slowdown = 0;            // of a kernel while a collective overlaps it, as a share of its time
@@ -108,6 +109,15 @@ class VirtualClock {
     compute_ = std::max(compute_, time);
     if (times_.immediate) host_ = std::max(host_, compute_);
     charge(part, before);
+  }
+  // A message from another stage, where it left at `left`. Returns when it travels: from when it has left and its receive is posted.
+  TimeSpan receive(double left, double seconds, TimePart part) {
+    wait_until(left, TimePart::bubble);
+    const double begin = times_.receives_ahead ? std::max(left, posted_) : now();
+    wait_until(begin + seconds, part);
+    if (times_.messages_block) synchronize();
+    posted_ = now();
+    return {begin, begin + seconds};
   }
   // The host computes for that time.
   TimeSpan host_kernel(double seconds, TimePart part) {
@@ -194,6 +204,7 @@ class VirtualClock {
   TimeByPart* spent_ = nullptr;
   double host_ = 0, compute_ = 0;
   std::vector<Stream> streams_;   // without the compute stream
+  double posted_ = 0;             // when a message came last: the next is posted before what follows is computed
   double copies_free_[2] = {};    // by direction: when the stream's copies so far will be done
   std::uint64_t waits_ = 0;       // of the host for the stream
   double step_ = 0, loader_ = 0;  // when the step began; the loader's time for its inputs

@@ -86,13 +86,8 @@ double Player::send() {
 
 void Player::receive(const ClockEvent& e, double left, double seconds) {
   clock_.host(clock_.times().message);
-  clock_.wait_until(left, TimePart::bubble);
-  const double begin = clock_.now();
-  clock_.wait_until(begin + seconds, e.part);
-  if (clock_.times().messages_block) clock_.synchronize();
-  if (timeline_)
-    add_span(clock_.track(e.group), fmt::format("{} {}", e.what, step_events_.groups[e.group].name),
-             {begin, begin + seconds});
+  const TimeSpan span = clock_.receive(left, seconds, e.part);
+  if (timeline_) add_span(clock_.track(e.group), fmt::format("{} {}", e.what, step_events_.groups[e.group].name), span);
 }
 
 }  // namespace mbench::sim

@@ -84,6 +84,7 @@ HostTimes estimated_times(const Plan& plan, const Machine& m) {
   const bool interleaved = plan.chunks[0].size() > 1;
   t.messages_block = f.messages_block == MessagesBlock::always ||
                      (f.messages_block == MessagesBlock::unless_interleaved && !interleaved);
+  t.receives_ahead = f.posts_receives_ahead(plan.chunks[0].size());
   t.loss_blocks = f.loss_blocks;
   t.tensor_collectives_block = f.tensor_collectives_block;
   t.immediate = m.immediate;

@@ -26,6 +26,26 @@ TEST_CASE("long kernels hide what the host needs to launch them") {
   CHECK(clock.now() == 21);
 }
 
+TEST_CASE("a message travels while its receiver computes, if its receive is posted ahead") {
+  for (const bool ahead : {false, true}) {
+    HostTimes t;
+    t.receives_ahead = ahead;
+    VirtualClock clock(t);
+    clock.receive(3, 2, TimePart::communication_pp);
+    CHECK(clock.now() == 5);
+    clock.kernel(10, TimePart::gemms);
+    // It left before this receive was posted, which is when the message before had come: at 5.
+    const TimeSpan early = clock.receive(1, 4, TimePart::communication_pp);
+    CHECK(early.begin == (ahead ? 5 : 15));
+    CHECK(clock.now() == (ahead ? 15 : 19));
+    clock.kernel(10, TimePart::gemms);
+    const double left = clock.now() - 1;
+    // It leaves a second before the end of that kernel: the rest of it is waited for.
+    CHECK(clock.receive(left, 4, TimePart::communication_pp).begin == (ahead ? left : left + 1));
+    CHECK(clock.now() == (ahead ? left + 4 : left + 5));
+  }
+}
+
 TEST_CASE("short kernels wait for the host to launch them") {
   VirtualClock clock(times());
   for (int i = 0; i < 10; ++i) clock.kernel(0.25, TimePart::gemms);

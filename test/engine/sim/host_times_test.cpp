@@ -146,15 +146,19 @@ TEST_CASE(
     "a mixture of experts is charged in each layer of each micro batch, forward and backward, and recomputed once "
     "more") {
   Point p = mixture();
-  CHECK(times(p, HostWork::moe) == 2 * 8 * 8);
-  CHECK(times(gpt(), HostWork::moe) == 0);
+  for (const HostWork work : {HostWork::moe, HostWork::all_to_all}) {
+    CHECK(times(p, work) == 2 * 8 * 8);
+    CHECK(times(gpt(), work) == 0);
+  }
   p.recompute = Recompute::full;
-  CHECK(times(p, HostWork::moe) == 3 * 8 * 8);
+  for (const HostWork work : {HostWork::moe, HostWork::all_to_all}) CHECK(times(p, work) == 3 * 8 * 8);
   // What costs it is a dispatcher that sends: rows or tokens, not gathering every token of the group.
   p.ep_communication = EpCommunication::flex;
   CHECK(times(p, HostWork::moe) == 3 * 8 * 8);
+  CHECK(times(p, HostWork::all_to_all) == 0);
   p.ep_communication = EpCommunication::all_gather;
   CHECK(times(p, HostWork::moe) == 0);
+  CHECK(times(p, HostWork::all_to_all) == 0);
 }
 
 TEST_CASE("layers that are not Transformer Engine's are not charged its products") {
@@ -272,6 +276,9 @@ TEST_CASE("without interleaved stages alone the host waits at messages, where th
     const double always = step(MessagesBlock::always, virtual_stages),
                  never = step(MessagesBlock::never, virtual_stages);
     CHECK(always > never);
-    CHECK(step(MessagesBlock::unless_interleaved, virtual_stages) == (virtual_stages == 1 ? always : never));
+    const double unless = step(MessagesBlock::unless_interleaved, virtual_stages);
+    if (virtual_stages == 1) CHECK(unless == always);
+    // What travels while its receiver computes is not waited for.
+    if (virtual_stages == 2) CHECK(unless < never);
   }
 }

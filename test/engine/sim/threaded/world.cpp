@@ -42,7 +42,7 @@ class SimGroup final : public comm::Group {
  protected:
   void do_run(const comm::Collective& c) override {
     if (const auto* message = std::get_if<comm::Send>(&c)) return send(*message);
-    if (const auto* message = std::get_if<comm::Receive>(&c)) return receive(*message)->wait();
+    if (const auto* message = std::get_if<comm::Receive>(&c)) return receive_now(*message);
     meet(c, call(seconds(c, false)));
   }
   std::unique_ptr<comm::Pending> do_start(const comm::Collective& c) override {
@@ -122,12 +122,19 @@ class SimGroup final : public comm::Group {
     network_.send(number_, stage(rank()), stage(message.to), message.tag, clock_.now());
     if (clock_.times().messages_block) clock_.synchronize();
   }
+  double seconds_of(const comm::Receive& message) const {
+    return links_.message(static_cast<double>(message.x.bytes()), members_[message.from], members_[rank()]);
+  }
   std::unique_ptr<comm::Pending> receive(const comm::Receive& message) {
     clock_.host(clock_.times().message);
-    const double seconds =
-        links_.message(static_cast<double>(message.x.bytes()), members_[message.from], members_[rank()]);
     return std::make_unique<SimReceive>(*this, message.from, message.tag, boxes_[{message.from, message.tag}].started++,
-                                        clock_.now(), seconds);
+                                        clock_.now(), seconds_of(message));
+  }
+  void receive_now(const comm::Receive& message) {
+    clock_.host(clock_.times().message);
+    const double at = left(message.from, message.tag, boxes_[{message.from, message.tag}].started++);
+    const sim::TimeSpan span = clock_.receive(at, seconds_of(message), part());
+    trace("receive", span.begin, span.end);
   }
 
   // Of an all-to-all, stages may exchange parts of different sizes: the slowest counts.
