@@ -193,13 +193,14 @@ struct Bounds::Family::Common {
   std::vector<int> stages = {};         // that may be the fullest
   std::vector<ByKind> least_kept = {};  // [stages]: layers of each kind in the chunk that has fewest
   std::optional<Point> least = {};      // least_work()
-  std::array<std::optional<ProbeKey>, kLayerKinds> work = {}, kept = {}, state = {};
+  std::array<std::unique_ptr<ProbeKey>, kLayerKinds> work = {}, kept = {},
+                                                     state = {};  // a key is long, and few kinds are there
   std::optional<double> gathered = {};
   std::optional<std::vector<Bytes>> state_of_stages = {};
 
   template <class Make>
-  static ProbeKey& made(std::optional<ProbeKey>& key, const Make& make) {
-    if (!key) key = make();
+  static ProbeKey& made(std::unique_ptr<ProbeKey>& key, const Make& make) {
+    if (!key) key = std::make_unique<ProbeKey>(make());
     return *key;
   }
 
@@ -243,13 +244,21 @@ struct Bounds::Family::Common {
     return bytes;
   }
 
+  ProbeKey& work_key_of(std::size_t kind) {
+    return made(work[kind], [&] {
+      if (!least) least = least_work(point);
+      return Probes::work_key(*least, kind);
+    });
+  }
+
   // A layer's forward keeps as much more with every sample, and each block is rounded up. So one and two samples give the figure of any
   // number, where they are possible.
   std::optional<Bytes> kept_by(std::size_t kind, std::int64_t micro_batch) {
     if (point.offload_activations.any()) return Bytes{};  // what stays on the device is not known to grow evenly
-    ProbeKey& key = made(kept[kind], [&] {
+    // Fewer layers that compute again keep more: every layer drops what the first ones do.
+    ProbeKey& key = point.recompute_layers == 0 ? work_key_of(kind) : made(kept[kind], [&] {
       Point p = point;
-      p.recompute_layers = 0;  // which keeps least: every layer drops what the first ones do
+      p.recompute_layers = 0;
       return Probes::work_key(p, kind);
     });
     const auto own = [&] {
@@ -277,10 +286,7 @@ struct Bounds::Family::Common {
     found.first = first_kind(kinds);
     for (std::size_t k = 0; k < kLayerKinds; ++k) {
       if (!kinds[k]) continue;
-      ProbeKey& key = made(work[k], [&] {
-        if (!least) least = least_work(point);
-        return Probes::work_key(*least, k);
-      });
+      ProbeKey& key = work_key_of(k);
       const auto& probed = memo.probes.work(key, micro_batch);
       if (!probed) return std::nullopt;
       found.work[k] = &probed->work;

@@ -1,8 +1,8 @@
 // Lower bounds of the time and the memory of a layout, from a few recorded layers instead of a simulated step.
 //
-// The engine's own code is recorded (engine/sim/recording/recorder.h) on models of two and of four layers in two stages. In all that a micro
-// batch meets, they are like the layout. What two more layers add is what every layer of their kind takes. It is measured for forward
-// and backward of a micro batch, for the memory that its forward keeps, and for the state of a rank. From these follow
+// The engine's own code is recorded (engine/sim/recording/recorder.h) on small models (probes.h). In all that a micro batch meets, they are
+// like the layout. What a layer takes there is what every layer of its kind takes. It is measured for forward and backward of a micro
+// batch, for the memory that its forward keeps, and for the state of a rank. From these follow
 //
 //   time    of each stage: all its micro batches, since a stage does one thing at a time. Before them the first micro batch goes
 //           forward through the earlier stages; after them the last one comes back through those.

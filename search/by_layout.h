@@ -1,7 +1,9 @@
 // What was found for layouts, each found once.
 #pragma once
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -14,16 +16,26 @@ namespace mbench::search {
 template <class Value>
 class ByLayout {
  public:
-  // The value of that layout and number. `make` may be called by two threads at the same time, with the same result.
+  // The value of that layout and number. Who asks while another thread makes it waits. `make` may ask for other values, but not in a
+  // circle. If it throws, who waits makes it.
   template <class Make>
   const Value& once(const Point& point, std::int64_t number, const Make& make) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (const auto found = known_.find(Asked{point, number}); found != known_.end()) return found->second;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      Found* const found = find(point, number);
+      if (!found) return made(lock, point, number, make);
+      if (found->has_value()) return **found;
+      is_made_.wait(lock);
     }
-    auto made = make();
-    const std::lock_guard lock(mutex_);
-    return known_.emplace(Key{point, number}, std::move(made)).first->second;
+  }
+
+  // The same, but null where another thread makes it now: meanwhile something else can be made.
+  template <class Make>
+  const Value* unless_being_made(const Point& point, std::int64_t number, const Make& make) {
+    std::unique_lock lock(mutex_);
+    Found* const found = find(point, number);
+    if (!found) return &made(lock, point, number, make);
+    return found->has_value() ? &**found : nullptr;
   }
 
  private:
@@ -50,8 +62,34 @@ class ByLayout {
       return layout_hash(key.point, static_cast<std::uint64_t>(key.number));
     }
   };
+  using Found = std::optional<Value>;  // nothing while it is made
+
+  Found* find(const Point& point, std::int64_t number) {
+    const auto at = known_.find(Asked{point, number});
+    return at == known_.end() ? nullptr : &at->second;
+  }
+  template <class Make>
+  const Value& made(std::unique_lock<std::mutex>& lock, const Point& point, std::int64_t number, const Make& make) {
+    const auto at = known_.try_emplace(Key{point, number}).first;
+    Found& place = at->second;  // it stays where it is, other than `at`
+    lock.unlock();
+    try {
+      Value value = make();
+      lock.lock();
+      place.emplace(std::move(value));
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      known_.erase(known_.find(Asked{point, number}));
+      is_made_.notify_all();
+      throw;
+    }
+    is_made_.notify_all();
+    return *place;
+  }
+
   std::mutex mutex_;
-  std::unordered_map<Key, Value, Hash, Same> known_;
+  std::condition_variable is_made_;
+  std::unordered_map<Key, Found, Hash, Same> known_;
 };
 
 }  // namespace mbench::search

@@ -119,7 +119,11 @@ struct CloseBounds::Memo {
   const std::optional<std::array<double, 2>>& traffic_of(const Point& point, std::size_t kind) {
     Point p = spread(at_default(small_model(point, 3, 3, kind), {BearsOn::recompute}), kind);
     p.micro_batch = 1;
-    p.cp_communication = {};  // of activations
+    p.cp_communication = {};                                // of activations
+    if (p.model.experts == 0) p.sequence_parallel = false;  // likewise; experts over tp need it
+    // What only the optimizer has in host memory does not travel for a micro batch.
+    p.offload_fraction = 1;
+    if (!offloads_weights(p.offload) && !offloads_gradients(p.offload)) p.offload = Offload::none;
     // State is sharded over cp as over dp. Groups of experts are not that simple.
     if (!has_experts(kind)) p.dp *= std::exchange(p.cp, 1);
     p.global_batch = p.dp * 3;
@@ -132,21 +136,36 @@ struct CloseBounds::Memo {
   }
 
   // Recordings of chunks of those numbers of layers, and of those from which longer chunks are extrapolated. False where one cannot be
-  // recorded.
+  // recorded. Neighbours ask for the same at the same time: what another thread records comes last.
   bool find(const Point& point, std::int64_t stages, bool split, const Lengths& wanted, RecordedKinds& found) {
+    struct Missing {
+      const Recorded* of;
+      Point shape;
+      std::int64_t number, layers;
+    };
+    std::vector<Missing> missing;
+    const auto set = [&](const Recorded& r, std::int64_t layers, const std::optional<ChunkSample>& made) {
+      if (made) found.of(r).set(r.ends, layers, *made);
+      return made.has_value();
+    };
     for (const auto& [r, lengths] : wanted) {
       const Point shape = small_of(point, 1, stages, r, split);
       const auto number = static_cast<std::int64_t>((r.kind * kChunkEnds + static_cast<std::size_t>(r.ends)) * kSizes);
       for (std::int64_t layers = 1; layers <= kSizes; ++layers) {
         const bool longer = *lengths.rbegin() > kSizes;
         if (!lengths.contains(layers) && !(longer && layers > kSizes - 3)) continue;
-        const auto& made =
-            recorded.once(shape, number + layers, [&] { return record(point, layers, stages, r, split); });
-        if (!made) return false;
-        found.of(r).set(r.ends, layers, *made);
+        const auto* made =
+            recorded.unless_being_made(shape, number + layers, [&] { return record(point, layers, stages, r, split); });
+        if (!made)
+          missing.push_back({&r, shape, number + layers, layers});
+        else if (!set(r, layers, *made))
+          return false;
       }
     }
-    return true;
+    return std::all_of(missing.begin(), missing.end(), [&](const Missing& m) {
+      return set(*m.of, m.layers,
+                 recorded.once(m.shape, m.number, [&] { return record(point, m.layers, stages, *m.of, split); }));
+    });
   }
 
   // What a bound looks at: chunks without an end of the model; all chunks; also what comes before and after all micro batches.
@@ -163,10 +182,9 @@ struct CloseBounds::Memo {
   std::optional<Chunks> chunks_of(const Point& point, const Point& as, Detail detail);
   double seconds(const Point& point, const Chunks& chunks, Detail detail) const;
   void raise_memory(const Point& point, const Chunks& chunks, LowerBound& lower_bound) const;
-  double seconds_as(const Point& point, const Point& as, Detail detail) {
-    if (!acts_alone(point)) return 0;
-    const auto chunks = chunks_of(point, as, detail);
-    return chunks ? seconds(point, *chunks, detail) : 0;
+  // Nothing too where micro batches do not act alone.
+  std::optional<Chunks> acting_as(const Point& point, const Point& as, Detail detail) {
+    return acts_alone(point) ? chunks_of(point, as, detail) : std::nullopt;
   }
 
   // All state is whole. No rank along dp is talked to then; where there are experts, their ranks may be some of these.
@@ -207,19 +225,25 @@ struct CloseBounds::Memo {
 CloseBounds::CloseBounds(const sim::Machine& machine, const Bounds& bounds) : memo_(new Memo{machine, bounds}) {}
 CloseBounds::~CloseBounds() = default;
 
-double CloseBounds::part(int number, const Point& point) const {
+bool CloseBounds::raise(int part, const Point& point, LowerBound& lower_bound) const {
   using Detail = Memo::Detail;
-  switch (number) {
-    case 0:
-      return memo_->traffic(point);
-    case 1:
-      return memo_->seconds_as(point, memo_->whole(point), Detail::actions);
-    case 2:
-      if (!memo_->gathers_alone(point) || point.pp * point.virtual_stages < 3) return 0;
-      return memo_->seconds_as(point, on_device(point), Detail::middle);
-    default:
-      return memo_->gathers_alone(point) ? memo_->seconds_as(point, on_device(point), Detail::actions) : 0;
+  const double seconds = lower_bound.seconds, bytes = lower_bound.total_bytes();
+  const auto raise_to = [&](double found) { lower_bound.seconds = std::max(lower_bound.seconds, found); };
+  if (part == 0) {
+    raise_to(memo_->traffic(point));
+  } else if (part == 1) {
+    if (const auto chunks = memo_->acting_as(point, memo_->whole(point), Detail::actions)) {
+      raise_to(memo_->seconds(point, *chunks, Detail::actions));
+      memo_->raise_memory(point, *chunks, lower_bound);
+    }
+  } else if (memo_->gathers_alone(point)) {
+    // With fewer chunks each has an end.
+    const Detail detail = part == 2 ? Detail::middle : Detail::actions;
+    if (detail == Detail::middle && point.pp * point.virtual_stages < 3) return false;
+    if (const auto chunks = memo_->acting_as(point, on_device(point), detail))
+      raise_to(memo_->seconds(point, *chunks, detail));
   }
+  return lower_bound.seconds > seconds || lower_bound.total_bytes() > bytes;
 }
 
 LowerBound CloseBounds::lower_bound(const Point& point, const LowerBound& lower_bound) const {

@@ -35,27 +35,51 @@ AskedEnds ends_asked(const Point& p, std::size_t kind) {
   return p.pp == 1 ? AskedEnds::together : is_v_shaped(p.schedule) ? AskedEnds::all : AskedEnds::apart;
 }
 
-// Figures of small models from which those parts follow. `of(layers, stages, stage)`: the figure of that stage in a model of so many
-// layers and stages; nothing where it cannot be had.
-template <class T, class Of>
+// A small model of so many layers and stages, and which stage of it is looked at.
+struct Asked {
+  int layers, stages, stage;
+  std::int64_t number() const { return (layers * 2 + stages - 1) * 2 + stage; }
+};
+constexpr std::int64_t kAsked = 20;  // more than any number
+constexpr Asked kTwo{2, 2, 0}, kFour{4, 2, 0}, kLast{2, 2, 1}, kWhole{1, 1, 0}, kMiddle{3, 3, 1};
+
+// Figures of small models from which those parts follow. `of(asked)`: null where it cannot be had.
+template <class T>
 struct Ends {
-  std::optional<T> two, four, last, whole;  // of the first stage; of the second; of the only one
+  const T *two, *four, *last = nullptr, *whole = nullptr;  // of the first stage; of the second; of the only one
   bool complete = false;
-  Ends(AskedEnds asked, const Of& of) : two(of(2, 2, 0)), four(two ? of(4, 2, 0) : two) {
+  template <class Of>
+  Ends(AskedEnds asked, const Of& of) : two(of(kTwo)), four(two ? of(kFour) : two) {
     const bool all = asked == AskedEnds::all;
     complete = two && four;
-    if (complete && (all || asked == AskedEnds::apart)) last = of(2, 2, 1), complete = last.has_value();
-    if (complete && (all || asked == AskedEnds::together)) whole = of(1, 1, 0), complete = whole.has_value();
+    if (complete && (all || asked == AskedEnds::apart)) last = of(kLast), complete = last;
+    if (complete && (all || asked == AskedEnds::together)) whole = of(kWhole), complete = whole;
   }
 };
+
+// The number by which the layout is known, of what is asked of its layers; and of its ends too.
+std::int64_t number_of(const ProbeKey& key, std::int64_t world) {
+  return static_cast<std::int64_t>(kLayerKinds) * world + static_cast<std::int64_t>(key.kind);
+}
+std::int64_t with_ends(const ProbeKey& key, std::int64_t world) {
+  return kAskedEnds * number_of(key, world) + static_cast<std::int64_t>(key.ends);
+}
 
 }  // namespace
 
 struct Probes::Memo {
   sim::Machine machine;
   Host host;
+  // A recorded stage, and what the host takes there.
+  struct Recorded {
+    Stage stage;
+    sim::HostTimes times;
+  };
   ByLayout<std::optional<Probe>> probes = {};
   ByLayout<std::optional<Parts<Bytes>>> states = {};
+  // Of what they are made. Layouts that ask for other ends have the same layers, and layers of any kind the same ends.
+  ByLayout<std::optional<Recorded>> stages = {};
+  ByLayout<std::optional<Bytes>> counted = {};
 
   Plan plan_of(const Point& point) const {
     Plan plan = sim::plan_for(strategies::make_plan(point), machine);
@@ -63,22 +87,37 @@ struct Probes::Memo {
     return plan;
   }
 
-  std::optional<Probe> record(const ProbeKey& key) const {
-    std::optional<sim::HostTimes> times;  // of the first of these models: of two stages
-    const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Stage> {
-      const Point p = small_model(key.point, layers, stages, key.kind);
-      if (!strategies::can_be(p)) return std::nullopt;
-      const Plan plan = plan_of(p);
-      const sim::Links links = small_links(machine, p, plan);
-      if (!times) times = sim::host_times(plan, machine);
-      const auto recording = sim::record_alike(
-          plan, machine.node.devices, [&] { return sim::costs_of(plan, machine, key.ranks); }, &links, stage);
-      if (!recording) return std::nullopt;
-      const auto& classes = recording->classes.classes;
-      return stage_of(recording->step_events.at((stage == 0 ? classes.front() : classes.back()).kind), *times,
-                      machine.device.watts);
+  // `like`: the stage that is known of that layout, whose host counts.
+  std::optional<Recorded> record(const ProbeKey& key, const Asked& asked, const Recorded* like) const {
+    const Point p = small_model(key.point, asked.layers, asked.stages, key.kind);
+    if (!strategies::can_be(p)) return std::nullopt;
+    const Plan plan = plan_of(p);
+    const sim::Links links = small_links(machine, p, plan);
+    const sim::HostTimes times = like ? like->times : sim::host_times(plan, machine);
+    const auto recording = sim::record_alike(
+        plan, machine.node.devices, [&] { return sim::costs_of(plan, machine, key.ranks); }, &links, asked.stage);
+    if (!recording) return std::nullopt;
+    const auto& classes = recording->classes.classes;
+    const auto of_stage = std::ranges::find(classes, asked.stage, &sim::RankClasses::Class::stage);
+    const int kind = of_stage->kind;
+    const OfStage what = asked.stages > 2 ? OfStage::layers : OfStage::all;
+    return Recorded{stage_of(recording->step_events.at(kind), times, machine.device.watts, what), times};
+  }
+
+  std::optional<Probe> find(const ProbeKey& key, std::int64_t world) {
+    // A stage between others has nothing but layers: one recording says what two do otherwise.
+    if (key.ends == AskedEnds::none)
+      if (const auto layer = record(key, kMiddle, nullptr))
+        return Probe{{{layer->stage.forward, layer->stage.backward}, {}, {}, {}}, layer->stage.kept};
+    const Recorded* first = nullptr;  // of these models: of two stages
+    const auto of = [&](const Asked& asked) -> const Stage* {
+      const std::int64_t number = (number_of(key, world) * kAsked) + asked.number();
+      const auto& found = stages.once(key.point, number, [&] { return record(key, asked, first); });
+      if (!found) return nullptr;
+      if (!first) first = &*found;
+      return &found->stage;
     };
-    const Ends<Stage, decltype(of)> found(key.ends, of);
+    const Ends<Stage> found(key.ends, of);
     if (!found.complete) return std::nullopt;
     const auto less = [](const Stage& a, const Work& b) {
       return Work{a.forward - b.forward, a.backward - b.backward};
@@ -93,20 +132,26 @@ struct Probes::Memo {
     return probe;
   }
 
-  static std::optional<Parts<Bytes>> count(const ProbeKey& key) {
-    const auto of = [&](std::int64_t layers, std::int64_t stages, int stage) -> std::optional<Bytes> {
-      Point p = small_model(key.point, layers, stages, key.kind);
-      // Gradients go to the host where there is one stage, and small models have several.
-      const bool on_host = offloads_gradients(p.offload);
-      if (on_host) p.offload = offloads_weights(p.offload) ? Offload::all : Offload::optimizer;
-      if (!strategies::can_be(p)) return std::nullopt;
-      Plan plan = strategies::make_plan(p);
-      if (on_host) plan.state.gradients_at = Residence::host;
-      // Whole parameters go to ranks as they come; no rank's room is less than an even part.
-      plan.state.cut = StatePlan::Cut::even;
-      return as_doubles(sim::count_state(plan, stage).by_category);
+  static std::optional<Bytes> count(const ProbeKey& key, const Asked& asked) {
+    Point p = small_model(key.point, asked.layers, asked.stages, key.kind);
+    // Gradients go to the host where there is one stage, and small models have several.
+    const bool on_host = offloads_gradients(p.offload);
+    if (on_host) p.offload = offloads_weights(p.offload) ? Offload::all : Offload::optimizer;
+    if (!strategies::can_be(p)) return std::nullopt;
+    Plan plan = strategies::make_plan(p);
+    if (on_host) plan.state.gradients_at = Residence::host;
+    // Whole parameters go to ranks as they come; no rank's room is less than an even part.
+    plan.state.cut = StatePlan::Cut::even;
+    return as_doubles(sim::count_state(plan, asked.stage).by_category);
+  }
+
+  std::optional<Parts<Bytes>> find_state(const ProbeKey& key) {
+    const auto of = [&](const Asked& asked) -> const Bytes* {
+      const std::int64_t number = (number_of(key, 0) * kAsked) + asked.number();
+      const auto& found = counted.once(key.point, number, [&] { return count(key, asked); });
+      return found ? &*found : nullptr;
     };
-    const Ends<Bytes, decltype(of)> found(key.ends, of);
+    const Ends<Bytes> found(key.ends, of);
     if (!found.complete) return std::nullopt;
     Parts<Bytes> parts;
     parts.layer = difference(*found.four, *found.two);
@@ -141,24 +186,24 @@ ProbeKey Probes::state_key(const Point& point, std::size_t kind) {
 
 namespace {
 
-// Sets what follows from the micro batch. The number by which the layout is known, of all that is asked of it.
-std::int64_t number_of(ProbeKey& key, std::int64_t micro_batch, std::int64_t world) {
+// Sets what follows from the micro batch.
+void set_micro_batch(ProbeKey& key, std::int64_t micro_batch) {
   key.point.micro_batch = micro_batch;
   key.point.global_batch = micro_batch * key.point.dp * 2;
-  const std::int64_t of_kind = static_cast<std::int64_t>(kLayerKinds) * world + static_cast<std::int64_t>(key.kind);
-  return kAskedEnds * of_kind + static_cast<std::int64_t>(key.ends);
 }
 
 }  // namespace
 
 const std::optional<Probe>& Probes::work(ProbeKey& key, std::int64_t micro_batch) {
   // Ranks of a node share its processor where that is the device.
-  const std::int64_t number = number_of(key, micro_batch, memo_->machine.immediate ? key.ranks : 0);
-  return memo_->probes.once(key.point, number, [&] { return memo_->record(key); });
+  const std::int64_t world = memo_->machine.immediate ? key.ranks : 0;
+  set_micro_batch(key, micro_batch);
+  return memo_->probes.once(key.point, with_ends(key, world), [&] { return memo_->find(key, world); });
 }
 
 const std::optional<Parts<Bytes>>& Probes::state(ProbeKey& key, std::int64_t micro_batch) {
-  return memo_->states.once(key.point, number_of(key, micro_batch, 0), [&] { return memo_->count(key); });
+  set_micro_batch(key, micro_batch);
+  return memo_->states.once(key.point, with_ends(key, 0), [&] { return memo_->find_state(key); });
 }
 
 }  // namespace mbench::search

@@ -1,4 +1,5 @@
-// What a layer of each kind and the ends of the model take, from recordings of models of two and of four layers.
+// What a layer of each kind and the ends of the model take, from recordings of small models. A layer is what two layers more add to a model
+// of two in two stages. Where no end is asked for it is the middle one of three stages, which is the same and one recording.
 //
 // A figure is looked up by a layout of few layers. It is at the default in what the figure does not depend on. To make that layout takes
 // longer than to find it, so that it is made once for all layouts that differ only in their micro batch.

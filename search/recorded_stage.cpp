@@ -27,7 +27,7 @@ std::set<std::uint32_t> waited_for(const ActionEvents& action_events) {
 // before; a collective slows no kernel. Of what is started and waited for the part that the kernels between cannot hide counts; what a
 // later action waits for, that may find done. In a layer all that is started is waited for, so that the times of layers add up.
 Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, const sim::HostTimes& times,
-             const std::optional<PowerCurve>& watts) {
+             const std::optional<PowerCurve>& watts, OfStage what) {
   sim::HostTimes idle_host;
   idle_host.tensor_collectives_block = times.tensor_collectives_block;
   idle_host.progress_in_calls = times.progress_in_calls;
@@ -39,6 +39,8 @@ Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, c
     if (watts) busy.joules += e.seconds * std::max(0.0, watts_of(e.part, *watts) - watts->idle);
   };
   for (const ClockEvent& e : action_events.clock) {
+    const bool marked = e.kind == ClockEvent::Kind::kernel || e.kind == ClockEvent::Kind::host_work;
+    if (what == OfStage::layers && marked && !e.in_layer) continue;
     switch (e.kind) {
       case ClockEvent::Kind::kernel:
         device.play(e);
@@ -68,12 +70,13 @@ Busy busy_of(const StepEvents& step_events, const ActionEvents& action_events, c
 }
 
 // Taken and not given back.
-Kept kept_by(const ActionEvents& action_events) {
+Kept kept_by(const ActionEvents& action_events, OfStage what) {
   using Kind = sim::MemoryEvent::Kind;
   std::map<std::pair<Kind, std::uint32_t>, std::pair<double, Category>> open;
   for (const sim::MemoryEvent& e : action_events.memory) {
     const bool takes = e.kind == Kind::take_scratch || e.kind == Kind::take_saved || e.kind == Kind::take_kept;
     if (takes) {
+      if (what == OfStage::layers && !e.in_layer) continue;
       open[{e.kind, e.block}] = {static_cast<double>(e.size), e.category};
       continue;
     }
@@ -92,17 +95,18 @@ Kept kept_by(const ActionEvents& action_events) {
 
 }  // namespace
 
-Stage stage_of(const StepEvents& step_events, const sim::HostTimes& times, const std::optional<PowerCurve>& watts) {
+Stage stage_of(const StepEvents& step_events, const sim::HostTimes& times, const std::optional<PowerCurve>& watts,
+               OfStage what) {
   // The forward of the last micro batch: without waits for weights. Of backwards whichever takes less of each: the first may write
   // gradients where others add, and the last reduces them.
   const ActionEvents& forward = step_events.actions.at({Action::Kind::forward, 0}).last;
   const auto& backward = step_events.actions.at({Action::Kind::backward, 0});
-  const Busy first = busy_of(step_events, backward.first, times, watts),
-             last = busy_of(step_events, backward.last, times, watts);
-  return {busy_of(step_events, forward, times, watts),
+  const Busy first = busy_of(step_events, backward.first, times, watts, what),
+             last = busy_of(step_events, backward.last, times, watts, what);
+  return {busy_of(step_events, forward, times, watts, what),
           {std::min(first.device, last.device), std::min(first.host, last.host), std::min(first.joules, last.joules),
            std::max(first.travelling, last.travelling)},
-          kept_by(forward)};
+          kept_by(forward, what)};
 }
 
 }  // namespace mbench::search

@@ -51,7 +51,12 @@ struct Stage {
   Kept kept;  // by its forward
 };
 
+// What of a stage counts: all, or of one without an end of the model its layers. Then what is done for a micro batch and the blocks of its
+// inputs are left out: no further layer has them again.
+enum class OfStage { all, layers };
+
 // `watts`: what the joules follow from; none where the machine has no power curve.
-Stage stage_of(const sim::StepEvents& step_events, const sim::HostTimes& times, const std::optional<PowerCurve>& watts);
+Stage stage_of(const sim::StepEvents& step_events, const sim::HostTimes& times, const std::optional<PowerCurve>& watts,
+               OfStage what = OfStage::all);
 
 }  // namespace mbench::search

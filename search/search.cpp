@@ -217,11 +217,8 @@ class Search {
   void learn(Candidate& c) const {
     using Known = Candidate::Known;
     const Point point = c.point();
-    const auto rose = [&](double seconds) {
-      return seconds > c.lower_bound.seconds && (c.lower_bound.seconds = seconds, true);
-    };
     while (c.parts < CloseBounds::kParts)
-      if (rose(close_bounds_.part(c.parts++, point))) return;
+      if (close_bounds_.raise(c.parts++, point, c.lower_bound)) return;
     if (c.known == Known::lower_bound) {
       c.known = Known::close_bound;
       c.lower_bound = close_bounds_.lower_bound(point, c.lower_bound);

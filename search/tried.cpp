@@ -58,8 +58,7 @@ double limit_mib(const Point& point, const SearchTarget& place) {
 Tried try_layout(const Point& point, const SearchTarget& place, const Bounds& bounds, const CloseBounds& close) {
   Tried t = simulated(point, place);
   t.lower_bound = close.lower_bound(point, bounds.lower_bound(point));
-  for (int i = 0; i < CloseBounds::kParts; ++i)
-    t.lower_bound.seconds = std::max(t.lower_bound.seconds, close.part(i, point));
+  for (int i = 0; i < CloseBounds::kParts; ++i) close.raise(i, point, t.lower_bound);
   return t;
 }
 

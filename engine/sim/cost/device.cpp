@@ -346,6 +346,7 @@ void SimDevice::record_kernel(const char* what, double seconds, const Cost& cost
   ClockEvent event{ClockEvent::Kind::kernel, part};
   event.seconds = seconds;
   event.times = called ? 1 : 0;
+  event.in_layer = in_layer();
   event.what = what;
   if (cost.matmul) event.flops = cost.flops - cost.epilogue;
   (*action_events_)->clock.push_back(event);
@@ -385,6 +386,7 @@ void SimDevice::host_work(HostWork work, int times) {
     ClockEvent event{ClockEvent::Kind::host_work};
     event.work = work;
     event.times = static_cast<std::uint32_t>(times);
+    event.in_layer = in_layer();
     (*action_events_)->clock.push_back(event);
   }
   if (clock_) clock_->host_work(work, times);

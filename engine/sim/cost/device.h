@@ -60,6 +60,7 @@ class SimDevice final : public Device {
   template <class Op>
   void charge(const Op& op);
   void charge_unfused(const UnfusedOp& op, double takes, const Cost& cost, TimePart part, std::string_view name);
+  bool in_layer() const { return memory().part().kind == ModelPart::Kind::layer; }
   void record_kernel(const char* what, double seconds, const Cost& cost, TimePart part, bool called);
   void charge_host(const Cost& cost, TimePart part, const char* name);
 

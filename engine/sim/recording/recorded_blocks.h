@@ -20,7 +20,8 @@ class Blocks final : public AllocationObserver {
     std::uint32_t name;
     std::size_t made_in;
     std::size_t freed_in = kNever;
-    bool graph = false;  // of a captured part
+    bool graph = false;     // of a captured part
+    bool in_layer = false;  // taken while one runs
     MemoryStream stream = MemoryStream::compute;
     TensorParts parts{};
   };
@@ -37,8 +38,8 @@ class Blocks final : public AllocationObserver {
   void allocated(const std::byte* at, std::size_t size, Category category, std::string_view what) override {
     addresses_.push_back(at);
     events_.back().push_back({blocks_.size(), true});
-    blocks_.push_back(
-        {size, category, 0, events_.size() - 1, kNever, in_graph_ && *in_graph_, OnStream::now(), InParts::now()});
+    blocks_.push_back({size, category, 0, events_.size() - 1, kNever, in_graph_ && *in_graph_,
+                       memory_->part().kind == ModelPart::Kind::layer, OnStream::now(), InParts::now()});
     last_ = what;
   }
   void described(const std::byte*, const Shape& shape, DType dtype) override {

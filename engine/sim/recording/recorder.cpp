@@ -247,7 +247,7 @@ class Session {
         if (maker) event.maker = key_of(*maker);
         if (e.taken)
           event.category = b.category, event.size = b.size, event.name = b.name, event.graph = b.graph,
-          event.stream = b.stream, event.parts = b.parts;
+          event.in_layer = b.in_layer, event.stream = b.stream, event.parts = b.parts;
         switch (lives[e.block]) {
           case Life::scratch:
             event.kind = e.taken ? M::take_scratch : M::free_scratch;

@@ -50,7 +50,8 @@ struct ClockEvent {
   // Of a start: the pending of a collective that it begins behind.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   std::uint32_t after = kNone;
-  bool slows = true;  // slows the kernels that overlap it
+  bool slows = true;      // slows the kernels that overlap it
+  bool in_layer = false;  // of a kernel and of the host's work: a layer runs
   // In a trace: the op, the collective or the phase. A literal.
   const char* what = "";
   bool operator==(const ClockEvent&) const = default;
@@ -86,6 +87,7 @@ struct MemoryEvent {
   std::uint32_t name = 0;                       // of the allocation: StepEvents::names
   std::size_t size = 0;                         // rounded
   bool graph = false;                           // taken within a captured part, from its graph's memory
+  bool in_layer = false;                        // taken while a layer runs
   MemoryStream stream = MemoryStream::compute;  // on which it is taken
   TensorParts parts{};                          // that it stands for
   bool operator==(const MemoryEvent&) const = default;
