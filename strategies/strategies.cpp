@@ -50,9 +50,14 @@ Plan make_plan(const Point& point) {
 }
 
 std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t high) {
-  std::vector<std::int64_t> all;
-  for (std::int64_t d = 1; d <= n && d <= high; ++d)
-    if (n % d == 0) all.push_back(d);
+  // Each below the root of n has another above it.
+  std::vector<std::int64_t> all, above;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    if (d <= high) all.push_back(d);
+    if (d * d != n && n / d <= high) above.push_back(n / d);
+  }
+  all.insert(all.end(), above.rbegin(), above.rend());
   return all;
 }
 

@@ -29,7 +29,8 @@ int Mesh::size(Axis axis) const {
 
 int Mesh::size(Axes axes) const {
   int n = 1;
-  for (const Axis a : axes.list()) n *= size(a);
+  for (int i = 0; i < kAxes; ++i)
+    if (const auto a = static_cast<Axis>(i); axes.has(a)) n *= size(a);
   return n;
 }
 

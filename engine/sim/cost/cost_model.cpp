@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 #include <tuple>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/fp8.h"
@@ -12,20 +13,20 @@
 
 namespace mbench::sim {
 
-CostModel::CostModel(const Machine& machine, const Framework& framework, double share, Precision precision,
-                     int ranks_on_node, bool fills)
-    : machine_(machine),
+CostModel::CostModel(Machine machine, const Framework& framework, double share, Precision precision, int ranks_on_node,
+                     bool fills)
+    : machine_(std::move(machine)),
       share_(share),
       ranks_on_node_(ranks_on_node),
       fills_(fills),
       tf32_(precision == Precision::tf32),
       precision_(precision),
-      bandwidth_(machine.device.memory_bandwidth * machine.device.memory_efficiency * share),
+      bandwidth_(machine_.device.memory_bandwidth * machine_.device.memory_efficiency * share),
       streaming_(bandwidth_ * framework.traffic_efficiency),
-      f32_flops_(machine.device.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
+      f32_flops_(machine_.device.peak_flops[static_cast<std::size_t>(Precision::f32)] * share),
       attention_(framework.attention),
       ordered_gradients_(framework.attention_workspace && framework.keeps.deterministic_attention &&
-                         !machine.immediate),
+                         !machine_.immediate),
       attention_forward_(framework.attention_forward),
       attention_backward_(framework.attention_backward),
       unfused_(framework.unfused) {

@@ -46,7 +46,7 @@ class CostModel {
   // `share`: the part of the device that one rank has (1, except on a machine whose ranks share one processor). `framework`: whose
   // kernels run. `precision`: with tf32, GEMMs of f32 run on the tf32 units. `fills`: whether new tensors are filled before they are
   // written. `ranks_on_node`: how many ranks share a node's host memory and processors.
-  CostModel(const Machine& machine, const Framework& framework, double share, Precision precision = Precision::f32,
+  CostModel(Machine machine, const Framework& framework, double share, Precision precision = Precision::f32,
             int ranks_on_node = 1, bool fills = false);
 
   double gemm_seconds(const GemmSize& size, const Cost& cost);

@@ -87,7 +87,7 @@ bool peer_to_peer(const std::map<std::string, std::string>& environment) {
   return off == environment.end() || off->second == "0";
 }
 
-Link Links::inside(int ranks) const {
+const Link& Links::inside(int ranks) const {
   return direct_ ? machine_.link(ranks) : machine_.node.pcie;
 }
 
@@ -105,7 +105,7 @@ Links::Reach Links::reach(const std::vector<int>& ranks, Axes axes) const {
 
 double Links::all_reduce(double bytes, Reach r) const {
   std::vector<Part> parts;
-  const Link link = inside(r.per_node);
+  const Link& link = inside(r.per_node);
   if (r.nodes == 1) {
     const Part ring = reduce(bytes, r.per_node, Between{link.bandwidth, link.latency});
     // In the switches: up and down once, which nccl-tests counts as a ring's bytes all the same.
@@ -123,7 +123,7 @@ double Links::all_reduce(double bytes, Reach r) const {
 }
 
 double Links::all_gather(double bytes, Reach r) const {
-  const Link link = inside(r.per_node);
+  const Link& link = inside(r.per_node);
   std::vector<Part> parts{ring_gather(bytes, r.per_node, link.bandwidth, link.latency)};
   if (r.nodes > 1)
     parts.push_back(ring_gather(bytes / r.per_node, r.nodes, ring_of(machine_.network, r.crossing, spine_latency())));
@@ -131,7 +131,7 @@ double Links::all_gather(double bytes, Reach r) const {
 }
 
 double Links::all_to_all(double bytes, Reach r) const {
-  const Link link = inside(r.per_node);
+  const Link& link = inside(r.per_node);
   std::vector<Part> parts{
       pairwise(bytes, r.per_node, or_else(link.all_to_all_bandwidth, link.bandwidth), link.latency)};
   if (r.nodes > 1)
@@ -206,7 +206,7 @@ double Links::forwarded(double row_bytes, std::span<const std::int64_t> send_row
                         std::span<const std::int64_t> receive_rows, std::int64_t node_rows, Reach r) const {
   // What was measured within a node is an all-to-all's: it is one there.
   if (machine_.measured && r.nodes == 1) return all_to_all(Call::all_to_all, row_bytes, send_rows, receive_rows, r);
-  const Link link = inside(r.per_node);
+  const Link& link = inside(r.per_node);
   const double all_to_all = or_else(link.all_to_all_bandwidth, link.bandwidth);
   std::vector<Part> parts{
       pairwise(row_bytes * largest_part(send_rows, receive_rows) * static_cast<double>(send_rows.size()), r.per_node,
@@ -225,7 +225,7 @@ double Links::forwarded(double row_bytes, std::span<const std::int64_t> send_row
 // is there, so that the last node is so many pieces behind the first: on a thousand devices that is most of a broadcast.
 double Links::broadcast(double bytes, Reach r) const {
   constexpr double kPiece = 512 * 1024, kChannelsOfAdapter = 2;
-  const Link link = inside(r.per_node);
+  const Link& link = inside(r.per_node);
   std::vector<Part> parts;
   if (r.per_node > 1) parts.push_back({r.nodes * (r.per_node - 1) * link.latency, bytes / link.bandwidth});
   if (r.nodes > 1) {
@@ -254,7 +254,7 @@ double Links::neighbours(double bytes, bool across, const Crossing& crossing) co
   if (across)
     return machine_.node.collective_base + machine_.network.latency + (crossing.edges > 0 ? spine_latency() : 0) +
            bytes / slowed(machine_.network.bandwidth, crossing.ring);
-  const Link link = inside(2);
+  const Link& link = inside(2);
   return machine_.node.collective_base + link.latency +
          bytes / (direct_ ? machine_.node.p2p_bandwidth : link.bandwidth);
 }

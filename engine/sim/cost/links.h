@@ -99,7 +99,7 @@ class Links {
 
  private:
   double estimate(Call call, double bytes, DType dtype, Reach r) const;
-  Link inside(int ranks) const;
+  const Link& inside(int ranks) const;
   double neighbours(double bytes, bool across_nodes, const Crossing& crossing) const;
   double spine_latency() const { return fabric_ ? fabric_->latency() : 0; }
   int node_of(int rank) const { return rank / machine_.node.devices; }

@@ -1,6 +1,7 @@
 #include "engine/sim/run/step_costs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/ops/attention_pieces.h"
 #include "engine/plan/plan.h"
@@ -163,11 +164,11 @@ Plan plan_for(Plan plan, const Machine& machine) {
   return plan;
 }
 
-std::unique_ptr<CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks) {
+std::unique_ptr<CostModel> costs_of(const Plan& plan, Machine machine, std::int64_t ranks) {
   // The ranks of a node share its processor where that is the device.
   const int ranks_on_node = std::min<int>(static_cast<int>(ranks), machine.node.devices);
   const double share = machine.immediate ? 1.0 / ranks_on_node : 1;
-  return std::make_unique<CostModel>(machine, *plan.framework, share, plan.precision.units, ranks_on_node,
+  return std::make_unique<CostModel>(std::move(machine), *plan.framework, share, plan.precision.units, ranks_on_node,
                                      plan.keeps().filled_tensors);
 }
 

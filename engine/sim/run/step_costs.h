@@ -40,7 +40,7 @@ Plan plan_for(Plan plan, const Machine& machine);
 // What the host of the plan's framework pays for its calls.
 HostTimes host_times(const Plan& plan, const Machine& machine);
 // What kernels take on a rank's device, or on its share of one. `ranks`: of the job, where the plan stands for a larger one.
-std::unique_ptr<CostModel> costs_of(const Plan& plan, const Machine& machine, std::int64_t ranks);
+std::unique_ptr<CostModel> costs_of(const Plan& plan, Machine machine, std::int64_t ranks);
 std::unique_ptr<CostModel> costs_of(const Plan& plan, const Machine& machine);
 
 }  // namespace mbench::sim
