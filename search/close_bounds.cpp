@@ -227,15 +227,13 @@ CloseBounds::~CloseBounds() = default;
 
 bool CloseBounds::raise(int part, const Point& point, LowerBound& lower_bound) const {
   using Detail = Memo::Detail;
-  const double seconds = lower_bound.seconds, bytes = lower_bound.total_bytes();
+  const double seconds = lower_bound.seconds;
   const auto raise_to = [&](double found) { lower_bound.seconds = std::max(lower_bound.seconds, found); };
   if (part == 0) {
     raise_to(memo_->traffic(point));
   } else if (part == 1) {
-    if (const auto chunks = memo_->acting_as(point, memo_->whole(point), Detail::actions)) {
+    if (const auto chunks = memo_->acting_as(point, memo_->whole(point), Detail::actions))
       raise_to(memo_->seconds(point, *chunks, Detail::actions));
-      memo_->raise_memory(point, *chunks, lower_bound);
-    }
   } else if (memo_->gathers_alone(point)) {
     // With fewer chunks each has an end.
     const Detail detail = part == 2 ? Detail::middle : Detail::actions;
@@ -243,7 +241,7 @@ bool CloseBounds::raise(int part, const Point& point, LowerBound& lower_bound) c
     if (const auto chunks = memo_->acting_as(point, on_device(point), detail))
       raise_to(memo_->seconds(point, *chunks, detail));
   }
-  return lower_bound.seconds > seconds || lower_bound.total_bytes() > bytes;
+  return lower_bound.seconds > seconds;
 }
 
 LowerBound CloseBounds::lower_bound(const Point& point, const LowerBound& lower_bound) const {

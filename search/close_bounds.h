@@ -38,13 +38,12 @@ class CloseBounds {
   // call it.
   LowerBound lower_bound(const Point& point, const LowerBound& lower_bound) const;
 
-  // Parts of it that need fewer recordings, the cheapest first. Each raises the lower bound that is known, and says whether it did.
+  // Parts of its seconds that need fewer recordings, the cheapest first. Each raises those of a lower bound, and says whether it did.
   //
   //   0  Seconds that the ranks which share state are busy with it: the busiest group, or direction of copies. Each micro batch gathers
   //      every layer's weights or reduces their gradients, and a group does one thing at a time. One sample, nothing recomputed.
   //
-  //   1  Seconds of the actions on micro batches, and their memory next to the layout's own state, as if all state were whole on the
-  //      device while they run. Layouts that differ only in their state share it.
+  //   1  Seconds of the actions on micro batches, as if all state were whole on the device. Layouts that differ only in that share it.
   //   2  Likewise with weights sharded as they are, and only of the chunks without an end of the model.
   //   3  Likewise of all chunks.
   static constexpr int kParts = 4;
