@@ -345,7 +345,8 @@ double CloseBounds::Memo::seconds(const Point& point, const Chunks& chunks, Deta
     if (!splits) back += mine[0].backward + message(s + 1, s);
   }
   if (split && detail != Detail::middle) {
-    PlayedPipeline pipeline{point.schedule, point.micro_batches(), point.micro_batch_group, plan, {}, message, ahead};
+    PlayedPipeline pipeline{point.schedule, point.micro_batches(), point.micro_batch_group, plan, {}, message};
+    pipeline.receives_ahead = ahead;
     if (detail == Detail::step) pipeline.lead = front.lead;
     for (const auto& stage : samples) {
       auto& mine = pipeline.seconds.emplace_back();

@@ -26,8 +26,8 @@ struct PlayedPipeline {
   const std::vector<std::vector<ChunkPlan>>& chunks;          // [stage, chunk]
   std::vector<std::vector<ActionSeconds>> seconds;            // likewise
   std::function<double(std::int64_t, std::int64_t)> message;  // seconds of one, from a stage to a stage
-  bool receives_ahead = false;                                // it travels while its receiver computes
   double lead = 0;                                            // the first stage begins that much later
+  bool receives_ahead = false;                                // a message travels while its receiver computes
 };
 
 class PlayedSchedules {

@@ -62,12 +62,12 @@ struct GradientBuckets {
   bool whole = false;           // a bucket has room for that many, however few are in it
   bool one = false;             // the next is filled once the last is reduced / while it is
   bool separate = false;        // gradients that are not sharded are copied into buckets, which live on, and back
-  bool flat =
-      false;  // sharded gradients of sharded weights are reduced in a copy of a full bucket, which is made for that
-  bool norm_in_f64 =
-      false;  // of sharded gradients of sharded weights that go to the host the norm is taken in f64, on the device
-  bool early =
-      false;  // a step of one micro batch drops what others own as stage 2 does, though it shards optimizer state only
+  // Sharded gradients of sharded weights are reduced in a copy of a full bucket, which is made for that.
+  bool flat = false;
+  // The norm of sharded gradients of sharded weights that go to the host is taken in f64, on the device.
+  bool norm_in_f64 = false;
+  // A step of one micro batch drops what others own as stage 2 does, though it shards optimizer state only.
+  bool early = false;
 
   bool operator==(const GradientBuckets&) const = default;
 };

@@ -38,7 +38,7 @@ enum class SharedExperts {
 enum class HeldWeights {
   none,
   head,  // the head's, for the whole of forward, and again for the whole of backward
-  ends  // those of embedding, last norm and head, from the begin of forward to the end of backward: one unit, whose gradients are reduced last
+  ends  // those of embedding, last norm and head, from the begin of forward to the end of backward: one unit, reduced last
 };
 
 struct Keeps {
@@ -87,12 +87,12 @@ struct Keeps {
       false;  // sharded weights are gathered into one tensor and copied to others of their own / used where they arrive
   bool copied_gradients =
       false;  // gradients of sharded weights are made in the model's type and copied to the tensor that is reduced / made in that tensor
-  bool separate_projections =
-      false;  // gates and ups are two tensors, and queries, keys and values three / one: which blocks a simulated allocator hands out
-  bool cast_gathers =
-      false;  // a rank has its part of sharded weights in f32 only, and casts it for each gather / in 16 bits too
-  bool unread_products =
-      false;  // where every second GEMM's output is kept, so are those that backward does not read / only those that it reads
+  // Gates and ups are two tensors, and queries, keys and values three / one: which blocks a simulated allocator hands out.
+  bool separate_projections = false;
+  // A rank has its part of sharded weights in f32 only, and casts it for each gather / in 16 bits too.
+  bool cast_gathers = false;
+  // Where every second GEMM's output is kept, so are those that backward does not read / only those that it reads.
+  bool unread_products = false;
   bool captured_inputs =
       false;  // captured parts read their inputs and gradients from tensors of their own, to which they are copied / where they are
   int vocab_multiple =

@@ -23,13 +23,13 @@ std::vector<std::vector<ChunkPlan>> equal_chunks(ScheduleKind kind, int stages, 
 }
 
 double played(ScheduleKind kind, int stages, int chunks, int micro_batches, const ActionSeconds& seconds,
-              double message = 0, double lead = 0) {
+              double message = 0, double lead = 0, bool ahead = false) {
   const auto plan = equal_chunks(kind, stages, chunks);
   const PlayedSchedules schedules;
   const std::vector<std::vector<ActionSeconds>> all(
       static_cast<std::size_t>(stages), std::vector<ActionSeconds>(static_cast<std::size_t>(chunks), seconds));
   const auto ends = schedules.ends_of(
-      {kind, micro_batches, 0, plan, all, [message](std::int64_t, std::int64_t) { return message; }, lead});
+      {kind, micro_batches, 0, plan, all, [message](std::int64_t, std::int64_t) { return message; }, lead, ahead});
   return *std::max_element(ends.begin(), ends.end());
 }
 
@@ -56,4 +56,15 @@ TEST_CASE("messages and a late first stage lengthen a played pipeline") {
   CHECK(played(ScheduleKind::zb_h1, 4, 1, 64, seconds, 0, 5) == Approx(plain + 5));
   // Every stage but the ends waits for two in each micro batch.
   CHECK(played(ScheduleKind::zb_h1, 4, 1, 64, seconds, 0.1) >= plain + 64 * 0.2);
+}
+
+TEST_CASE("what travels while its receiver computes lengthens a played pipeline by less") {
+  const ActionSeconds seconds{1, 2, 0};
+  const auto step = [&](double message, bool ahead) {
+    return played(ScheduleKind::interleaved, 4, 2, 64, seconds, message, 0, ahead);
+  };
+  CHECK(step(0, true) == step(0, false));
+  CHECK(step(0.1, true) < step(0.1, false));
+  // The first micro batch comes to the last of eight chunks by seven messages, and its gradient goes back by as many.
+  CHECK(step(0.1, true) >= step(0, true) + 14 * 0.1 - 1e-9);
 }

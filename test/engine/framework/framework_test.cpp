@@ -115,7 +115,9 @@ TEST_CASE("how gradients wait to be reduced, autocast and held logits are a file
   CHECK(find_framework("torch-eager", "test").buckets == GradientBuckets());
   CHECK(find_framework("torch-eager", "test").autocast == Autocast());
   const Framework deepspeed = of(R"("deepspeed")");
-  CHECK(deepspeed.buckets == GradientBuckets{.elements = 500000000, .whole = true, .one = true, .early = true});
+  CHECK(deepspeed.buckets ==
+        GradientBuckets{
+            .elements = 500000000, .whole = true, .one = true, .flat = true, .norm_in_f64 = true, .early = true});
   CHECK_FALSE(of(R"({"preset": "deepspeed", "overlap_comm": true})").buckets.one);
   CHECK(of(R"({"preset": "deepspeed", "reduce_bucket_size": "200000000"})").buckets.elements == 200000000);
   const GradientBuckets squared = of(R"({"preset": "deepspeed", "reduce_bucket_size": "hidden_squared"})").buckets;
