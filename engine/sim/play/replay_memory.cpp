@@ -291,7 +291,6 @@ class Replay {
     b = {};
   }
   static Block& at(std::vector<Block>& blocks, std::uint32_t i) {
-    if (i >= blocks.capacity()) blocks.reserve(std::max<std::size_t>(32, 2 * i));
     if (i >= blocks.size()) blocks.resize(i + 1);
     return blocks[i];
   }
