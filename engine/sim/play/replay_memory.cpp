@@ -116,6 +116,7 @@ class Replay {
       const Action& a = schedule_[i];
       oldest_ = std::min(oldest_, a.micro), newest_ = std::max(newest_, a.micro);
       play(events(i), &a);
+      if (a.kind != Action::Kind::forward) drop_freed(a.micro);
       ++played_;
     }
     play(step_events.deferred, nullptr);
@@ -152,12 +153,19 @@ class Replay {
     return static_cast<std::size_t>(times) * period;
   }
 
+  bool has_some(std::size_t maker, int micro) const {
+    return std::ranges::any_of(saved_[at_of(maker, micro)], [](const Block& b) { return b.size > 0; });
+  }
+  // Keeps no list of what a micro batch has saved once all of it is freed: there may be millions of micro batches.
+  void drop_freed(int micro) {
+    for (const std::size_t maker : makers())
+      if (auto& blocks = saved_[at_of(maker, micro)]; !blocks.empty() && !has_some(maker, micro))
+        std::vector<Block>().swap(blocks);
+  }
   // Leaves out the oldest micro batches that have nothing saved any more, before `now`.
   void forget_freed(int now) {
-    const auto has_some = [&](std::size_t maker) {
-      return std::ranges::any_of(saved_[at_of(maker, oldest_)], [](const Block& b) { return b.size > 0; });
-    };
-    while (oldest_ < now && std::ranges::none_of(makers(), has_some)) ++oldest_;
+    const auto some = [&](std::size_t maker) { return has_some(maker, oldest_); };
+    while (oldest_ < now && std::ranges::none_of(makers(), some)) ++oldest_;
   }
 
   typename Rounds::Moment moment(std::size_t at) {
