@@ -70,14 +70,14 @@ class Caching final : public AllocationObserver {
     const sim::CachingAllocator::For whom{
         .graph = in_graph_ && *in_graph_,
         .stream = own_[static_cast<std::size_t>(stream)] ? stream : MemoryStream::compute};
-    auto& [blocks, of] = held_[block] = {{}, category};
+    Held& held = held_[block] = {{}, category};
     const TensorParts& parts = InParts::now();
     const std::size_t all = parts[0] + std::size_t{parts[1]} + parts[2];
     std::size_t left = size;
     for (std::size_t i = parts.size(); i-- > 1 && all > 0;)
       if (parts[i] > 0) left -= size / all * parts[i];
     const auto take = [&](std::size_t bytes) {
-      blocks.emplace_back(allocator_.take(bytes, category, what, whom), bytes);
+      held.blocks.emplace_back(allocator_.take(bytes, category, what, whom), bytes);
     };
     take(left);
     for (std::size_t i = 1; i < parts.size(); ++i)
