@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "engine/base/parallel.h"
 #include "engine/base/text.h"
-#include "search/parallel.h"
 #include "search/search.h"
 
 namespace mbench::search {

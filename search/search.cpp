@@ -7,13 +7,13 @@
 #include <limits>
 #include <optional>
 
+#include "engine/base/parallel.h"
 #include "engine/base/text.h"
 #include "engine/sim/run/simulate.h"
 #include "search/candidate.h"
 #include "search/close_bounds.h"
 #include "search/larger.h"
 #include "search/mesh_bounds.h"
-#include "search/parallel.h"
 #include "strategies/strategies.h"
 
 namespace mbench::search {
@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kMeshes = 64;   // meshes that are bounded together, and opened together at first
 constexpr std::size_t kWalked = 16;   // meshes whose layouts get lower bounds together
 constexpr double kWithinReach = 1.5;  // of the memory: up to here the search reports what more memory would give
-constexpr std::size_t kWave = 32;     // layouts that are looked at together
+constexpr std::size_t kWave = 128;    // layouts that are looked at together
 constexpr std::size_t kTogether = 4;  // at most so many of them are simulated block by block
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
@@ -51,10 +51,12 @@ class Search {
   Search(const Space& space, const SearchTarget& place, const SearchOptions& options)
       : space_(space),
         place_(place),
+        alone_(place),
         options_(options),
         layouts_(space, place.devices, needs_all_devices(options.objective)),
         mesh_bounds_(place.machine),
         bounds_(place.machine) {
+    alone_.threads = options.threads;
     end_.limit_mib = limit_mib(space.base, place);
   }
 
@@ -213,9 +215,10 @@ class Search {
   }
 
   // Learns more about a layout: closer lower bounds first. Later an outline replaces them, with the time and peak of a simulation,
-  // where one can be made.
+  // where one can be made. At last what the fullest rank's allocator holds.
   void learn(Candidate& c) const {
     using Known = Candidate::Known;
+    if (c.known == Known::outline) return place_fullest(c);
     const Point point = c.point();
     while (c.parts < CloseBounds::kParts)
       if (close_bounds_.raise(c.parts++, point, c.lower_bound)) return;
@@ -273,61 +276,70 @@ class Search {
       heap.emplace_back(key(left_[i]), i);
       std::push_heap(heap.begin(), heap.end(), std::greater<>());
     };
+    const auto is_known = [&](std::size_t i) { return left_[i].known == Candidate::Known::held; };
     while (!stopped()) {
-      // The first ones, as long as equally much is known of them.
+      // The first ones: all of them to be simulated, or none.
       std::vector<std::size_t> wave;
       while (!heap.empty() && wave.size() < kWave) {
         const std::size_t i = heap.front().second;
-        const bool other = !wave.empty() && left_[i].known != left_[wave[0]].known;
+        const bool other = !wave.empty() && is_known(i) != is_known(wave[0]);
         if (other && wanted(left_[i])) break;
         std::pop_heap(heap.begin(), heap.end(), std::greater<>());
         heap.pop_back();
         if (!other && wanted(left_[i])) wave.push_back(i);
       }
       if (wave.empty()) break;
-      left_[wave[0]].known >= Candidate::Known::outline ? place(wave, push) : learn(wave, push);
+      is_known(wave[0]) ? place(wave, push) : learn(wave, push);
       tell();
     }
     std::erase_if(left_, [](const Candidate& c) { return c.number == kTaken; });
   }
 
+  // Of layouts whose blocks would be placed in memory, those that take less of it than the ones before: what is found out about these may
+  // decide about the others, which go back. All layouts of which less is known stay.
+  template <class Push>
+  std::vector<std::size_t> less_memory_each(const std::vector<std::size_t>& wave, const Push& push) const {
+    std::vector<std::size_t> now;
+    std::size_t placed = 0;
+    double least = kInfinite;
+    for (const std::size_t i : wave) {
+      const bool places = left_[i].known >= Candidate::Known::outline;
+      if (places && (placed == kTogether || left_[i].needs_mib() >= least)) {
+        push(i);
+        continue;
+      }
+      if (places) least = left_[i].needs_mib(), ++placed;
+      now.push_back(i);
+    }
+    return now;
+  }
+
+  // The longest steps begin first.
   template <class Push>
   void learn(const std::vector<std::size_t>& wave, const Push& push) {
-    each_in_parallel(wave.size(), options_.threads, [&](std::size_t i) { learn(left_[wave[i]]); });
-    for (const std::size_t i : wave) {
+    std::vector<std::size_t> now = less_memory_each(wave, push);
+    std::stable_sort(now.begin(), now.end(),
+                     [&](std::size_t a, std::size_t b) { return left_[a].known > left_[b].known; });
+    each_in_parallel(now.size(), options_.threads, [&](std::size_t i) { learn(left_[now[i]]); });
+    for (const std::size_t i : now) {
       Candidate& c = left_[i];
       if (c.known == Candidate::Known::outline) ++end_.simulated;
       c.score = score_of(c);
-      if (is_open(c))
+      if (c.known == Candidate::Known::held || is_open(c))
         push(i);
       else
         c.number = kTaken;
     }
   }
 
-  // Places blocks in memory, of those that take less memory than the ones before them: on the fullest rank first, then on all of them,
-  // which is the simulation. Results may decide about the others, which go back.
+  // Places blocks in memory on all ranks, which is the simulation.
   template <class Push>
   void place(const std::vector<std::size_t>& wave, const Push& push) {
-    std::vector<std::size_t> now;
-    double least = kInfinite;
-    for (const std::size_t i : wave) {
-      if (now.size() == kTogether || left_[i].needs_mib() >= least) {
-        push(i);
-        continue;
-      }
-      least = left_[i].needs_mib();
-      now.push_back(i);
-    }
-    if (left_[now[0]].known == Candidate::Known::outline) {
-      each_in_parallel(now.size(), options_.threads, [&](std::size_t i) { place_fullest(left_[now[i]]); });
-      for (const std::size_t i : now) left_[i].score = score_of(left_[i]), push(i);
-      return;
-    }
+    const std::vector<std::size_t> now = less_memory_each(wave, push);
     std::vector<Tried> tried(now.size());
     each_in_parallel(now.size(), options_.threads, [&](std::size_t i) {
       const Candidate& c = left_[now[i]];
-      tried[i] = simulated(c.point(), place_);
+      tried[i] = simulated(c.point(), now.size() == 1 ? alone_ : place_);
       tried[i].lower_bound = c.lower_bound;
     });
     for (std::size_t i = 0; i < now.size(); ++i) {
@@ -408,7 +420,7 @@ class Search {
 
   void find_larger() {
     if (fitting_.empty()) return;
-    end_.larger = larger_.find(fitting_.front().tried.result.iteration_ms->mean, place_, [&] { return stopped(); });
+    end_.larger = larger_.find(fitting_.front().tried.result.iteration_ms->mean, alone_, [&] { return stopped(); });
   }
 
   void finish() {
@@ -443,6 +455,7 @@ class Search {
   static constexpr std::size_t kTaken = ~std::size_t{0};
   const Space& space_;
   const SearchTarget& place_;
+  SearchTarget alone_;  // for a simulation beside which nothing runs
   const SearchOptions& options_;
   SearchEnd end_;
   Layouts layouts_;

@@ -20,9 +20,10 @@ Tried simulated(const Point& point, const SearchTarget& place, bool may_fit) {
   t.fits = may_fit;
   const Plan plan = strategies::make_plan(point);
   const int devices = static_cast<int>(place.devices);
+  const sim::SimulateOptions options{.recordings = place.recordings, .threads = place.threads};
   sim::Simulation s;
   try {
-    if (may_fit) s = sim::simulate_point(point, plan, place.machine, devices, {.recordings = place.recordings});
+    if (may_fit) s = sim::simulate_point(point, plan, place.machine, devices, options);
   } catch (const OutOfMemory&) {
     t.fits = false;
   }
@@ -31,7 +32,7 @@ Tried simulated(const Point& point, const SearchTarget& place, bool may_fit) {
     roomy.device.memory_bytes = roomy.host.memory_bytes = std::uint64_t{1} << 60;
     Point unlimited = point;
     unlimited.memory_limit = 0;
-    s = sim::simulate_point(unlimited, plan, roomy, devices, {.recordings = place.recordings});
+    s = sim::simulate_point(unlimited, plan, roomy, devices, options);
     s.result.point = point;
     s.result.id = point_id(point);
   }

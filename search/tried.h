@@ -13,6 +13,7 @@ struct SearchTarget {
   std::int64_t devices;
   sim::Recordings* recordings = nullptr;  // of layouts that are looked at more than once
   double memory_margin_mib = 0;           // of each device, that a layout must leave free
+  int threads = 1;                        // that one simulation may take
 };
 
 // A layout that does not fit is simulated with as much memory as it takes.

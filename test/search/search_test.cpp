@@ -7,10 +7,10 @@
 #include <fstream>
 #include <set>
 
+#include "engine/base/parallel.h"
 #include "engine/sim/machine/what_if.h"
 #include "engine/sim/run/simulate.h"
 #include "search/mesh_bounds.h"
-#include "search/parallel.h"
 #include "test/catch.h"
 #include "test/support/temporary_folder.h"
 

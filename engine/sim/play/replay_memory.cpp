@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "engine/base/parallel.h"
 #include "engine/sim/cost/device.h"
 #include "engine/sim/play/memory_rounds.h"
 
@@ -394,13 +395,16 @@ namespace {
 
 // Of each class what of(class) gives: classes of one stage that have one recording give the same.
 template <class Of>
-std::vector<ReplayedMemory> of_classes(const Recording& recording, const Of& of) {
-  std::vector<ReplayedMemory> all;
-  std::map<std::pair<int, int>, std::size_t> known;  // of a kind and stage: where it is in `all`
-  for (const RankClasses::Class& c : recording.classes.classes) {
-    const auto [at, fresh] = known.try_emplace({c.kind, c.stage}, all.size());
-    all.push_back(fresh ? of(c) : all[at->second]);
-  }
+std::vector<ReplayedMemory> of_classes(const Recording& recording, int threads, const Of& of) {
+  const auto& classes = recording.classes.classes;
+  std::map<std::pair<int, int>, std::size_t> known;  // of a kind and stage: which class has it first
+  std::vector<std::size_t> first;
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    if (known.try_emplace({classes[i].kind, classes[i].stage}, i).second) first.push_back(i);
+  std::vector<ReplayedMemory> all(classes.size());
+  each_in_parallel(first.size(), threads, [&](std::size_t i) { all[first[i]] = of(classes[first[i]]); });
+  for (std::size_t i = 0; i < classes.size(); ++i)
+    if (const std::size_t at = known.at({classes[i].kind, classes[i].stage}); at != i) all[i] = all[at];
   return all;
 }
 
@@ -417,13 +421,13 @@ ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, co
 }
 
 std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
-                                          const std::optional<CachingSettings>& caching) {
-  return of_classes(recording,
+                                          const std::optional<CachingSettings>& caching, int threads) {
+  return of_classes(recording, threads,
                     [&](const RankClasses::Class& c) { return replay_memory_of(plan, recording, c, limit, caching); });
 }
 
 std::vector<ReplayedMemory> replay_host_memory(const Plan& plan, const Recording& recording, std::size_t limit) {
-  return of_classes(recording, [&](const RankClasses::Class& c) {
+  return of_classes(recording, 1, [&](const RankClasses::Class& c) {
     const auto stage = static_cast<std::size_t>(c.stage);
     Arena memory(std::make_unique<CountedMemory>(), limit);
     return Replay<Arena>(recording.step_events.at(c.kind), plan.schedule[stage],

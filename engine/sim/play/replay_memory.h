@@ -25,9 +25,10 @@ struct ReplayedMemory {
 std::optional<CachingSettings> caching_of(const Plan& plan, const std::map<std::string, std::string>& env);
 
 // One for each class. `limit`: bytes that a rank may hold, 0 for no limit. `caching`: use PyTorch's caching allocator, until the bytes
-// it reserves no longer grow.
+// it reserves no longer grow. `threads`: so many classes at the same time.
 std::vector<ReplayedMemory> replay_memory(const Plan& plan, const Recording& recording, std::size_t limit,
-                                          const std::optional<CachingSettings>& caching = std::nullopt);
+                                          const std::optional<CachingSettings>& caching = std::nullopt,
+                                          int threads = 1);
 
 ReplayedMemory replay_memory_of(const Plan& plan, const Recording& recording, const RankClasses::Class& of,
                                 std::size_t limit, const std::optional<CachingSettings>& caching);

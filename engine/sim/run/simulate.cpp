@@ -96,7 +96,7 @@ Simulation replay(const Point& p, const Plan& plan, const Machine& machine, cons
   const bool offloads = uses_host(plan);
   const auto& classes = recording.classes.classes;
   const auto caching = caching_of(plan, p.env);
-  auto memory = replay_memory(plan, recording, limit_of_step(p, plan, machine), caching);
+  auto memory = replay_memory(plan, recording, limit_of_step(p, plan, machine), caching, options.threads);
   check_fits(memory, classes);
   const auto host = offloads ? replay_host_memory(plan, recording, costs_of(plan, machine)->host_memory())
                              : std::vector<ReplayedMemory>();

@@ -40,6 +40,7 @@ struct SimulateOptions {
   bool trace = false;
   bool tensors = false;              // the result has the tensors at the peak
   Recordings* recordings = nullptr;  // of this machine (recordings.h), where layouts are simulated again
+  int threads = 1;  // that place the blocks of different ranks at the same time; figures do not depend on it
 };
 
 // Throws OutOfMemory, naming the first rank that has too little. Throws unsupported where the machine lacks the precision, infeasible where

@@ -1,6 +1,8 @@
 // Memory of a pipeline with many micro batches: to leave out actions that follow from earlier ones changes nothing.
 #include "engine/sim/play/memory_rounds.h"
 
+#include <set>
+
 #include "engine/sim/cost/device.h"
 #include "engine/sim/play/replay_memory.h"
 #include "engine/sim/run/counting.h"
@@ -86,4 +88,26 @@ TEST_CASE("memory of a pipeline: a moment is like another one only with the same
   REQUIRE(found);
   CHECK(found->action == 3);
   CHECK(found->micro == 1);
+}
+
+// Ranks of one stage with the same recording are placed once, and each class has the figures of its own stage.
+TEST_CASE("memory of a pipeline: several threads place the blocks of its stages as one does") {
+  Point p = pipeline(4, 2, ScheduleKind::interleaved);
+  p.tp = 2;
+  const Plan plan = strategies::make_plan(p);
+  const sim::Recording recording = sim::record(plan, 0, nullptr, nullptr);
+  const auto one = sim::replay_memory(plan, recording, 0, std::nullopt, 1);
+  const auto three = sim::replay_memory(plan, recording, 0, std::nullopt, 3);
+  REQUIRE(one.size() == recording.classes.classes.size());
+  REQUIRE(three.size() == one.size());
+  std::set<std::size_t> peaks;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    const sim::ReplayedMemory alone =
+        sim::replay_memory_of(plan, recording, recording.classes.classes[i], 0, std::nullopt);
+    CHECK(one[i].peak.total == alone.peak.total);
+    CHECK(three[i].peak.total == alone.peak.total);
+    CHECK(three[i].reserved == alone.reserved);
+    peaks.insert(alone.peak.total);
+  }
+  CHECK(peaks.size() > 1);
 }

@@ -1,4 +1,4 @@
-#include "search/parallel.h"
+#include "engine/base/parallel.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace mbench::search {
+namespace mbench {
 
 void each_in_parallel(std::size_t n, int threads, const std::function<void(std::size_t)>& body, std::size_t run) {
   std::atomic<std::size_t> next{0};
@@ -33,4 +33,4 @@ void each_in_parallel(std::size_t n, int threads, const std::function<void(std::
   if (first) std::rethrow_exception(first);
 }
 
-}  // namespace mbench::search
+}  // namespace mbench
