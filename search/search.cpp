@@ -23,7 +23,7 @@ constexpr std::size_t kMeshes = 64;   // meshes that are bounded together, and o
 constexpr std::size_t kWalked = 16;   // meshes whose layouts get lower bounds together
 constexpr double kWithinReach = 1.5;  // of the memory: up to here the search reports what more memory would give
 constexpr std::size_t kWave = 128;    // layouts that are looked at together
-constexpr std::size_t kTogether = 4;  // at most so many of them are simulated block by block
+constexpr std::size_t kTogether = 4;  // at most so many of them take a long step
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct Mesh {
@@ -295,20 +295,23 @@ class Search {
     std::erase_if(left_, [](const Candidate& c) { return c.number == kTaken; });
   }
 
-  // Of layouts whose blocks would be placed in memory, those that take less of it than the ones before: what is found out about these may
-  // decide about the others, which go back. All layouts of which less is known stay.
+  // Few steps of a wave are long: what is found out about the first may decide about the others, which go back. Of layouts whose blocks
+  // would be placed in memory only those that take less of it than the ones before. All cheap steps stay.
   template <class Push>
-  std::vector<std::size_t> less_memory_each(const std::vector<std::size_t>& wave, const Push& push) const {
+  std::vector<std::size_t> few_long(const std::vector<std::size_t>& wave, const Push& push) const {
+    using Known = Candidate::Known;
     std::vector<std::size_t> now;
-    std::size_t placed = 0;
+    std::size_t outlined = 0, placed = 0;
     double least = kInfinite;
     for (const std::size_t i : wave) {
-      const bool places = left_[i].known >= Candidate::Known::outline;
-      if (places && (placed == kTogether || left_[i].needs_mib() >= least)) {
+      const Candidate& c = left_[i];
+      const bool places = c.known >= Known::outline, outlines = c.known == Known::close_bound;
+      if ((outlines && outlined == kTogether) || (places && (placed == kTogether || c.needs_mib() >= least))) {
         push(i);
         continue;
       }
-      if (places) least = left_[i].needs_mib(), ++placed;
+      if (outlines) ++outlined;
+      if (places) least = c.needs_mib(), ++placed;
       now.push_back(i);
     }
     return now;
@@ -317,7 +320,7 @@ class Search {
   // The longest steps begin first.
   template <class Push>
   void learn(const std::vector<std::size_t>& wave, const Push& push) {
-    std::vector<std::size_t> now = less_memory_each(wave, push);
+    std::vector<std::size_t> now = few_long(wave, push);
     std::stable_sort(now.begin(), now.end(),
                      [&](std::size_t a, std::size_t b) { return left_[a].known > left_[b].known; });
     each_in_parallel(now.size(), options_.threads, [&](std::size_t i) { learn(left_[now[i]]); });
@@ -335,7 +338,7 @@ class Search {
   // Places blocks in memory on all ranks, which is the simulation.
   template <class Push>
   void place(const std::vector<std::size_t>& wave, const Push& push) {
-    const std::vector<std::size_t> now = less_memory_each(wave, push);
+    const std::vector<std::size_t> now = few_long(wave, push);
     std::vector<Tried> tried(now.size());
     each_in_parallel(now.size(), options_.threads, [&](std::size_t i) {
       const Candidate& c = left_[now[i]];
