@@ -22,25 +22,33 @@ def batches(values):
     return [{"micro_batch": b, "global_batch": lambda point, b=b: b * point["dp"]} for b in values]
 
 
+# GB/s that a ring of PAI's four V100 moves over NVLink: two rings both ways over four bricks each, as in a DGX-1, one both ways, or one.
+# The page has an instance of a cloud and does not say how its GPUs are linked.
+QUAD = [{"machine": {"node.links[1].bus_gbps": gbps}} for gbps in (84, 42, 21)]
+
 # NAME: [a list of changes for each open setting]. A change is of fields of every point; a function gets the point. `only` names the
 # framework whose points it changes.
 OPEN = {
     "pai-gpt-1.3b-zero": [
+        QUAD,
         [{"recompute": "none"}, {"recompute": "full"}],
         [{"framework.overlap_comm": v, "only": "deepspeed"} for v in (False, True)],
         [{"framework.reduce_bucket_size": v, "only": "deepspeed"} for v in ("500000000", "200000000")],
     ],
     "pai-gpt-1.3b-sharded": [
+        QUAD,
         [{"recompute": "none"}, {"recompute": "full"}],
         [{"framework.gradient_as_bucket_view": v} for v in (False, True)],
         [{"framework.mixed_precision": "autocast", "gradients_in_f32": True},
          {"framework.mixed_precision": "apex_o2", "gradients_in_f32": False}],
     ],
     "pai-gpt-1.3b-tp-pp": [
+        QUAD,
         [{"recompute": "none"}, {"recompute": "full"}],
         [{"overlap_grad_reduce": v} for v in (False, True)],
     ],
     "pai-bert-mixed-precision": [
+        QUAD,
         [{"framework.logits": v} for v in ("held", "dropped")],
         [{"framework.gradient_as_bucket_view": v} for v in (False, True)],
         [{"framework.fused_adamw": v} for v in (False, True)],
