@@ -79,6 +79,8 @@ struct Keeps {
       true;  // gradients of fused attention are summed in a fixed order / in the order in which parts arrive
   bool unfused_norm =
       false;  // RMS norms by small ops, which keep an f32 copy of their input and what gamma multiplies / by a kernel
+  bool unfused_last_norm =
+      false;  // the norm behind the last layer does so alone, where layers are compiled and it is not / a kernel does
   bool unfused_swiglu =
       false;  // gates' activations are tensors of their own, and kept / part of the multiplication's kernel
   bool gated_scan =
@@ -145,6 +147,7 @@ inline constexpr KeepsFlag kKeepsFlags[] = {
     {"reads_gate_offset", &Keeps::reads_gate_offset},
     {"deterministic_attention", &Keeps::deterministic_attention},
     {"unfused_norm", &Keeps::unfused_norm},
+    {"unfused_last_norm", &Keeps::unfused_last_norm},
     {"unfused_swiglu", &Keeps::unfused_swiglu},
     {"gated_scan", &Keeps::gated_scan},
     {"copied_gathers", &Keeps::copied_gathers},

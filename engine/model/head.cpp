@@ -132,7 +132,7 @@ void ClassHead::backward(nn::Context& c, const nn::MicroBatch& batch, const Tens
 
 Head::Head(nn::ParameterStore& store, const Plan& plan, const HeadSpec& spec, nn::Parameter* word, std::int64_t ahead)
     : ahead_(static_cast<std::size_t>(ahead)) {
-  if (spec.norm) norm_.emplace(store, plan, *spec.norm);
+  if (spec.norm) norm_.emplace(store, plan, *spec.norm).set_last();
   if (spec.classes) classes_.emplace(store, plan, *spec.classes);
   if (spec.logits) words_.emplace(store, plan, spec, word);
 }

@@ -51,7 +51,7 @@ std::shared_ptr<const nn::ParameterStore::Use> ModelChunk::held() const {
 void ModelChunk::add_end(const Plan& plan, const ChunkPlan& chunk, nn::Parameter* word) {
   HeadSpec spec = head_of(plan.model, plan.vocab);
   if (!chunk.last && chunk.norm && spec.norm) {
-    norm_.emplace(store_, plan, *spec.norm);
+    norm_.emplace(store_, plan, *spec.norm).set_last();
     parts_.push_back({store_.close_unit()});
     names_.push_back({ModelPart::Kind::head});
   }

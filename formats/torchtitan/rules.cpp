@@ -152,6 +152,7 @@ void read_compile(Reading& r) {
   r.set("framework.fsdp_ends", key == kCompileThen ? "joined" : "separate");
 }
 void write_compile(Writing& w) {
+  if (w.at("framework.compiled") != "layers") w.cannot("framework.compiled");
   w.put(w.at("framework.fsdp_ends") == "joined" ? kCompileThen : kCompile, true);
 }
 

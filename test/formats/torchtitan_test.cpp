@@ -129,6 +129,13 @@ TEST_CASE("torchtitan: the spellings of 2024") {
   CHECK(p.precision == Precision::bf16);
 }
 
+TEST_CASE("torchtitan: it compiles layers, and a model compiled as a whole does not go out") {
+  Point p = titan_point(kNow);
+  CHECK(titan_point(write_torchtitan(p)).framework == p.framework);
+  p.framework.options["compiled"] = "model";
+  CHECK_THROWS_WITH(write_torchtitan(p), Contains("framework.compiled"));
+}
+
 TEST_CASE("torchtitan: MXFP8 goes out and comes back") {
   std::string text = kNow;
   text.replace(text.find("[\"float8\"]"), 10, "[\"quantize.linear.mx\"]");

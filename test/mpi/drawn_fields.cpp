@@ -302,6 +302,7 @@ const std::vector<FixedField>& fixed_fields() {
       {"logits", "of torch-ddp, fairscale and deepspeed, which layouts of the table run as"},
       {"liger_kernel", "of torch-eager, torch-ddp and deepspeed, which layouts of the table run as"},
       {"fsdp_ends", "of torchtitan and torch-eager, which layouts of the table run as"},
+      {"compiled", "of torchtitan, which layouts of the table run as"},
       {"trainer", "of torch-eager, torch-ddp and deepspeed: changes times alone"},
       {"mixed_precision", "of torch-ddp and fairscale, which layouts of the table run as"},
       {"gradient_as_bucket_view", "of torch-ddp and fairscale, which layouts of the table run as"},

@@ -29,7 +29,8 @@ Tensor Norm::forward(Context& c, const Tensor& x, Saved& saved) const {
   else
     run(c.device, ops::RmsNorm{ops::Matrix(x), value_of(gamma_), ops::Matrix(y), saved.rstd, eps_});
   if (of_layers_ && under_autocast(c.plan)) keep_in_f32(c, saved);
-  if (c.keeps().unfused_norm && !of_layers_) keep_unfused(c, y, saved);
+  const bool unfused = c.keeps().unfused_norm || (last_ && c.keeps().unfused_last_norm);
+  if (unfused && !of_layers_) keep_unfused(c, y, saved);
   return y;
 }
 

@@ -23,6 +23,8 @@ class Norm {
     Tensor wide, normalised;
   };
   Norm(ParameterStore& store, const Plan& plan, const NormSpec& spec);
+  // It stands behind the last layer.
+  void set_last() { last_ = true; }
   Tensor forward(Context& context, const Tensor& x, Saved& saved) const;
   // The input of a forward, made again of its f32 copy where only that was kept.
   static Tensor input(Context& context, Saved& saved);
@@ -33,7 +35,7 @@ class Norm {
   static void keep_in_f32(Context& context, Saved& saved);
   void keep_unfused(Context& context, const Tensor& y, Saved& saved) const;
   float eps_;
-  bool of_layers_;
+  bool of_layers_, last_ = false;
   Parameter *gamma_ = nullptr, *beta_ = nullptr;
 };
 

@@ -103,3 +103,19 @@ TEST_CASE("without torch.compile each GEMM gathers for itself, and mbench's own 
   // Backward gathers again what GEMMs of weights' gradients read, and runs the whole layer.
   CHECK(own.at("backward 0") == Calls{6, 4, 0, 12});
 }
+
+// The last norm of a model whose layers are compiled is PyTorch's small ops: an f32 copy of its input and what gamma multiplies, where a
+// kernel keeps its input in 16 bits.
+TEST_CASE(
+    "the norm behind compiled layers keeps an f32 copy of its input, and none does in a model compiled as a whole") {
+  const auto peak = [](std::int64_t layers, const std::string& compiled) {
+    Point p = point_of(layers, 2, TpGathers::block, Recompute::none, "torchtitan");
+    p.tp = 1, p.sequence_parallel = false;
+    p.framework.options["compiled"] = compiled;
+    const Plan plan = strategies::make_plan(p);
+    return sim::simulate_point(p, plan, sim::find_machine("H100-SXM5-80GB", "test"), 1).peak_by_stage.at(0).total;
+  };
+  const std::size_t elements = std::size_t{2} * 512 * 1024;
+  // As many for any number of layers: the layers' own norms are in their graphs.
+  for (const std::int64_t layers : {1, 3}) CHECK(peak(layers, "layers") - peak(layers, "model") == elements * 4);
+}
