@@ -111,12 +111,8 @@ UnfusedOps read_unfused(const json& value, const std::string& where) {
   return ops;
 }
 
-// {"own": ["gathers"], "source": "..."}
-OwnStreams read_streams(const json& value, const std::string& where) {
-  ObjectReader reader(value, where);
+OwnStreams read_stream_names(const json& names, const std::string& path) {
   OwnStreams own{};
-  const json& names = reader.require("own", "the streams that allocate for themselves");
-  const std::string path = reader.path("own");
   if (!names.is_array()) fail(ErrorKind::bad_input, path, "got {}, need a list of names", names.dump());
   for (const json& name : names) {
     const std::string text = read_string(name, path);
@@ -126,9 +122,22 @@ OwnStreams read_streams(const json& value, const std::string& where) {
            fmt::join(kMemoryStreamNames.begin() + 1, kMemoryStreamNames.end(), ", "));
     own[static_cast<std::size_t>(found - kMemoryStreamNames.begin())] = true;
   }
+  return own;
+}
+
+// {"own": ["gathers", "reductions"], "recorded": ["gathers"], "source": "..."}
+void read_streams(const json& value, const std::string& where, FrameworkMemory& memory) {
+  ObjectReader reader(value, where);
+  memory.own_streams =
+      read_stream_names(reader.require("own", "the streams that allocate for themselves"), reader.path("own"));
+  if (const json* recorded = reader.find("recorded")) {
+    memory.recorded = read_stream_names(*recorded, reader.path("recorded"));
+    for (std::size_t i = 0; i < kMemoryStreams; ++i)
+      if (memory.recorded[i] && !memory.own_streams[i])
+        fail(ErrorKind::bad_input, reader.path("recorded"), "got {}, need streams of \"own\"", kMemoryStreamNames[i]);
+  }
   read_string(reader.require("source", "where that stands"), reader.path("source"));
   reader.refuse_unknown();
-  return own;
 }
 
 void read_allocator(const json& value, const std::string& where, FrameworkMemory& memory) {
@@ -143,7 +152,7 @@ void read_allocator(const json& value, const std::string& where, FrameworkMemory
            "are of PyTorch's allocator, got the value \"mbench\", need \"pytorch\" or no settings");
     memory.caching_settings = read_string(*settings, reader.path("settings"));
   }
-  if (const json* streams = reader.find("streams")) memory.own_streams = read_streams(*streams, reader.path("streams"));
+  if (const json* streams = reader.find("streams")) read_streams(*streams, reader.path("streams"), memory);
   read_string(reader.require("source", "where that stands"), reader.path("source"));
   reader.refuse_unknown();
 }

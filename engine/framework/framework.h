@@ -44,6 +44,7 @@ struct FrameworkMemory {
   bool caching = false;
   std::string caching_settings;
   OwnStreams own_streams{};  // on which it asks PyTorch's allocator for memory; the others are the compute stream
+  OwnStreams recorded{};     // of these: those whose blocks it records on the compute stream (Tensor.record_stream)
 };
 
 // What runs where the engine runs one op: so many kernels, each a call of the host, that move so many times the op's bytes. A traffic in

@@ -80,7 +80,7 @@ struct Keeps {
   bool unfused_norm =
       false;  // RMS norms by small ops, which keep an f32 copy of their input and what gamma multiplies / by a kernel
   bool unfused_last_norm =
-      false;  // the norm behind the last layer does so alone, where layers are compiled and it is not / a kernel does
+      false;  // only the norm behind the last layer does so: layers are compiled, and it is not / it is a kernel too
   bool unfused_swiglu =
       false;  // gates' activations are tensors of their own, and kept / part of the multiplication's kernel
   bool gated_scan =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "engine/base/text.h"
 
@@ -76,13 +77,29 @@ std::size_t CachingAllocator::take(std::size_t bytes, Category category, std::st
   return at;
 }
 
-void CachingAllocator::give(std::size_t block, std::size_t bytes, Category category) {
+void CachingAllocator::count_freed(std::size_t block, std::size_t bytes, Category category) {
   use_.total -= bytes;
   use_.by_category[static_cast<std::size_t>(category)] -= bytes;
-  const auto at = static_cast<std::uint32_t>(block);
-  allocated_ -= blocks_[at].size;
-  blocks_[at].state = State::free;
-  merge(at);
+  allocated_ -= blocks_[block].size;
+}
+
+void CachingAllocator::give(std::size_t block, std::size_t bytes, Category category) {
+  count_freed(block, bytes, category);
+  blocks_[block].state = State::free;
+  merge(static_cast<std::uint32_t>(block));
+}
+
+void CachingAllocator::give_recorded(std::size_t block, std::size_t bytes, Category category) {
+  count_freed(block, bytes, category);
+  put_recorded();
+  free_.recorded.push_back({blocks_[block].size, blocks_[block].address, static_cast<std::uint32_t>(block)});
+}
+
+void CachingAllocator::put_recorded() {
+  for (const FreeBlock& recorded : std::exchange(free_.recorded, {})) {
+    blocks_[recorded.block].state = State::free;
+    merge(recorded.block);
+  }
 }
 
 // The smallest free block that holds it, out of its pool; of equal ones the lowest.
@@ -195,6 +212,7 @@ bool CachingAllocator::release_oversized(Pool of, std::size_t size) {
 
 // Every segment without a used block, of all streams; of expandable segments every page without one. Not those of graphs.
 void CachingAllocator::release_all() {
+  put_recorded();
   for (std::size_t i = 0; i < 2 * kMemoryStreams; ++i) {
     const auto all = free_.pools[i];
     for (const FreeBlock& free : all) {
@@ -262,7 +280,9 @@ std::vector<CachingAllocator::Segment> CachingAllocator::segments() const {
       joins = mapped;
       if (!mapped) continue;
       all.back().size += b.size;
-      all.back().parts.push_back({b.address, b.size, b.state == State::used, at});
+      const auto is_it = [&](const FreeBlock& recorded) { return recorded.block == at; };
+      const bool used = b.state == State::used && std::ranges::none_of(free_.recorded, is_it);
+      all.back().parts.push_back({b.address, b.size, used, at});
     }
   }
   std::sort(all.begin(), all.end(), [](const Segment& a, const Segment& b) { return a.address < b.address; });

@@ -17,6 +17,10 @@
 // - A stream has pools of its own, and a block goes back to the pool of its stream. So what gathers need at their peak is not there for
 //   activations at theirs. The order of requests on all streams is the host's, and a freed block is there for the next request of its
 //   stream: no stream waits for another.
+//
+// - A block that another stream has used (Tensor.record_stream()) counts as free, but is in no pool until that stream is through with it.
+//   A host that is ahead of its device does not find it for the next request. How far ahead it is the allocator cannot know: such a block
+//   is back when the next one is given back. A full device waits for all of them.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -45,6 +49,8 @@ class CachingAllocator {
     return take(bytes, category, what, For{});
   }
   void give(std::size_t block, std::size_t bytes, Category category);
+  // Of a block that another stream has used.
+  void give_recorded(std::size_t block, std::size_t bytes, Category category);
 
   // Counts requested bytes, as an Arena does.
   const MemoryUse& peak() const { return peak_; }
@@ -70,12 +76,13 @@ class CachingAllocator {
   static constexpr std::size_t kPools = 2 * kMemoryStreams + 2;
   struct Free {
     std::array<std::vector<FreeBlock>, kPools> pools;
+    std::vector<FreeBlock> recorded;  // given back, and not yet in their pools
     std::size_t reserved = 0;
     bool operator==(const Free&) const = default;
   };
   const Free& free() const { return free_; }
 
-  // A part of a segment, in the order of addresses. `block`: the name that take() gave it, where it is used.
+  // A part of a segment, in the order of addresses. `block`: the name that take() gave it, where it is used and not given back.
   struct Part {
     std::size_t address = 0, size = 0;
     bool used = false;
@@ -122,6 +129,8 @@ class CachingAllocator {
   bool map(std::uint32_t block, std::size_t size);
   bool release_oversized(Pool of, std::size_t size);
   void release_all();
+  void count_freed(std::size_t block, std::size_t bytes, Category category);
+  void put_recorded();
   void release(std::uint32_t block);
   void unmap(std::uint32_t block);
   [[noreturn]] void fail_full(std::size_t size, Category category, std::string_view what) const;

@@ -19,6 +19,7 @@ using M = MemoryEvent::Kind;
 struct Block {
   std::size_t offset = 0, size = 0;
   Category category{};
+  MemoryStream stream{};                // whose memory it has
   TensorParts parts{};                  // where it is several: how large each is
   std::array<std::size_t, 2> others{};  // the offsets of all but the first
 
@@ -50,6 +51,7 @@ class Replay {
         schedule_(schedule),
         optimizer_(plan.optimizer),
         own_streams_(plan.framework->memory.own_streams),
+        recorded_(plan.framework->memory.recorded),
         micro_batches_(micro_batches),
         arena_(memory),
         listener_(listener),
@@ -276,11 +278,11 @@ class Replay {
 
   Block take(const MemoryEvent& e, const Action* a) {
     const TensorName& name = step_events_.names[e.name];
-    Block block{0, e.size, e.category, {}, {}};
+    Block block{0, e.size, e.category, stream_of(e), {}, {}};
     if constexpr (std::is_same_v<Memory, CachingAllocator>) {
       block.parts = e.parts;
       for (int i = 0; i < block.count(); ++i)
-        block.at(i) = arena_.take(block.size_of(i), e.category, name.what, {.graph = e.graph, .stream = stream_of(e)});
+        block.at(i) = arena_.take(block.size_of(i), e.category, name.what, {.graph = e.graph, .stream = block.stream});
     } else {
       block.offset = arena_.take(e.size, e.category, name.what);
     }
@@ -294,10 +296,15 @@ class Replay {
   }
   void give(Block& b) {
     for (int i = 0; b.size > 0 && i < b.count(); ++i) {
-      arena_.give(b.at(i), b.size_of(i), b.category);
+      give_part(b, i);
       if (listener_) listener_->given(b.at(i));
     }
     b = {};
+  }
+  void give_part(const Block& b, int i) {
+    if constexpr (std::is_same_v<Memory, CachingAllocator>)
+      if (recorded_[static_cast<std::size_t>(b.stream)]) return arena_.give_recorded(b.at(i), b.size_of(i), b.category);
+    arena_.give(b.at(i), b.size_of(i), b.category);
   }
   static Block& at(std::vector<Block>& blocks, std::uint32_t i) {
     if (i >= blocks.size()) blocks.resize(i + 1);
@@ -345,7 +352,7 @@ class Replay {
   const StepEvents& step_events_;
   const Schedule& schedule_;
   const OptimizerPlan& optimizer_;
-  const OwnStreams& own_streams_;
+  const OwnStreams &own_streams_, &recorded_;
   int micro_batches_;
   Memory& arena_;
   MemoryListener* listener_;

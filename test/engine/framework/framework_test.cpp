@@ -176,6 +176,9 @@ TEST_CASE("broken framework files are refused by JSON path") {
              Contains("[broken.json") && Contains("$.autocast.qkv_inputs]"));
   CHECK_THAT(refused("torchtitan.json", [](auto& j) { j["memory"]["allocator"]["streams"]["own"] = {"sends"}; }),
              Contains("$.memory.allocator.streams.own] got sends, need one of gathers, reductions"));
+  CHECK_THAT(
+      refused("torchtitan.json", [](auto& j) { j["memory"]["allocator"]["streams"]["recorded"] = {"reductions"}; }),
+      Contains("$.memory.allocator.streams.recorded] got reductions, need streams of \"own\""));
   CHECK_THAT(refused("torchtitan.json", [](auto& j) { j["memory"]["allocator"]["streams"].erase("source"); }),
              Contains("$.memory.allocator.streams") && Contains("\"source\""));
   CHECK_THAT(refused("torchtitan.json", [](auto& j) { j["keeps"]["held_weights"] = "tail"; }),

@@ -324,3 +324,37 @@ TEST_CASE("caching allocator: each stream has pools of its own") {
   CHECK(full.allocator.retries() == 1);
   CHECK(full.allocator.reserved_now() == 90 * kMib);
 }
+
+TEST_CASE("caching allocator: a block that another stream has used is back when the next one is given back") {
+  for (const char* settings : {"", "expandable_segments:True"}) {
+    INFO(settings);
+    Run run(settings);
+    const auto give = [&](std::size_t block) { run.allocator.give_recorded(block, 40 * kMib, Category::activations); };
+    const std::size_t first = run.take(40 * kMib);
+    give(first);
+    // It counts as free, and the next request does not find it.
+    CHECK(run.allocator.allocated() == 0);
+    for (const auto& segment : run.allocator.segments())
+      for (const auto& part : segment.parts) CHECK_FALSE(part.used);
+    const std::size_t second = run.take(40 * kMib);
+    CHECK(run.allocator.reserved_now() == 80 * kMib);
+    give(second);
+    CHECK(run.take(40 * kMib) == first);
+    CHECK(run.allocator.reserved_now() == 80 * kMib);
+    run.take(40 * kMib);
+    CHECK(run.allocator.reserved_now() == 120 * kMib);
+  }
+  // Free blocks are not alike where one is yet to come back.
+  Run one, other;
+  const std::size_t block = one.take(40 * kMib);
+  one.allocator.give_recorded(block, 40 * kMib, Category::activations);
+  other.give(other.take(40 * kMib), 40 * kMib);
+  CHECK_FALSE(one.allocator.free() == other.allocator.free());
+  // A full device waits for the other stream.
+  Run full("", 100 * kMib);
+  const std::size_t recorded = full.take(40 * kMib);
+  full.allocator.give_recorded(recorded, 40 * kMib, Category::activations);
+  full.take(90 * kMib);
+  CHECK(full.allocator.retries() == 1);
+  CHECK(full.allocator.reserved_now() == 90 * kMib);
+}

@@ -167,6 +167,21 @@ TEST_CASE("what a framework gathers on a stream of its own is not there for what
   }
 }
 
+TEST_CASE("weights that DeepSpeed records on the compute stream come back a layer late") {
+  const Machine machine = find_machine("H100-SXM5-80GB", "test");
+  Point p = small(1, 8, "deepspeed");
+  p.dp = 8, p.zero = Zero::stage_3, p.micro_batch = 1;
+  Framework framework = find_framework("deepspeed", "test");
+  REQUIRE(framework.memory.recorded[static_cast<std::size_t>(MemoryStream::gathers)]);
+  const Simulation recorded = simulate_point(p, plan_on(framework, p), machine, 8);
+  framework.memory.recorded = {};
+  const Simulation at_once = simulate_point(p, plan_on(framework, p), machine, 8);
+  CHECK(recorded.result.peak_memory_mib == at_once.result.peak_memory_mib);
+  // A layer of 512 wide has 12 * 512 * 512 weights of 16 bits in its matrices.
+  CHECK(*recorded.result.reserved_memory_mib - *at_once.result.reserved_memory_mib >= 6);
+  CHECK(recorded.result.iteration_ms->mean == at_once.result.iteration_ms->mean);
+}
+
 TEST_CASE("PYTORCH_CUDA_ALLOC_CONF in the environment of a point decides what is reserved") {
   const Machine machine = find_machine("H100-SXM5-80GB", "test");
   const auto reserved = [&](const std::map<std::string, std::string>& env) {

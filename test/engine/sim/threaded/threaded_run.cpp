@@ -59,8 +59,8 @@ class Cluster {
 // What a device hands out, by PyTorch's allocator.
 class Caching final : public AllocationObserver {
  public:
-  Caching(const sim::CachingSettings& settings, std::size_t limit, const OwnStreams& own)
-      : allocator_(settings, limit), own_(own) {}
+  Caching(const sim::CachingSettings& settings, std::size_t limit, const FrameworkMemory& framework)
+      : allocator_(settings, limit), own_(framework.own_streams), recorded_(framework.recorded) {}
   void watch(Device& device) {
     if (const auto* simulated = dynamic_cast<const sim::SimDevice*>(&device)) in_graph_ = &simulated->in_graph();
     device.memory().observe(this);
@@ -70,7 +70,7 @@ class Caching final : public AllocationObserver {
     const sim::CachingAllocator::For whom{
         .graph = in_graph_ && *in_graph_,
         .stream = own_[static_cast<std::size_t>(stream)] ? stream : MemoryStream::compute};
-    Held& held = held_[block] = {{}, category};
+    Held& held = held_[block] = {{}, category, recorded_[static_cast<std::size_t>(whom.stream)]};
     const TensorParts& parts = InParts::now();
     const std::size_t all = parts[0] + std::size_t{parts[1]} + parts[2];
     std::size_t left = size;
@@ -86,7 +86,11 @@ class Caching final : public AllocationObserver {
   void released(const std::byte* block) override {
     const auto held = held_.find(block);
     if (held == held_.end()) return;  // of a request that did not fit
-    for (const auto& [block_of, bytes] : held->second.blocks) allocator_.give(block_of, bytes, held->second.category);
+    for (const auto& [block_of, bytes] : held->second.blocks)
+      if (held->second.recorded)
+        allocator_.give_recorded(block_of, bytes, held->second.category);
+      else
+        allocator_.give(block_of, bytes, held->second.category);
     held_.erase(held);
   }
   std::size_t reserved() const { return allocator_.reserved(); }
@@ -95,9 +99,10 @@ class Caching final : public AllocationObserver {
   struct Held {
     std::vector<std::pair<std::size_t, std::size_t>> blocks;  // and their bytes
     Category category;
+    bool recorded = false;
   };
   sim::CachingAllocator allocator_;
-  OwnStreams own_;
+  OwnStreams own_, recorded_;
   const bool* in_graph_ = nullptr;
   std::unordered_map<const std::byte*, Held> held_;
 };
@@ -152,7 +157,7 @@ sim::Simulation run_all(const Point& p, const Plan& plan, const sim::Machine& ma
     try {
       const std::uint64_t limit = sim::memory_limit(p, plan, machine);
       std::optional<Caching> pytorch;
-      if (caching) pytorch.emplace(*caching, limit, plan.framework->memory.own_streams);
+      if (caching) pytorch.emplace(*caching, limit, plan.framework->memory);
       const auto device = cluster.open_device(s, caching ? 0 : limit);
       if (pytorch) pytorch->watch(*device);
       RunOptions options;
