@@ -130,6 +130,7 @@ std::uint32_t CachingAllocator::add_segment(Pool of, std::size_t size) {
       new_block({.address = next_address_, .size = bytes, .small = of.small, .graph = of.graph, .stream = of.stream});
   next_address_ += bytes;
   add_reserved(bytes);
+  ++calls_.requested;
   return at;
 }
 
@@ -189,6 +190,7 @@ bool CachingAllocator::map(std::uint32_t at, std::size_t size) {
   if (bytes < blocks_[at].size) cut(at, bytes);  // which is unmapped, as this one was
   blocks_[at].state = State::free;
   add_reserved(bytes);
+  calls_.requested += (bytes + page - 1) / page;
   return true;
 }
 
@@ -230,6 +232,7 @@ void CachingAllocator::release(std::uint32_t at) {
   reserved_ -= blocks_[at].size;
   free_.reserved = reserved_;
   unused_.push_back(at);
+  ++calls_.returned;
 }
 
 void CachingAllocator::unmap(std::uint32_t at) {
@@ -246,6 +249,7 @@ void CachingAllocator::unmap(std::uint32_t at) {
   }
   reserved_ -= last - first;
   free_.reserved = reserved_;
+  calls_.returned += (last - first) / page;
   Block& block = blocks_[at];
   block.state = State::unmapped;
   if (block.after != kNone && blocks_[block.after].state == State::unmapped) absorb(at, block.after);

@@ -62,6 +62,13 @@ class CachingAllocator {
   std::size_t reserved_now() const { return reserved_; }
   // How often it had to return segments to have room: torch.cuda.memory_stats()["num_alloc_retries"].
   std::uint64_t retries() const { return retries_; }
+  // Segments that it has requested from the device, and returned to it. Of an expandable segment each page counts, as each is mapped by
+  // itself.
+  struct DeviceCalls {
+    std::uint64_t requested = 0, returned = 0;
+    bool operator==(const DeviceCalls&) const = default;
+  };
+  const DeviceCalls& device_calls() const { return calls_; }
 
   // The free blocks. If two allocators have equal ones, the next requests change both alike.
   struct FreeBlock {
@@ -157,6 +164,7 @@ class CachingAllocator {
   std::size_t next_address_ = 0;
   std::size_t reserved_ = 0, peak_reserved_ = 0, allocated_ = 0, peak_allocated_ = 0;
   std::uint64_t retries_ = 0;
+  DeviceCalls calls_;
   MemoryUse use_, peak_;
 };
 

@@ -53,6 +53,7 @@ struct Actor {
   double start = 0, action_start = 0;
   ReplayedTime time;
   Timeline* timeline = nullptr;  // where the sample's spans go
+  const HostPauses* pauses = nullptr;
 
   double now() const { return player.clock().now(); }
 
@@ -75,9 +76,11 @@ struct Actor {
     if (i < n + 3) {
       action = &schedule[i - 3];
       action_start = now();
+      pause(i - 3);
       return action_events = nullptr, true;
     }
     if (i == n + 3) {
+      pause(n);
       time.add_sent(step_events.deferred.sent);
       return action_events = &step_events.deferred, true;
     }
@@ -89,12 +92,22 @@ struct Actor {
     time.step = now() - start;
     return false;
   }
+
+  // The device drains before the host pauses.
+  void pause(std::size_t place) {
+    if (!pauses) return;
+    const auto found = pauses->find(place);
+    if (found == pauses->end()) return;
+    player.clock().synchronize();
+    player.clock().host(found->second);
+  }
 };
 
 class Replay {
  public:
   Replay(const Plan& plan, const RankClasses& classes, const std::map<int, StepEvents>& step_events,
-         const HostTimes& times, const Links* links, std::vector<Timeline>* timelines)
+         const HostTimes& times, const Links* links, std::vector<Timeline>* timelines,
+         const std::vector<HostPauses>& pauses)
       : plan_(plan),
         classes_(classes),
         links_(links),
@@ -107,6 +120,7 @@ class Replay {
       timelines->resize(actors_.size());
       for (std::size_t i = 0; i < actors_.size(); ++i) actors_[i].timeline = &(*timelines)[i];
     }
+    for (std::size_t i = 0; i < pauses.size(); ++i) actors_[i].pauses = &pauses[i];
     std::size_t chunks = 0;
     for (const auto& stage : plan.chunks) chunks += stage.size();
     for (std::size_t position = 0; position < chunks; ++position)
@@ -279,8 +293,9 @@ class Replay {
 }  // namespace
 
 std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times,
-                                      const Links* links, std::vector<Timeline>* timelines) {
-  return Replay(plan, recording.classes, recording.step_events, times, links, timelines).run();
+                                      const Links* links, std::vector<Timeline>* timelines,
+                                      const std::vector<HostPauses>& pauses) {
+  return Replay(plan, recording.classes, recording.step_events, times, links, timelines, pauses).run();
 }
 
 double alone(const StepEvents& step_events, std::initializer_list<const ActionEvents*> in_turn,

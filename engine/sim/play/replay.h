@@ -4,6 +4,8 @@
 // fixed (a Kahn network). So the order makes no difference, and the clocks do exactly what they would do in threads.
 #pragma once
 #include <initializer_list>
+#include <map>
+#include <vector>
 
 #include "engine/sim/play/clock.h"
 #include "engine/sim/recording/recorder.h"
@@ -30,10 +32,15 @@ struct ReplayedTime {
   }
 };
 
+// Seconds for which a rank's host does nothing for its actions, with the device idle: by the action's place in the schedule. Behind the
+// last is what comes after all actions.
+using HostPauses = std::map<std::size_t, double>;
+
 // One for each class. Null `links`: messages take no time. `timelines`: gets what each did when, from the beginning of the step. Then
-// every event is played; otherwise the sums of equal actions are added.
+// every event is played; otherwise the sums of equal actions are added. `pauses`: one for each class, or none.
 std::vector<ReplayedTime> replay_time(const Plan& plan, const Recording& recording, const HostTimes& times,
-                                      const Links* links, std::vector<Timeline>* timelines = nullptr);
+                                      const Links* links, std::vector<Timeline>* timelines = nullptr,
+                                      const std::vector<HostPauses>& pauses = {});
 
 // Seconds of the device's stream from the first of these recordings to the end of the last, one after the other. Nothing else delays
 // it: no collective with another class of ranks, no message, nothing that was started before. The host is far ahead.

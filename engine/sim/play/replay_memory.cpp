@@ -73,6 +73,7 @@ class Replay {
     memory.peak = arena_.peak();
     memory.reserved = arena_.reserved();
     memory.retries = retries_;
+    if (retries_ > 0) memory.calls = std::move(calls_);
     memory.played = played_;
     return memory;
   }
@@ -95,7 +96,8 @@ class Replay {
     const auto events = [&](std::size_t i) -> const ActionEvents& {
       return step_events.of(schedule_[i], micro_batches_);
     };
-    play(step_events.begin, nullptr);
+    calls_.clear();
+    play_counted(step_events.begin, nullptr, schedule_.size());
     std::decay_t<decltype(arena_.free())> before;
     std::size_t then = schedule_.size();  // where it was so
     Rounds rounds;
@@ -118,13 +120,13 @@ class Replay {
       }
       const Action& a = schedule_[i];
       oldest_ = std::min(oldest_, a.micro), newest_ = std::max(newest_, a.micro);
-      play(events(i), &a);
+      play_counted(events(i), &a, i);
       if (a.kind != Action::Kind::forward) drop_freed(a.micro);
       ++played_;
     }
-    play(step_events.deferred, nullptr);
+    play_counted(step_events.deferred, nullptr, schedule_.size());
     make_states();
-    play(step_events.end, nullptr);
+    play_counted(step_events.end, nullptr, schedule_.size());
   }
 
   using Free = std::decay_t<decltype(std::declval<Memory>().free())>;
@@ -312,6 +314,21 @@ class Replay {
   }
   Block& sent(const MemoryEvent& e) { return sent_[(e.maker.kind == Action::Kind::forward ? 0 : 2) + e.neighbour]; }
 
+  // Plays them, and notes what they ask the device for under that place of the schedule.
+  void play_counted(const ActionEvents& action_events, const Action* a, std::size_t place) {
+    if constexpr (std::is_same_v<Memory, CachingAllocator>) {
+      const CachingAllocator::DeviceCalls before = arena_.device_calls();
+      play(action_events, a);
+      const CachingAllocator::DeviceCalls& now = arena_.device_calls();
+      if (now == before) return;
+      CachingAllocator::DeviceCalls& all = calls_[place];
+      all.requested += now.requested - before.requested;
+      all.returned += now.returned - before.returned;
+    } else {
+      play(action_events, a);
+    }
+  }
+
   void play(const ActionEvents& action_events, const Action* a) {
     std::vector<Block>* making = a ? &saved(key_of(*a), a->micro) : nullptr;
     for (const MemoryEvent& e : action_events.*of_) {
@@ -365,6 +382,7 @@ class Replay {
   std::vector<Block> scratch_, kept_;
   Block sent_[4];              // activations and gradients, by neighbour
   std::uint64_t retries_ = 0;  // of the last step
+  DeviceCallsOf calls_;        // likewise
   Standing begin_;             // when the last step began
   const RecordedStep* began_ = nullptr;
   std::uint64_t retries_before_ = 0;  // likewise

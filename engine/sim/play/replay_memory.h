@@ -13,10 +13,15 @@
 
 namespace mbench::sim {
 
+// What each action of a schedule asks the device for while memory is full, by its place in the schedule. What comes before and after all
+// actions stands behind the last.
+using DeviceCallsOf = std::map<std::size_t, CachingAllocator::DeviceCalls>;
+
 struct ReplayedMemory {
   MemoryUse peak;
   std::size_t reserved = 0;
   std::uint64_t retries = 0;  // how often a step returns segments to the device because it would be full otherwise
+  DeviceCallsOf calls;        // of a step with retries
   std::exception_ptr full;    // OutOfMemory, where the limit is too small
   std::size_t played = 0;     // actions of schedules whose blocks were placed; the others followed
 };

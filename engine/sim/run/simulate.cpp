@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "engine/base/text.h"
 #include "engine/point/abilities.h"
 #include "engine/point/fields.h"
 #include "engine/run/energy.h"
 #include "engine/sim/cost/device.h"
+#include "engine/sim/cost/segment_calls.h"
 #include "engine/sim/play/replay.h"
 #include "engine/sim/play/replay_memory.h"
 #include "engine/sim/recording/memory_log.h"
@@ -40,6 +42,26 @@ double peak_of(const Plan& plan, const Machine& machine) {
   } catch (const OutOfMemory& e) {
     throw OutOfMemory(ErrorKind::out_of_memory, fmt::format("rank {}", rank), e.what());
   }
+}
+
+// What the allocator's calls of the driver take where it is full. Nothing of any class where none is.
+std::vector<HostPauses> pauses_of(const std::vector<ReplayedMemory>& memory) {
+  if (std::ranges::none_of(memory, [](const ReplayedMemory& m) { return m.retries > 0; })) return {};
+  std::vector<HostPauses> all(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    for (const auto& [place, calls] : memory[i].calls) all[i][place] = whole_ticks(seconds_of(calls));
+  return all;
+}
+
+// Which rank's class returns segments most often, and what that costs.
+std::string why_slower(const std::vector<ReplayedMemory>& memory, const std::vector<HostPauses>& pauses) {
+  const auto most =
+      std::ranges::max_element(memory, {}, [](const ReplayedMemory& m) { return m.retries; }) - memory.begin();
+  double seconds = 0;
+  for (const auto& [_, pause] : pauses[static_cast<std::size_t>(most)]) seconds += pause;
+  return fmt::format(
+      "memory is nearly full: PyTorch returns cached segments {} times a step and requests them again, which takes {}",
+      memory[static_cast<std::size_t>(most)].retries, format_duration(seconds));
 }
 
 void add_memory(Simulation& simulation, const MemoryUse& peak, std::size_t reserved, int ranks) {
@@ -107,8 +129,9 @@ Simulation replay(const Point& p, const Plan& plan, const Machine& machine, cons
     m.reserved += libraries;
   }
   std::vector<Timeline> timelines;
+  const std::vector<HostPauses> pauses = pauses_of(memory);
   const auto times =
-      replay_time(plan, recording, host_times(plan, machine), &links, options.trace ? &timelines : nullptr);
+      replay_time(plan, recording, host_times(plan, machine), &links, options.trace ? &timelines : nullptr, pauses);
 
   Simulation simulation;
   PointResult& r = simulation.result;
@@ -152,14 +175,7 @@ Simulation replay(const Point& p, const Plan& plan, const Machine& machine, cons
     r.peak_tensors_mib =
         by_name(peak_by_tensor(plan, recording, classes[static_cast<std::size_t>(fullest - memory.begin())], caching));
   }
-  const auto most =
-      std::max_element(memory.begin(), memory.end(),
-                       [](const ReplayedMemory& a, const ReplayedMemory& b) { return a.retries < b.retries; });
-  if (most->retries > 0)
-    r.reason = fmt::format(
-        "memory is nearly full: PyTorch returns cached segments {} times a step, which costs time that is not "
-        "simulated",
-        most->retries);
+  if (!pauses.empty()) r.reason = why_slower(memory, pauses);
   simulation.compute_by_stage.assign(static_cast<std::size_t>(plan.mesh.size(Axis::pp)), 0);
   const int ranks_of_stage = plan.mesh.world() / plan.mesh.size(Axis::pp);
   for (std::size_t i = 0; i < classes.size(); ++i) {

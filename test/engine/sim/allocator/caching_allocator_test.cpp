@@ -107,6 +107,24 @@ TEST_CASE(
   CHECK(run.allocator.reserved_now() == 100 * kMib);
 }
 
+TEST_CASE("caching allocator: it counts segments that it requests and returns, and pages of expandable ones") {
+  using Calls = CachingAllocator::DeviceCalls;
+  Run run("", 100 * kMib);
+  run.give(run.take(40 * kMib), 40 * kMib);
+  run.give(run.take(30 * kMib), 30 * kMib);  // out of the same
+  CHECK(run.allocator.device_calls() == Calls{1, 0});
+  run.take(70 * kMib);
+  CHECK(run.allocator.device_calls() == Calls{2, 1});
+  Run pages("expandable_segments:True", 100 * kMib);
+  pages.give(pages.take(50 * kMib), 50 * kMib);  // three pages of 20 MiB
+  CHECK(pages.allocator.device_calls() == Calls{3, 0});
+  pages.take(10 * kMib);
+  pages.give(pages.take(80 * kMib), 80 * kMib);  // two more
+  CHECK(pages.allocator.device_calls() == Calls{5, 0});
+  CHECK_THROWS_AS(pages.take(110 * kMib), OutOfMemory);
+  CHECK(pages.allocator.device_calls().returned == 4);
+}
+
 TEST_CASE("caching allocator: fragments that no request fits into are told with what would help") {
   Run run("", 100 * kMib);
   std::vector<std::size_t> blocks;
