@@ -79,6 +79,8 @@ class Device {
   std::int64_t parts_of_call() const { return parts_; }
   // How much the rows of each GEMM that is enqueued now differ from those it has (VaryingRows): the standard deviation.
   double rows_deviation() const { return rows_deviation_; }
+  // How many times as long what is enqueued now takes on the rank that the others wait for (FullestRank).
+  double rows_of_fullest() const { return rows_of_fullest_; }
   // Whether its FP8 GEMMs take an operand whose codes lie along the outer dim (ops::Fp8Operand), so that none is transposed.
   virtual bool multiplies_turned_fp8() const { return false; }
   // Starts to read the device's sensors; null where it has none that can be read.
@@ -119,6 +121,7 @@ class Device {
  private:
   friend class OneCall;
   friend class VaryingRows;
+  friend class FullestRank;
   void perform_copy(const Tensor& from, const Tensor& to);
 
   Allocator memory_;
@@ -130,8 +133,22 @@ class Device {
   bool enqueues_ = true;
   int calls_ = 0;  // OneCalls that live
   std::int64_t parts_ = 1;
-  double rows_deviation_ = 0;
+  double rows_deviation_ = 0, rows_of_fullest_ = 1;
   bool charged_ = false;  // the kernel that stands for them has been enqueued
+};
+
+// While it lives, kernels and collectives handle rows that ranks have more or fewer of, and all wait for the rank with the most. In a run
+// that is simulated they take that rank's rows over the mean as many times as long. Memory has the mean.
+class FullestRank {
+ public:
+  FullestRank(Device& device, double rows) : device_(device), before_(std::exchange(device.rows_of_fullest_, rows)) {}
+  ~FullestRank() { device_.rows_of_fullest_ = before_; }
+  FullestRank(const FullestRank&) = delete;
+  FullestRank& operator=(const FullestRank&) = delete;
+
+ private:
+  Device& device_;
+  double before_;
 };
 
 // While it lives, GEMMs have more or fewer rows than their mean in a run that is simulated: a machine's tiles are filled as those rows fill them

@@ -24,7 +24,10 @@ RowsInFlight AllGather::dispatch(Context& c, const MicroBatch&, Tensor x, Saved&
 
 Tensor AllGather::combine(Context& c, Tensor made, Saved& saved) const {
   const Tensor sum = c.activation(saved.rows.tokens, "combined outputs of experts");
-  own_.permutation().unpermute(c, std::move(made), sum, saved.rows);
+  {
+    const FullestRank fullest(c.device, saved.sizes.fullest);
+    own_.permutation().unpermute(c, std::move(made), sum, saved.rows);
+  }
   return communicate(c, ways_.sums.forward, sum);
 }
 
@@ -33,6 +36,7 @@ RowsInFlight AllGather::combine_backward(Context& c, Tensor dsum, Saved& saved) 
   dsum.reset();
   saved.rows.tokens = sent.source.shape();
   saved.dweights = c.device.empty(saved.rows.rows.shape(), DType::f32, Category::activations, "gradient of weights");
+  const FullestRank fullest(c.device, saved.sizes.fullest);
   sent.x = RowExchange::InFlight(own_.permutation().unpermute_backward(c, sent.source, saved.dweights, saved.rows));
   return sent;
 }
@@ -41,7 +45,10 @@ TokenDispatcher::Gradients AllGather::dispatch_backward(Context& c, const MicroB
                                                         Tensor dweights_of_rows, Saved& saved) const {
   own_.weights_backward(c, dweights_of_rows, saved);
   Tensor dx = c.activation(saved.rows.tokens, "gradient of dispatched tokens");
-  own_.permutation().permute_backward(c, drows, dx, saved.rows);
+  {
+    const FullestRank fullest(c.device, saved.sizes.fullest);
+    own_.permutation().permute_backward(c, drows, dx, saved.rows);
+  }
   drows.reset();
   saved.rows.rows.reset();
   Gradients made{std::make_unique<Communication>(c, ways_.tokens.backward, dx), {}};

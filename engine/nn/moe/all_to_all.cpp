@@ -37,6 +37,7 @@ std::unique_ptr<TokenDispatcher::Saved> AllToAll::preprocess(Context& c, const M
   // The host has waited for how many rows each rank gets, and the device has nothing to do until it is asked to send them.
   c.device.host_work(HostWork::all_to_all);
   saved->sizes.deviation = shares_.deviation(c, saved->sizes);
+  saved->sizes.fullest = saved->way.fullest = shares_.fullest_drawn(c, static_cast<double>(tokens * shares_.active()));
   if (load) *load = {plan.counts, tokens, counted_along_};
   return saved;
 }

@@ -40,6 +40,7 @@ void charge_expert_gemms(Context& c, const Tensor& weights, int times) {
 void multiply_by_expert(Context& c, Gemm gemm, const Tensor& x, const Tensor& w, const Tensor& y,
                         const ExpertRows& rows, float beta) {
   charge_expert_gemms(c, w);
+  const FullestRank fullest(c.device, rows.fullest);
   const VaryingRows varying(c.device, gemm == Gemm::weight_gradient ? 0 : rows.deviation);
   if (!c.keeps().grouped_experts)
     return for_each_expert(rows, w.shape()[0], [&](std::int64_t e, std::int64_t first, std::int64_t count) {
@@ -55,6 +56,7 @@ void multiply_by_expert(Context& c, Gemm gemm, const Tensor& x, const Tensor& w,
 
 void add_gradient_by_expert(Context& c, const Tensor& x, Parameter& weight, const Tensor& y, const ExpertRows& rows) {
   if (!weight.trains) return;
+  const FullestRank fullest(c.device, rows.fullest);
   if (!c.keeps().grouped_experts) {
     charge_expert_gemms(c, weight.gradient);
     return for_each_expert(

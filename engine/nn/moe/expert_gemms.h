@@ -14,6 +14,7 @@ struct ExpertRows {
   std::int64_t each = 0;
   std::vector<std::int64_t> offsets;  // [experts + 1] where `each` is 0
   double deviation = 0;               // in simulation: of an expert's rows, where routing draws them
+  double fullest = 1;                 // likewise: of the fullest rank's rows, for which all wait, over the mean
 };
 
 // f(expert, its first row, how many it has), of each of them that has any.

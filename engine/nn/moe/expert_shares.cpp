@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/base/expected_largest.h"
+
 namespace mbench::nn {
 
 ExpertShares::ExpertShares(const Plan& plan, const MoeSpec& spec)
@@ -31,12 +33,33 @@ std::int64_t ExpertShares::fullest(std::int64_t rows) const {
   return static_cast<std::int64_t>(std::llround(imbalance_ * static_cast<double>(rows)));
 }
 
+// Whether a framework balances routing by drawing the experts of each token.
+bool ExpertShares::draws(const Context& c) const {
+  return !c.device.real() && c.keeps().balance_at_random && mode_.routing == Routing::balanced && !mode_.local;
+}
+
 // An expert is one of a token's with probability active / experts: rows are binomially distributed.
 double ExpertShares::deviation(const Context& c, const ExpertRows& rows) const {
-  if (c.device.real() || !c.keeps().balance_at_random || mode_.routing != Routing::balanced || mode_.local) return 0;
+  if (!draws(c)) return 0;
   const double mean = rows.each > 0 ? static_cast<double>(rows.each)
                                     : static_cast<double>(rows.offsets.back()) / static_cast<double>(here());
   return std::sqrt(mean * (1 - static_cast<double>(active_) / static_cast<double>(experts_)));
+}
+
+// A token's experts are distinct: of how many a rank has, the distribution is hypergeometric. Those of all tokens are drawn apart.
+double ExpertShares::fullest_drawn(const Context& c, double rows) const {
+  const double others = 1 - 1 / static_cast<double>(ranks_),
+               distinct = static_cast<double>(experts_ - active_) /
+                          static_cast<double>(std::max<std::int64_t>(1, experts_ - 1));
+  return largest(c, others * distinct / rows);
+}
+
+double ExpertShares::fullest_visited(const Context& c, double tokens, double visits) const {
+  return largest(c, (1 - visits / tokens) / visits);
+}
+
+double ExpertShares::largest(const Context& c, double variance) const {
+  return draws(c) ? 1 + expected_largest(ranks_) * std::sqrt(variance) : 1;
 }
 
 std::vector<std::int64_t> ExpertShares::read(Context& c, const Tensor& counts, std::int64_t pairs, bool arrive,

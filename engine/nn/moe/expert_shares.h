@@ -26,6 +26,12 @@ class ExpertShares {
   // token's experts, all with the same probability.
   double deviation(const Context& context, const ExpertRows& rows) const;
 
+  // In simulation: the rows of the fullest rank over the mean, `rows` of a rank, where experts are drawn so. Its GEMMs, the kernels that
+  // handle its rows and the exchanges in which it has them take as much longer, and the other ranks of ep wait for it.
+  double fullest_drawn(const Context& context, double rows) const;
+  // Likewise of tokens that visit a rank once, `visits` of all `tokens` on average.
+  double fullest_visited(const Context& context, double tokens, double visits) const;
+
   // The values of `counts`, one for each expert. Without values entry i is the share that expert_of(i) has of `pairs`. `arrive`: as the
   // fullest rank has it.
   std::vector<std::int64_t> read(Context& context, const Tensor& counts, std::int64_t pairs, bool arrive,
@@ -37,6 +43,10 @@ class ExpertShares {
   void note_load(Context& context, const std::vector<std::int64_t>& counts) const;
 
  private:
+  bool draws(const Context& context) const;
+  // The largest of all ranks' over the mean. `variance`: of one over the mean's square.
+  double largest(const Context& context, double variance) const;
+
   std::int64_t experts_, active_, ranks_;
   RouterMode mode_;
   bool equal_;        // with balanced routing: experts have as many rows each

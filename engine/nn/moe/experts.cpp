@@ -70,7 +70,8 @@ void Experts::multiply(Context& c, Gemm gemm, const Tensor& x, const Parameter& 
   if (!nf4_) return multiply_by_expert(c, gemm, x, w.value, y, rows);
   if (c.keeps().grouped_experts) return multiply_by_expert(c, gemm, x, nf4_->dequantised(c, w), y, rows);
   for_each_expert(rows, count(), [&](std::int64_t e, std::int64_t first, std::int64_t n) {
-    multiply_by_expert(c, gemm, x.slice(first, n), nf4_->dequantised(c, w, e), y.slice(first, n), {n, {}});
+    multiply_by_expert(c, gemm, x.slice(first, n), nf4_->dequantised(c, w, e), y.slice(first, n),
+                       {n, {}, 0, rows.fullest});
   });
 }
 
@@ -153,6 +154,7 @@ Tensor Experts::gradient_of_activation(Context& c, Tensor dnarrow, Saved& saved,
 }
 
 Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor weights, Saved& saved) const {
+  const FullestRank fullest(c.device, rows.fullest);
   if (weighted_ == Weighted::output || !weights) return forward_of(c, rows, std::move(x), std::move(weights), saved);
   Tensor scaled = c.activation(x.shape(), "weighted input of experts");
   run(c.device, ops::ScaleRows{x, weights, scaled});
@@ -161,6 +163,7 @@ Tensor Experts::forward(Context& c, const ExpertRows& rows, Tensor x, Tensor wei
 }
 
 Tensor Experts::backward(Context& c, const ExpertRows& rows, Tensor dy, Saved& saved, Tensor& dweights) const {
+  const FullestRank fullest(c.device, rows.fullest);
   Tensor dx = backward_of(c, rows, std::move(dy), saved, dweights);
   if (!saved.scales) return dx;
   const Tensor x = std::exchange(saved.unscaled, Tensor()), weights = std::exchange(saved.scales, Tensor());
@@ -241,7 +244,7 @@ ExpertRows rows_in_fp8(const Context& c, const ExpertRows& rows, std::int64_t ex
   const std::int64_t mean = rows.offsets.back() / experts;
   ExpertRows equal;
   equal.each = mean < kBlock ? kLeast : mean / kBlock * kBlock;
-  equal.deviation = rows.deviation;
+  equal.deviation = rows.deviation, equal.fullest = rows.fullest;
   return equal;
 }
 
@@ -343,7 +346,8 @@ void gradients_in_fp8(Context& c, const Fp8Gemms& gemms, const Tensor& dy, Param
   std::vector<ops::Fp8Operand> sides;
   for (Fp8Tensor& each : out) sides.push_back(std::exchange(each.transposed, {}));
   if (made) return add_gradients_in_fp8(c, *made, std::move(sides), std::move(inputs));
-  c.leave([&c, &parameter, sides = std::move(sides), inputs = std::move(inputs)] {
+  c.leave([&c, &parameter, rows_of_fullest = all.fullest, sides = std::move(sides), inputs = std::move(inputs)] {
+    const FullestRank fullest(c.device, rows_of_fullest);
     charge_expert_gemms(c, parameter.value);
     WeightGradient all(c, parameter, parameter.gradient);
     add_gradients_in_fp8(c, all, sides, inputs);

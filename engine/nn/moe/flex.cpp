@@ -29,6 +29,8 @@ std::unique_ptr<TokenDispatcher::Saved> Flex::preprocess(Context& c, const Micro
   {
     const Tensor x = communicate_briefly(c, ways_.tokens.forward, own.x);
     visits_.plan(c, experts, visits);
+    visits.fullest = own_.shares().fullest_visited(
+        c, static_cast<double>(experts.shape().rows() * own_.shares().ranks()), static_cast<double>(visits.received));
     RankVisits::Tokens arrived = visits_.to_ranks(c, x, experts, weights, visits);
     experts = std::move(arrived.experts), weights = std::move(arrived.weights), saved->visitors = std::move(arrived.x);
   }
@@ -57,7 +59,10 @@ Tensor Flex::combine(Context& c, Tensor made, TokenDispatcher::Saved& kept) cons
   const Shape& tokens = saved.rows.tokens;
   std::vector<Tensor> sums;
   sums.push_back(RankVisits::of_received(c, tokens, c.dtype(), saved.visits, "combined outputs of experts"));
-  own_.permutation().unpermute(c, std::move(made), sums[0], saved.rows);
+  {
+    const FullestRank fullest(c.device, saved.sizes.fullest);
+    own_.permutation().unpermute(c, std::move(made), sums[0], saved.rows);
+  }
   sums = visits_.back(c, std::move(sums), {own_tokens(saved, tokens[-1])}, saved.visits, Context::Way::forward);
   return communicate(c, ways_.sums.forward, sums[0]);
 }
@@ -68,6 +73,7 @@ RowsInFlight Flex::combine_backward(Context& c, Tensor dsum, TokenDispatcher::Sa
   dsum = visits_.to_ranks(c, dsum, saved.visits);
   saved.rows.tokens = dsum.shape();
   saved.dweights = RankVisits::of_received(c, saved.rows.rows.shape(), DType::f32, saved.visits, "gradient of weights");
+  const FullestRank fullest(c.device, saved.sizes.fullest);
   return {RowExchange::InFlight(own_.permutation().unpermute_backward(c, dsum, saved.dweights, saved.rows)), {}};
 }
 
@@ -78,7 +84,10 @@ TokenDispatcher::Gradients Flex::dispatch_backward(Context& c, const MicroBatch&
   own_.weights_backward(c, dweights_of_rows, saved);
   std::vector<Tensor> made;
   made.push_back(RankVisits::of_received(c, tokens, c.dtype(), saved.visits, "gradient of dispatched tokens"));
-  own_.permutation().permute_backward(c, drows, made[0], saved.rows);
+  {
+    const FullestRank fullest(c.device, saved.sizes.fullest);
+    own_.permutation().permute_backward(c, drows, made[0], saved.rows);
+  }
   make_token_map(c, Pass::backward);
   drows.reset();
   saved.rows.rows.reset();

@@ -20,6 +20,8 @@ void OwnExperts::plan(Context& c, const Tensor& experts, const Tensor& rows, std
   else if (waits && shares_.waits(c))
     ExpertShares::wait(c, plan.counts);
   saved.sizes.deviation = shares_.deviation(c, saved.sizes);
+  saved.sizes.fullest =
+      shares_.fullest_drawn(c, static_cast<double>(tokens * shares_.active()) / static_cast<double>(shares_.ranks()));
   if (room > 0) fit_into_room(c, room, saved);
 }
 
@@ -50,6 +52,7 @@ Router::Load OwnExperts::load(Context& c, const Tensor& chosen) const {
 }
 
 RowsInFlight OwnExperts::dispatch(Context& c, const Tensor& tokens, TokenDispatcher::Saved& saved) const {
+  const FullestRank fullest(c.device, saved.sizes.fullest);
   saved.rows.tokens = tokens.shape();
   RowsInFlight rows{RowExchange::InFlight(permutation_.permute(c, tokens, saved.rows)), {}};
   if (permutation_.weights_go()) rows.weights = RowExchange::InFlight(permutation_.permute_weights(c, saved.rows));
@@ -57,6 +60,7 @@ RowsInFlight OwnExperts::dispatch(Context& c, const Tensor& tokens, TokenDispatc
 }
 
 void OwnExperts::weights_backward(Context& c, const Tensor& of_rows, TokenDispatcher::Saved& saved) const {
+  const FullestRank fullest(c.device, saved.sizes.fullest);
   if (of_rows) permutation_.permute_weights_backward(c, of_rows, saved.dweights, saved.rows);
 }
 

@@ -95,12 +95,14 @@ Tensor of_sent(Context& c, std::int64_t width, DType dtype, const RankWay& way, 
 }
 
 // Where something runs beside them, or a forward and a backward take turns, that goes on while these travel.
-void exchange(Context& c, const std::vector<comm::Parcel>& parcels, const std::vector<std::int64_t>& send,
-              const std::vector<std::int64_t>& receive, std::int64_t node_rows, Context::Way own) {
+void exchange(Context& c, const comm::ForwardedAllToAll& rows, double fullest_rank, Context::Way own) {
   comm::Group& peers = c.groups.over({Axis::ep});
-  if (!c.beside && (!c.fiber || c.way != own))
-    return peers.run(comm::ForwardedAllToAll{parcels, send, receive, node_rows});
-  const auto travelling = peers.start(comm::ForwardedAllToAll{parcels, send, receive, node_rows});
+  std::unique_ptr<comm::Pending> travelling;
+  {
+    const FullestRank fullest(c.device, fullest_rank);
+    if (!c.beside && (!c.fiber || c.way != own)) return peers.run(rows);
+    travelling = peers.start(rows);
+  }
   c.travel(own);
   travelling->wait();
 }
@@ -118,7 +120,7 @@ std::vector<Tensor> RankVisits::send(Context& c, const std::vector<Tensor>& tens
     arrived.push_back(of_received(c, row, x.dtype(), way, "tokens of other ranks"));
     parcels.push_back({rows, arrived.back().slice(0, way.received)});
   }
-  exchange(c, parcels, way.send, way.receive, way.node_rows, own);
+  exchange(c, {parcels, way.send, way.receive, way.node_rows}, way.fullest, own);
   return arrived;
 }
 
@@ -150,7 +152,7 @@ std::vector<Tensor> RankVisits::back(Context& c, std::vector<Tensor> made, const
     parcels.push_back({x.view({x.shape().rows(), width}).slice(0, way.received), rows});
     x.reset();
   }
-  exchange(c, parcels, way.receive, way.send, way.node_rows, own);
+  exchange(c, {parcels, way.receive, way.send, way.node_rows}, way.fullest, own);
   for (std::size_t i = 0; i < parcels.size(); ++i) {
     parcels[i].in.reset();
     sums.push_back(c.device.empty(whole[i], parcels[i].out.dtype(), Category::activations, "sums of ranks' tokens"));

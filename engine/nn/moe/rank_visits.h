@@ -20,6 +20,7 @@ struct RankWay {
   // The most rows that come to any rank, at least one, or with ExpertRoom the most that there is room for: the size of tensors of them.
   std::int64_t room = 1;
   std::int64_t node_rows = 0;  // rows sent, one for each node that a token visits
+  double fullest = 1;          // in simulation: of the fullest rank's received rows, for which all wait, over the mean
 };
 
 class RankVisits {

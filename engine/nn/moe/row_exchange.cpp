@@ -110,6 +110,7 @@ RowExchange::InFlight RowExchange::send(Context& c, Tensor rows, const ExpertWay
     t.out_ = std::move(rows);
     return t;
   }
+  const FullestRank fullest(c.device, way.fullest);
   const bool equal = way.sent.empty(), back = towards == Towards::tokens;
   // By rank while they travel, by expert where their experts are.
   charge_views(c, ranks_, experts_);
@@ -119,6 +120,7 @@ RowExchange::InFlight RowExchange::send(Context& c, Tensor rows, const ExpertWay
   else
     t = start(c, std::move(rows), back ? way.received : way.sent, back ? way.sent : way.received);
   if (back) return t;
+  t.fullest_ = way.fullest;
   if (equal)
     t.ranks_ = ranks_, t.experts_ = experts_;
   else
@@ -132,9 +134,10 @@ Tensor RowExchange::InFlight::finish(std::optional<Context::Way> own) {
   pending_.reset();
   in_.reset();
   const Tensor arrived = std::exchange(out_, Tensor());
+  if (!order_ && experts_ == 0) return arrived;
+  const FullestRank fullest(context_->device, fullest_);
   if (order_) return in_order(*context_, arrived, order_);
-  if (experts_ > 0) return swapped(*context_, arrived, ranks_, experts_);
-  return arrived;
+  return swapped(*context_, arrived, ranks_, experts_);
 }
 
 }  // namespace mbench::nn

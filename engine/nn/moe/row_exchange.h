@@ -13,6 +13,7 @@ struct ExpertWay {
   std::vector<std::int64_t> sent, received;  // rows to and from each rank of ep
   // [received rows, at least one] i64: which received row each row by expert is, and the inverse; -1: none.
   Tensor by_expert, by_rank;
+  double fullest = 1;  // as that of ExpertRows
 };
 
 // How rows get to the experts: `counts[rank][expert]` rows come from the ranks for the experts of this one, and `sent`
@@ -41,6 +42,7 @@ class RowExchange {
     std::unique_ptr<comm::Pending> pending_;
     std::int64_t ranks_ = 1, experts_ = 0;  // experts of a rank, where what arrives must be sorted by expert
     Tensor order_;                          // or the order to sort it by
+    double fullest_ = 1;
   };
   enum class Towards { experts, tokens };  // from the tokens' rank to their experts' ranks, or back
   InFlight send(Context& context, Tensor rows, const ExpertWay& way, Towards towards) const;

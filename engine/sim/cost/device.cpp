@@ -201,10 +201,10 @@ void SimDevice::charge(const Op& op) {
                           Op::name);
   const bool called = charges_kernel();
   if (action_events_)
-    return record_kernel(Op::name.data(), costs_ ? whole_ticks(seconds_of(*costs_, op, call_of(*this))) : 0, op.cost(),
+    return record_kernel(Op::name.data(), costs_ ? ticks_of(seconds_of(*costs_, op, call_of(*this))) : 0, op.cost(),
                          part_of<Op>(), called);
   if (!clock_) return;
-  const TimeSpan span = clock_->kernel(whole_ticks(seconds_of(*costs_, op, call_of(*this))), part_of<Op>(), called);
+  const TimeSpan span = clock_->kernel(ticks_of(seconds_of(*costs_, op, call_of(*this))), part_of<Op>(), called);
   if (timeline()) timeline()->add(Track::compute, Op::name, span.begin, span.end);
 }
 
@@ -261,7 +261,7 @@ void SimDevice::charge_unfused(const UnfusedOp& op, double takes, const Cost& co
   if (op.calls == 0) return;
   const bool called = charges_kernel();
   if (const int calls = op.calls - 1 + op.extra_calls; called && calls > 0) host_work(HostWork::call, calls);
-  const double seconds = whole_ticks(takes);
+  const double seconds = ticks_of(takes);
   if (action_events_) return record_kernel(name.data(), seconds, cost, part, called);
   if (!clock_) return;
   const TimeSpan span = clock_->kernel(seconds, part, called);

@@ -59,6 +59,8 @@ class SimDevice final : public Device {
   friend void compute(SimDevice& device, const Op& op);
   template <class Op>
   void charge(const Op& op);
+  // What a kernel of so many seconds takes on the rank that the others wait for.
+  double ticks_of(double seconds) const { return whole_ticks(seconds * rows_of_fullest()); }
   void charge_unfused(const UnfusedOp& op, double takes, const Cost& cost, TimePart part, std::string_view name);
   bool in_layer() const { return memory().part().kind == ModelPart::Kind::layer; }
   void record_kernel(const char* what, double seconds, const Cost& cost, TimePart part, bool called);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/sim/play/ticks.h"
+
 namespace mbench::sim {
 namespace {
 
@@ -81,8 +83,8 @@ class RecordingGroup final : public comm::Group {
   }
 
  private:
-  double seconds(const comm::Collective& c, bool started) const {
-    return links_ ? links_->seconds(c, started, size(), reach_) : 0;
+  double seconds(const comm::Collective& c, bool started) {
+    return links_ ? whole_ticks(links_->seconds(c, started, size(), reach_) * device().rows_of_fullest()) : 0;
   }
   ClockEvent& add_event(const char* what, Kind kind, double seconds) {
     ClockEvent event{kind, part(), number_};

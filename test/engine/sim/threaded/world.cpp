@@ -139,7 +139,7 @@ class SimGroup final : public comm::Group {
 
   // Of an all-to-all, stages may exchange parts of different sizes: the slowest counts.
   double seconds(const comm::Collective& c, bool started) {
-    const double own = links_.seconds(c, started, size(), reach_);
+    const double own = sim::whole_ticks(links_.seconds(c, started, size(), reach_) * device().rows_of_fullest());
     const bool differs =
         std::holds_alternative<comm::AllToAll>(c) || std::holds_alternative<comm::ForwardedAllToAll>(c);
     return differs ? do_host_max(own) : own;
