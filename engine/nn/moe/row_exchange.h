@@ -13,7 +13,7 @@ struct ExpertWay {
   std::vector<std::int64_t> sent, received;  // rows to and from each rank of ep
   // [received rows, at least one] i64: which received row each row by expert is, and the inverse; -1: none.
   Tensor by_expert, by_rank;
-  double fullest = 1;  // as that of ExpertRows
+  double fullest = 1;  // as ExpertRows has it
 };
 
 // How rows get to the experts: `counts[rank][expert]` rows come from the ranks for the experts of this one, and `sent`
