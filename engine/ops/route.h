@@ -67,6 +67,8 @@ struct BalancedChoice {
 // There are `parts` equal parts of consecutive experts. A token counts once for a part, however many experts it has
 // there.
 std::vector<std::int64_t> balanced_visits(std::int64_t tokens, const BalancedChoice& choice, std::int64_t parts);
+// The share of tokens that visit a part where each draws its groups, and of their experts its own, all with the same probability.
+double drawn_visits(const BalancedChoice& choice, std::int64_t parts);
 
 // What a GPU's thread block has room for.
 inline constexpr std::int64_t kMostExperts = 8192;

@@ -29,8 +29,9 @@ std::unique_ptr<TokenDispatcher::Saved> Flex::preprocess(Context& c, const Micro
   {
     const Tensor x = communicate_briefly(c, ways_.tokens.forward, own.x);
     visits_.plan(c, experts, visits);
-    visits.fullest = own_.shares().fullest_visited(
-        c, static_cast<double>(experts.shape().rows() * own_.shares().ranks()), static_cast<double>(visits.received));
+    const double all = static_cast<double>(experts.shape().rows() * own_.shares().ranks());
+    visits.fullest =
+        visits.drawn * own_.shares().fullest_visited(c, all, visits.drawn * static_cast<double>(visits.received));
     RankVisits::Tokens arrived = visits_.to_ranks(c, x, experts, weights, visits);
     experts = std::move(arrived.experts), weights = std::move(arrived.weights), saved->visitors = std::move(arrived.x);
   }

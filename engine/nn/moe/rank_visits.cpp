@@ -57,6 +57,12 @@ void RankVisits::plan(Context& c, const Tensor& experts, RankWay& way) const {
   way.pairs = plan.pairs.slice(0, way.sent);
   const std::int64_t nodes = ranks_ / peers.ranks_on_node();
   way.node_rows = nodes > 1 && ranks_ % nodes == 0 ? sum_of(ops::balanced_visits(tokens, choice_, nodes)) : way.sent;
+  if (c.device.real() || !draws_ || !c.keeps().balance_at_random) return;
+  const auto drawn = [&](std::int64_t parts) {
+    return static_cast<double>(tokens * parts) * ops::drawn_visits(choice_, parts);
+  };
+  way.drawn = drawn(ranks_) / static_cast<double>(sum_of(visits));
+  if (nodes > 1 && ranks_ % nodes == 0) way.node_rows = std::llround(drawn(nodes) / way.drawn);
 }
 
 // A token that comes has a row at least, so that no more come than the experts have room for.

@@ -20,7 +20,9 @@ struct RankWay {
   // The most rows that come to any rank, at least one, or with ExpertRoom the most that there is room for: the size of tensors of them.
   std::int64_t room = 1;
   std::int64_t node_rows = 0;  // rows sent, one for each node that a token visits
-  double fullest = 1;          // in simulation: of the fullest rank's received rows, for which all wait, over the mean
+  // In simulation, where a token's experts are drawn and some share a rank: the rows that come on average, over those of equal shares. An
+  // exchange takes so many times as long, and tensors have the rows of equal shares. `fullest`: of the rank that all wait for.
+  double drawn = 1, fullest = 1;
 };
 
 class RankVisits {
@@ -31,7 +33,8 @@ class RankVisits {
         active_(spec.active),
         imbalance_(std::min(plan.routing_imbalance, static_cast<double>(ranks_))),
         choice_(ops::BalancedChoice::of(router_rule(spec.routing, plan.router), spec.experts, spec.active)),
-        balanced_(plan.router.routing == Routing::balanced && plan.equal_shares) {}
+        balanced_(plan.router.routing == Routing::balanced && plan.equal_shares),
+        draws_(plan.router.routing == Routing::balanced && !plan.router.local) {}
 
   // `experts`: [..., k] i64 of the tokens that this rank dispatches. With balanced routing it is known beforehand how
   // many go where. Otherwise the host reads it, and so it does where the graph always does.
@@ -70,6 +73,7 @@ class RankVisits {
   double imbalance_;  // of the fullest rank, in simulation
   ops::BalancedChoice choice_;
   bool balanced_;
+  bool draws_;  // a framework that balances by drawing each token's experts does so
 };
 
 }  // namespace mbench::nn

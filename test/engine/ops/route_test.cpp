@@ -2,6 +2,7 @@
 // changes the choice alone, and what is refused.
 #include "engine/ops/route.h"
 
+#include <bit>
 #include <map>
 #include <set>
 
@@ -108,6 +109,38 @@ TEST_CASE(
     CHECK(static_cast<std::int64_t>(times.size()) == c.n);
     for (const auto& [expert, count] : times) CHECK(count == tokens * c.k / c.n);
     CHECK(ops::balanced_visits(tokens, choice, c.ranks) == visits);
+  }
+}
+
+TEST_CASE("tokens that draw their experts visit a part as often as choices of them do, all counted") {
+  struct Case {
+    std::int64_t n, k, groups, chosen, parts;
+  };
+  for (const Case& c : {Case{12, 3, 1, 1, 4},
+                        {12, 3, 1, 1, 2},
+                        {12, 2, 6, 3, 6},
+                        {12, 2, 6, 3, 12},
+                        {12, 2, 6, 3, 3},
+                        {12, 3, 6, 5, 2},
+                        {12, 4, 4, 3, 1}}) {
+    CAPTURE(c.n, c.k, c.groups, c.chosen, c.parts);
+    ops::RouterRule rule;
+    rule.groups = c.groups, rule.chosen_groups = c.chosen;
+    double all = 0, visits = 0;  // of part 0
+    for (unsigned groups = 0; groups < 1U << c.groups; ++groups) {
+      if (std::popcount(groups) != c.chosen) continue;
+      for (unsigned experts = 0; experts < 1U << c.n; ++experts) {
+        if (std::popcount(experts) != c.k) continue;
+        bool allowed = true, visited = false;
+        for (std::int64_t e = 0; e < c.n; ++e) {
+          if ((experts >> e & 1) == 0) continue;
+          allowed = allowed && (groups >> (e / (c.n / c.groups)) & 1) == 1;
+          visited = visited || e < c.n / c.parts;
+        }
+        all += allowed, visits += allowed && visited;
+      }
+    }
+    CHECK(ops::drawn_visits(ops::BalancedChoice::of(rule, c.n, c.k), c.parts) == Approx(visits / all));
   }
 }
 
