@@ -24,6 +24,7 @@ import tempfile
 FIELDS = ["tp", "pp", "cp", "ep", "etp", "sequence_parallel", "micro_batch", "schedule", "virtual_stages"]
 MOST = 1000  # layouts that a search tells at most
 SMALL = 512  # hidden size
+SHARES = 0.05, 0.1  # of the layouts that may fit
 
 
 def results(folder):
@@ -120,7 +121,7 @@ def main():
         sys.exit(f"no such run in {options.folder}: {', '.join(unknown)}")
     print("| run | machine | recipe | time | rank | of | best | faster by | most of it |")
     print("|---|---|---|---:|---:|---:|---|---:|---|")
-    within = judged = 0
+    within, judged = [0] * len(SHARES), 0
     untold = []
     for name in options.names or every:
         with open(os.path.join(options.folder, name + ".json")) as text:
@@ -133,12 +134,14 @@ def main():
             print(f"{name}: {row}", file=sys.stderr, flush=True)
             continue
         judged += 1
-        within += row["rank"] <= max(1, 0.1 * row["of"])
+        within = [n + (row["rank"] <= max(1, share * row["of"])) for n, share in zip(within, SHARES)]
         ms, best = row["recipe"]["iteration_ms"]["mean"], row["best"]["iteration_ms"]["mean"]
         print(f"| {name} | {row['device'].removeprefix('sim:')} | {layout_of(row['recipe'])} | {ms:.0f} ms | {row['rank']} | "
               f"{row['of']} | {layout_of(row['best'])} | {100 * (1 - best / ms):.1f} % | "
               f"{parts(row['best'], row['recipe']) if row['rank'] > 1 else ''} |", flush=True)
-    print(f"\n{within} of {judged} recipes are within the best 10 %.")
+    print()
+    for n, share in zip(within, SHARES):
+        print(f"{n} of {judged} recipes are within the best {100 * share:.0f} %.")
     for line in untold:
         print(f"- {line}")
 
