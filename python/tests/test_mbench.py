@@ -127,6 +127,7 @@ def test_other_threads_run_while_it_simulates():
 
 
 def test_ctrl_c_ends_a_search():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
     threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
