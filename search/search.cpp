@@ -276,20 +276,20 @@ class Search {
       heap.emplace_back(key(left_[i]), i);
       std::push_heap(heap.begin(), heap.end(), std::greater<>());
     };
-    const auto is_known = [&](std::size_t i) { return left_[i].known == Candidate::Known::held; };
+    const auto is_held = [&](std::size_t i) { return left_[i].known == Candidate::Known::held; };
     while (!stopped()) {
       // The first ones: all of them to be simulated, or none.
       std::vector<std::size_t> wave;
       while (!heap.empty() && wave.size() < kWave) {
         const std::size_t i = heap.front().second;
-        const bool other = !wave.empty() && is_known(i) != is_known(wave[0]);
+        const bool other = !wave.empty() && is_held(i) != is_held(wave[0]);
         if (other && wanted(left_[i])) break;
         std::pop_heap(heap.begin(), heap.end(), std::greater<>());
         heap.pop_back();
         if (!other && wanted(left_[i])) wave.push_back(i);
       }
       if (wave.empty()) break;
-      is_known(wave[0]) ? place(wave, push) : learn(wave, push);
+      is_held(wave[0]) ? place(wave, push) : learn(wave, push);
       tell();
     }
     std::erase_if(left_, [](const Candidate& c) { return c.number == kTaken; });
